@@ -1,0 +1,53 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs clean
+
+help:  ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer: try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group test --group docs
+	@touch $@
+
+$(VENV)/.checked: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group check
+	@touch $@
+
+demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Holdfast notice and steer it
+	@$(BIN)/holdfast demo
+
+test: $(VENV)/.tested  ## run all tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/interrogate --quiet tests
+
+format: $(VENV)/.checked  ## put the source in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.tested  ## measure, print a table, write JSON
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.tested  ## build the site into site/
+	$(BIN)/mkdocs build --strict
+
+clean:  ## remove what was made
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,31 @@
+"""What every test and every docstring example may use."""
+
+import pytest
+
+from holdfast.engine.health import Health
+from holdfast.testing.traces import fired_at, said_at
+
+
+@pytest.fixture(autouse=True)
+def _examples_know_the_pictures(doctest_namespace):
+    """Docstring examples speak in pictures of traces."""
+    doctest_namespace.update(fired_at=fired_at, said_at=said_at)
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path, monkeypatch):
+    """No test reads or writes the settings or the database of whoever runs it."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "holdfast-home"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _loud(monkeypatch):
+    """What the host would never notice fails a test: an error we swallow is raised again."""
+    monkeypatch.setattr(Health, "loud", True)
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """As in production: errors of ours are swallowed and counted."""
+    monkeypatch.setattr(Health, "loud", False)

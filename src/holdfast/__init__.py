@@ -1,0 +1,103 @@
+"""Keeps AI agents on course.
+
+Names load when they are first used: importing the package costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from holdfast.assembly import DriftMonitor as DriftMonitor
+    from holdfast.baselines import BaselineStats as BaselineStats
+    from holdfast.calibration import calibrate as calibrate
+    from holdfast.decisions import Decision as Decision
+    from holdfast.decisions import DriftAction as DriftAction
+    from holdfast.decisions import Intervention as Intervention
+    from holdfast.detector import Detector as Detector
+    from holdfast.detectors.action_loop import ActionLoop as ActionLoop
+    from holdfast.detectors.action_loop import ActionLoop as ActionLoopDetector  # noqa: F401
+    from holdfast.detectors.goal_drift import GoalDrift as GoalDrift
+    from holdfast.detectors.goal_drift import GoalDrift as GoalDriftDetector  # noqa: F401
+    from holdfast.detectors.resource_spike import ResourceSpike as ResourceSpike
+    from holdfast.detectors.resource_spike import ResourceSpike as ResourceSpikeDetector  # noqa: F401
+    from holdfast.embedder import Embedder as Embedder
+    from holdfast.engine.dispatch import FlushResult as FlushResult
+    from holdfast.engine.monitor import Monitor as Monitor
+    from holdfast.engine.session import Session as Session
+    from holdfast.errors import FormatError as FormatError
+    from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.errors import MissingExtraError as MissingExtraError
+    from holdfast.errors import NotFoundError as NotFoundError
+    from holdfast.errors import RunStopped as RunStopped
+    from holdfast.errors import SettingsError as SettingsError
+    from holdfast.errors import StoreError as StoreError
+    from holdfast.events import RunInfo as RunInfo
+    from holdfast.events import RunSummary as RunSummary
+    from holdfast.events import TraceEvent as TraceEvent
+    from holdfast.findings import DetectorType as DetectorType
+    from holdfast.findings import DriftEvent as DriftEvent
+    from holdfast.findings import Severity as Severity
+    from holdfast.incidents import Incident as Incident
+    from holdfast.settings import Settings as Settings
+    from holdfast.sink import Sink as Sink
+    from holdfast.sinks.callback import Callback as Callback
+    from holdfast.store import Store as Store
+    from holdfast.stores.sqlite import SQLiteStore as SQLiteStore
+    from holdfast.stores.sqlite import SQLiteStore as TraceStore  # noqa: F401
+
+__version__: Final = "0.1.0"
+
+_HOMES: Final = {
+    "ActionLoop": "holdfast.detectors.action_loop:ActionLoop",
+    "ActionLoopDetector": "holdfast.detectors.action_loop:ActionLoop",
+    "BaselineStats": "holdfast.baselines:BaselineStats",
+    "Callback": "holdfast.sinks.callback:Callback",
+    "Decision": "holdfast.decisions:Decision",
+    "Detector": "holdfast.detector:Detector",
+    "DetectorType": "holdfast.findings:DetectorType",
+    "DriftAction": "holdfast.decisions:DriftAction",
+    "DriftEvent": "holdfast.findings:DriftEvent",
+    "DriftMonitor": "holdfast.assembly:DriftMonitor",
+    "Embedder": "holdfast.embedder:Embedder",
+    "FlushResult": "holdfast.engine.dispatch:FlushResult",
+    "FormatError": "holdfast.errors:FormatError",
+    "GoalDrift": "holdfast.detectors.goal_drift:GoalDrift",
+    "GoalDriftDetector": "holdfast.detectors.goal_drift:GoalDrift",
+    "HoldfastError": "holdfast.errors:HoldfastError",
+    "Incident": "holdfast.incidents:Incident",
+    "Intervention": "holdfast.decisions:Intervention",
+    "MissingExtraError": "holdfast.errors:MissingExtraError",
+    "Monitor": "holdfast.engine.monitor:Monitor",
+    "NotFoundError": "holdfast.errors:NotFoundError",
+    "ResourceSpike": "holdfast.detectors.resource_spike:ResourceSpike",
+    "ResourceSpikeDetector": "holdfast.detectors.resource_spike:ResourceSpike",
+    "RunInfo": "holdfast.events:RunInfo",
+    "RunStopped": "holdfast.errors:RunStopped",
+    "RunSummary": "holdfast.events:RunSummary",
+    "SQLiteStore": "holdfast.stores.sqlite:SQLiteStore",
+    "Session": "holdfast.engine.session:Session",
+    "Settings": "holdfast.settings:Settings",
+    "SettingsError": "holdfast.errors:SettingsError",
+    "Severity": "holdfast.findings:Severity",
+    "Sink": "holdfast.sink:Sink",
+    "Store": "holdfast.store:Store",
+    "StoreError": "holdfast.errors:StoreError",
+    "TraceEvent": "holdfast.events:TraceEvent",
+    "TraceStore": "holdfast.stores.sqlite:SQLiteStore",
+    "calibrate": "holdfast.calibration:calibrate",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _HOMES[name].split(":")
+    except KeyError:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}") from None
+    value = globals()[name] = getattr(importlib.import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,87 @@
+"""What is normal for one agent: learnt from its clean runs, read by the detectors."""
+
+from typing import Any, Self
+
+from msgspec import Struct, convert, field, to_builtins
+
+
+class Spread(Struct, frozen=True, kw_only=True):
+    """How a quantity is spread over past runs: quantiles of its logarithm, kept as plain values."""
+
+    p50: float = 0.0
+    p95: float = 0.0
+
+
+class Cusum(Struct, frozen=True, kw_only=True):
+    """A running sum of how far log(x) lies above what was usual, with what it has learnt so far.
+
+    `count`, `mean` and `squares` are Welford's running moments of log(x); `total` is the sum itself.
+    """
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    total: float = 0.0
+
+
+class Trend(Struct, frozen=True, kw_only=True):
+    """Two sums over runs: one learns as it goes, one stands against the first fifty runs, frozen."""
+
+    learning: Cusum = field(default_factory=Cusum)
+    frozen: Cusum = field(default_factory=Cusum)
+
+
+class BaselineStats(Struct, frozen=True, kw_only=True):
+    """What is normal for an agent, of one version and one type of task.
+
+    `calibration_runs` counts the clean runs it was learnt from, `required_runs` how many it needs.
+    `similarities` is the sorted reference that goal drift's threshold is read from, on the scale of
+    `embedder`: another embedder starts it anew;
+    `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word.
+    """
+
+    agent_id: str
+    version: str = ""
+    task_type: str = ""
+    calibration_runs: int = 0
+    required_runs: int = 30
+    mean_tokens_per_run: float = 0.0
+    std_tokens_per_run: float = 0.0
+    mean_tools_per_run: float = 0.0
+    std_tools_per_run: float = 0.0
+    mean_duration_ms: float = 0.0
+    std_duration_ms: float = 0.0
+    common_sequences: list[list[str]] = field(default_factory=list)
+    mean_goal_similarity: float = 0.0
+    std_goal_similarity: float = 0.0
+    is_calibrated: bool = False
+    is_frozen: bool = False
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    trends: dict[str, Trend] = field(default_factory=dict)
+    embedder: str = ""
+    similarities: list[float] = field(default_factory=list)
+    word_runs: int = 0
+    word_counts: bytes = b""
+
+    @property
+    def progress(self) -> str:
+        """Where the learning stands, in words a person reads.
+
+        >>> BaselineStats(agent_id="a", calibration_runs=12).progress
+        'learning 12/30'
+        """
+        if self.is_frozen:
+            return f"frozen at {self.calibration_runs} runs"
+        if self.is_calibrated:
+            return f"calibrated on {self.calibration_runs} runs"
+        return f"learning {self.calibration_runs}/{self.required_runs}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The baseline as plain data, one key per field."""
+        plain: dict[str, Any] = to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Build a baseline from `to_dict`'s result; keys we do not know are ignored."""
+        return convert(data, cls, strict=False)

@@ -1,0 +1,91 @@
+"""What a detector noticed, how bad it is, and which events prove it."""
+
+import enum
+from typing import Any, Final, Literal, Self
+
+from msgspec import Struct, field, structs, to_builtins
+
+Kind = Literal["loop", "goal", "resource", "style", "correction", "transition"]
+
+MED_FROM: Final = 0.5
+HIGH_FROM: Final = 0.7
+CRITICAL_FROM: Final = 0.9
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is. LOW is noticed, not reported."""
+
+    LOW = "LOW"
+    MED = "MED"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+    @classmethod
+    def from_score(cls, score: float) -> "Severity":
+        """The severity of a score between 0 and 1.
+
+        >>> [str(Severity.from_score(score)) for score in (0.49, 0.5, 0.7, 0.9)]
+        ['LOW', 'MED', 'HIGH', 'CRITICAL']
+        """
+        if score >= CRITICAL_FROM:
+            return cls.CRITICAL
+        if score >= HIGH_FROM:
+            return cls.HIGH
+        return cls.MED if score >= MED_FROM else cls.LOW
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order, LOW being 0: compare these, not the names."""
+        return _RANKS[self]
+
+
+_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class DetectorType:
+    """The names of the first three detectors, as constants."""
+
+    ACTION_LOOP: Final = "action_loop"
+    GOAL_DRIFT: Final = "goal_drift"
+    RESOURCE_SPIKE: Final = "resource_spike"
+
+
+class DriftEvent(Struct, frozen=True, kw_only=True):
+    """Something a detector noticed at one event.
+
+    `context["event_ids"]` always holds the ids of the events that prove it;
+    the rest of `context` is the detector's own evidence.
+    """
+
+    agent_id: str
+    run_id: str
+    detector: str
+    kind: Kind
+    severity: Severity
+    score: float
+    message: str
+    suggested_action: str
+    timestamp: float
+    event_id: str
+    context: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def event_ids(self) -> list[str]:
+        """The ids of the events that prove it, oldest first."""
+        ids: list[str] = self.context.get("event_ids", [])
+        return ids
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain data, one key per field."""
+        plain: dict[str, Any] = to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Build a finding from `to_dict`'s result; keys we do not know are ignored."""
+        known = {name: data[name] for name in cls.__struct_fields__ if name in data}
+        return cls(**known | {"severity": Severity(known["severity"])})
+
+    def lowered(self, why: str) -> Self:
+        """The same finding, noticed but not reported, with the reason in its context."""
+        return structs.replace(self, severity=Severity.LOW, context={**self.context, "lowered_because": why})
