@@ -1,0 +1,58 @@
+"""Records that do not fit into the tables as they are, made to fit: one odd value must not cost a batch.
+
+Nothing here runs unless SQLite refused a batch.
+"""
+
+import math
+import sqlite3
+from typing import Any, Final, TypeVar, get_args
+
+from msgspec import Struct, structs
+
+from holdfast.fingerprints import reduced
+from holdfast.sink import Record, RecordedEvent
+
+MISFITS: Final = (
+    *(OverflowError, TypeError, ValueError),
+    *(sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+)
+"""What a value that fits no column makes Python and sqlite3 raise; text that is no Unicode among them."""
+
+_LARGEST: Final = 2**63 - 1
+_COUNTED: Final = 2**53  # a batch full of these still adds up to something SQLite can hold
+_PAYLOAD: Final = ("input_data", "output_data")
+
+_Kept = TypeVar("_Kept", bound=Struct)
+
+
+def mended(record: Record) -> Record:
+    """The record with every number a number in range and every text Unicode."""
+    if isinstance(record, RecordedEvent):
+        return structs.replace(record, event=_mended(record.event))
+    return _mended(record)
+
+
+def _mended(record: _Kept) -> _Kept:
+    fields = [field for field in structs.fields(record) if field.name not in _PAYLOAD]
+    return structs.replace(
+        record,
+        **{field.name: _fitting(field.name, getattr(record, field.name), field.type) for field in fields},
+    )
+
+
+def _fitting(name: str, value: Any, wanted: Any) -> Any:
+    allowed = get_args(wanted) or (wanted,)
+    empty = None if type(None) in allowed else 0
+    if value is None and empty is None:
+        return None
+    try:
+        if int in allowed:
+            largest = _LARGEST if name.endswith("_hash") else _COUNTED
+            return max(-largest, min(largest, int(value)))
+        if float in allowed:
+            return float(value) if math.isfinite(float(value)) else empty
+    except (TypeError, ValueError, OverflowError):
+        return empty
+    if str in allowed:
+        return str(value).encode("utf-8", "replace").decode("utf-8")
+    return reduced(value) if isinstance(value, dict) else value

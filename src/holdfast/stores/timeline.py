@@ -1,0 +1,117 @@
+"""Read events back: a run's own, and the newest over many runs."""
+
+# ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.events import ACTION_TYPES, TraceEvent
+from holdfast.sink import RecordedEvent
+from holdfast.stores.batch import PLAIN_ERROR, TOOL_CODE
+from holdfast.stores.conditions import Conditions
+
+PAGE: Final = 200
+"""Events read at once: a reader never holds a snapshot for longer than this takes."""
+
+_EVENTS: Final = """
+    SELECT e.seq, e.type, n.name, e.ts, e.tokens, e.duration_ms, e.cost_usd, e.started_seq, e.call_hash,
+        e.result_hash, e.failed, e.event_id, parent.name, other.name,
+        p.input_json, p.output_json, p.metadata_json, p.error, p.call_id
+    FROM events e CROSS JOIN names n ON n.id = e.name
+        LEFT JOIN payloads p ON p.id = e.payload
+        LEFT JOIN names parent ON parent.id = e.parent
+        LEFT JOIN names other ON other.id = -e.type"""
+_AFTER: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
+_ONE: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq = ?"
+_TIMES: Final = "SELECT seq, ts FROM events WHERE run = ? ORDER BY seq DESC LIMIT ?"
+_BEFORE_ANY: Final = -(2**63)
+
+
+def page(
+    connection: sqlite3.Connection, agent_id: str, run_id: str, run: int, after: int | None
+) -> list[RecordedEvent]:
+    """A run's next events behind a place; from its beginning when that is None."""
+    rows = connection.execute(_AFTER, (run, _BEFORE_ANY if after is None else after, PAGE))
+    return [_recorded(agent_id, run_id, row) for row in rows]
+
+
+def newest(
+    connection: sqlite3.Connection, agent_id: str | None, run_id: str | None, since: float | None, limit: int
+) -> list[TraceEvent]:
+    """The newest events, newest first.
+
+    Events have no index by time. Runs are looked at in the order of their last activity, and those whose
+    last activity is older than everything already found cannot add anything.
+    """
+    found: list[tuple[float, str, str, int, int]] = []
+    for agent, run, number, last_at in _runs_by_activity(connection, agent_id, run_id, since):
+        if len(found) == limit and last_at < -found[-1][0]:
+            break
+        times = connection.execute(_TIMES, (number, limit)).fetchall()
+        found += [(-ts, agent, run, -seq, number) for seq, ts in times if since is None or ts >= since]
+        found.sort()
+        del found[limit:]
+    return [
+        _recorded(agent, run, connection.execute(_ONE, (number, -seq)).fetchone()).event
+        for _, agent, run, seq, number in found
+    ]
+
+
+def _runs_by_activity(
+    connection: sqlite3.Connection, agent_id: str | None, run_id: str | None, since: float | None
+) -> Iterator[tuple[str, str, int, float]]:
+    where = Conditions().add("a.agent_id = ?", agent_id)
+    where.add("r.run_id = ?", run_id).add("r.last_at >= ?", since)
+    query = f"SELECT a.agent_id, r.run_id, r.id, r.last_at FROM runs r JOIN agents a ON a.id = r.agent{where}"
+    yield from connection.execute(f"{query} ORDER BY r.last_at DESC", where.values)
+
+
+def recent_actions(connection: sqlite3.Connection, run: int, window: int) -> list[str]:
+    """The names of a run's last tool calls, oldest first."""
+    rows = connection.execute(
+        "SELECT n.name FROM events e CROSS JOIN names n ON n.id = e.name"
+        " WHERE e.run = ? AND e.type = ? ORDER BY e.seq DESC LIMIT ?",
+        (run, TOOL_CODE, window),
+    ).fetchall()
+    return [name for (name,) in reversed(rows)]
+
+
+def _recorded(agent_id: str, run_id: str, row: tuple[Any, ...]) -> RecordedEvent:
+    seq, code, name, ts, tokens, duration_ms, cost_usd, started_seq, call_hash, result_hash, failed = row[:11]
+    event_id, parent, other, input_json, output_json, metadata_json, error, call_id = row[11:]
+    metadata = decoded(metadata_json)
+    event = TraceEvent(
+        agent_id=agent_id,
+        run_id=run_id,
+        action_type=other if code < 0 else ACTION_TYPES[code],
+        action_name=name,
+        timestamp=ts,
+        event_id=f"{run_id}.{seq}" if event_id is None else event_id,
+        token_count=tokens,
+        input_data=decoded(input_json),
+        output_data=decoded(output_json),
+        duration_ms=duration_ms,
+        metadata=metadata if isinstance(metadata, dict) else None,
+        seq=seq,
+        started_seq=started_seq,
+        call_id=call_id,
+        parent_run_id=parent,
+        error=(PLAIN_ERROR if error is None else error) if failed else None,
+        cost_usd=cost_usd,
+        call_hash=call_hash,
+        result_hash=result_hash,
+    )
+    return RecordedEvent(event, input_json, output_json, metadata_json)
+
+
+def decoded(encoded: bytes | None) -> Any:
+    """Stored JSON as data; what is no JSON is given as the text it is."""
+    if not encoded:
+        return None
+    try:
+        return msgspec.json.decode(encoded)
+    except (ValueError, RecursionError):
+        return encoded.decode("utf-8", "replace")

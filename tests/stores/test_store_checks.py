@@ -1,0 +1,44 @@
+import pytest
+
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.testing import store_checks, store_upkeep_checks
+from holdfast.testing.store_checks import STORE_CHECKS
+
+
+class TestSQLiteStore:
+    @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+    def test_conforms(self, check, tmp_path):
+        """
+        The SQLite store does what every store must do.
+        """
+        check(lambda: SQLiteStore(tmp_path / "runs.db"))
+
+
+class TestChecks:
+    def test_none_is_left_out(self):
+        """
+        Every check that was written is in the list that stores are put through.
+        """
+        names = (*vars(store_checks), *vars(store_upkeep_checks))
+        written = {name for name in names if name.startswith("check_")}
+
+        assert written == {check.__name__ for check in STORE_CHECKS}
+
+    def test_they_bite(self, tmp_path):
+        """
+        A store that forgets its events does not pass.
+        """
+
+        class Forgetful(SQLiteStore):
+            def run_events(self, agent_id, run_id):
+                return iter(())
+
+        failed = 0
+        for number, check in enumerate(STORE_CHECKS):
+            path = tmp_path / f"{number}.db"
+            try:
+                check(lambda path=path: Forgetful(path))
+            except AssertionError:
+                failed += 1
+
+        assert failed >= 3

@@ -1,0 +1,150 @@
+"""Stored formats stay readable: a file written with the first schema, read by today's code.
+
+The file was made once, by `python tests/stores/test_store_golden.py` with the sources on PYTHONPATH, and is
+never made again: a later schema gets a file of its own beside it.
+"""
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
+from holdfast.decisions import DriftAction, Intervention
+from holdfast.events import RunInfo
+from holdfast.incidents import Mute, Threshold
+from holdfast.sink import Loss, SavedState
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.testing.store_records import AT, a_delivery, a_finding, a_summary, an_event, an_incident
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+SCHEMAS = ("0001",)
+
+
+def fill(store):
+    """Something in every table."""
+    info = RunInfo(
+        agent_id="agent", run_id="run", goal="mend it", started_at=AT, version="2", metadata={"m": 1}
+    )
+    answer = Intervention(
+        action=DriftAction.ASK_USER, verdict="ask", seq=4, timestamp=AT + 4, guidance="stop"
+    )
+    store.write(
+        [
+            info,
+            an_event(0, call_hash=-7, result_hash=9, started_seq=0, parent_run_id="parent"),
+            an_event(1, action_type="llm_request", action_name="model", cost_usd=0.5, metadata={"k": "v"}),
+            an_event(2, action_type="handoff", error="no such agent", call_id="call", event_id="mine"),
+            an_event(3, input_data=None, output_data=None, error="error"),
+            a_finding(3),
+            an_incident(event_ids=("run.0", "run.3"), interventions=(answer,)),
+            a_summary("ended", outcome="done", words=b"\1\2", similarities=[0.5], sequences=[["a", "b"]]),
+            SavedState("agent", "run", b"session", AT),
+            Loss("queue full", 3, AT),
+        ]
+    )
+    store.acknowledge("incident", at=AT + 5)
+    store.review("incident", "confirmed")
+    store.save_baseline(
+        BaselineStats(
+            agent_id="agent",
+            calibration_runs=2,
+            word_counts=b"\0\1",
+            spreads={"tokens": Spread(p50=1.0, p95=2.0)},
+            trends={"tokens": Trend(learning=Cusum(count=2, mean=0.5))},
+        ),
+        updated_at=AT,
+    )
+    store.mute(Mute(agent_id="agent", detector="goal_drift", until=AT + 99, set_at=AT))
+    store.save_threshold(Threshold(agent_id="agent", detector="goal_drift", min_score=0.9, incident_id="i"))
+    store.enqueue(a_delivery(next_at=AT))
+
+
+def content(store):
+    """Everything a store gives back, as plain data."""
+    everything = {
+        "agents": store.agents(),
+        "runs": store.runs(),
+        "tools": store.run_tools("agent", "run"),
+        "metadata": store.run_metadata("agent", "run"),
+        "events": store.get_run_traces("agent", "run"),
+        "findings": store.get_drift_events(),
+        "incidents": store.incidents(),
+        "summaries": store.run_summaries("agent"),
+        "baselines": store.baselines(),
+        "mutes": store.mutes(at=0.0),
+        "thresholds": store.thresholds(),
+        "deliveries": store.deliveries(),
+        "losses": store.losses(),
+        "state": store.take_state("agent", "run"),
+    }
+    return msgspec.json.decode(msgspec.json.encode(everything))
+
+
+def differences(expected, read, where="content"):
+    """Where what was read is not what was written; fields that came later do not count."""
+    if isinstance(expected, dict) and isinstance(read, dict):
+        return [it for key in expected for it in differences(expected[key], read.get(key), f"{where}.{key}")]
+    if isinstance(expected, list) and isinstance(read, list) and len(expected) == len(read):
+        pairs = enumerate(zip(expected, read, strict=True))
+        return [it for place, (a, b) in pairs for it in differences(a, b, f"{where}[{place}]")]
+    return [] if expected == read else [f"{where}: {expected!r} was written, {read!r} is read"]
+
+
+def expected_content(schema):
+    """What the file of that schema was made with."""
+    return json.loads((GOLDEN / f"store-{schema}.json").read_text())
+
+
+class TestGolden:
+    @pytest.mark.parametrize("schema", SCHEMAS)
+    def test_it_reads_the_same(self, tmp_path, schema):
+        """
+        Today's code opens a file of every schema there ever was and reads what was written to it.
+        """
+        path = tmp_path / "runs.db"
+        shutil.copy(GOLDEN / f"store-{schema}.sqlite", path)
+        store = SQLiteStore(path)
+
+        assert [] == store.check()
+        assert [] == differences(expected_content(schema), content(store))
+        store.close()
+
+    def test_the_newest_schema_has_one(self, store):
+        """
+        Whoever adds a step to the schema adds a file made with it.
+        """
+        assert store.info()["schema"].startswith(SCHEMAS[-1])
+
+    def test_it_is_filled(self, store):
+        """
+        Everything the golden file is made with comes back today as well.
+        """
+        fill(store)
+
+        assert [] == differences(expected_content(SCHEMAS[-1]), content(store))
+
+
+def make(schema):
+    """Write the golden file, its pages small, and what it holds."""
+    path = GOLDEN / f"store-{schema}.sqlite"
+    store = SQLiteStore(path)
+    fill(store)
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 1024", "VACUUM"):
+            connection.execute(statement)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = SQLiteStore(shutil.copy(path, folder))
+        text = json.dumps(content(copy), indent=1, sort_keys=True)
+        copy.close()
+    (GOLDEN / f"store-{schema}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    make(SCHEMAS[-1])

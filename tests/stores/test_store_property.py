@@ -1,0 +1,93 @@
+"""Whatever the batches, and however often an event is repeated: the sums are those of the events kept."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.sink import SavedState
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.testing.store_records import AT, a_finding, a_summary, an_event
+
+EVENT = st.builds(
+    an_event,
+    st.integers(0, 12),
+    run_id=st.sampled_from(["r", "s"]),
+    action_type=st.sampled_from(["tool_call", "llm_request", "state_transition", "odd"]),
+    action_name=st.sampled_from(["read", "edit", "grep"]),
+    token_count=st.integers(0, 1000),
+    duration_ms=st.integers(0, 1000).map(float),
+    cost_usd=st.none() | st.integers(0, 8).map(lambda eighths: eighths / 8),
+    timestamp=st.integers(0, 99).map(lambda second: AT + second),
+    error=st.none() | st.sampled_from(["error", "words"]),
+    output_data=st.none() | st.just({"text": "t"}),
+)
+OTHER = st.one_of(
+    st.builds(a_finding, st.integers(0, 5), run_id=st.just("r")),
+    st.builds(a_summary, st.sampled_from(["r", "s"])),
+    st.builds(SavedState, st.just("agent"), st.just("r"), st.just(b"s"), st.just(AT)),
+)
+BATCHES = st.lists(st.lists(EVENT | OTHER, max_size=12), max_size=8)
+
+
+@given(batches=BATCHES, reopened=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_sums_are_those_of_the_events(batches, reopened):
+    """
+    A run's row and its tools equal what its events say, whatever the batches and repeats.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        store = SQLiteStore(Path(folder) / "runs.db")
+        for batch in batches:
+            store.write(batch)
+            if reopened:
+                store.close()
+                store = SQLiteStore(Path(folder) / "runs.db")
+        for run in store.runs():
+            events = store.get_run_traces("agent", run.run_id)
+            calls = [event for event in events if event.action_type == "tool_call"]
+            assert (
+                len(events),
+                sum(event.token_count for event in events),
+                len(calls),
+                sum(event.action_type == "llm_request" for event in events),
+                sum(event.error is not None for event in events),
+                sum(event.duration_ms for event in events),
+                sum(event.cost_usd or 0.0 for event in events),
+            ) == (
+                run.events,
+                run.tokens,
+                run.tool_calls,
+                run.llm_calls,
+                run.errors,
+                run.duration_ms,
+                run.cost_usd,
+            )
+            tools = store.run_tools("agent", run.run_id)
+            assert Counter(event.action_name for event in calls) == {t.action_name: t.calls for t in tools}
+        assert [] == store.check()
+        store.close()
+
+
+@given(events=st.lists(EVENT, max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_the_first_of_equals_is_kept(events):
+    """
+    Of several events under one run and seq the first is kept, in one batch as in many.
+    """
+    first = {}
+    for recorded in events:
+        first.setdefault((recorded.event.run_id, recorded.event.seq), recorded)
+    with tempfile.TemporaryDirectory() as folder:
+        at_once, singly = (SQLiteStore(Path(folder) / name) for name in ("a.db", "b.db"))
+        at_once.write(events)
+        for recorded in events:
+            singly.write([recorded])
+        for store in (at_once, singly):
+            kept = [it for run_id in ("r", "s") for it in store.run_events("agent", run_id)]
+            assert [first[key] for key in sorted(first)] == kept
+        assert at_once.runs() == singly.runs()
+        at_once.close()
+        singly.close()
