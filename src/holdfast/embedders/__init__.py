@@ -1,0 +1,1 @@
+"""Ways to say how near two texts are: `idf` (ours, the default) and `minilm` (an extra)."""
