@@ -1,0 +1,1 @@
+"""Where records go: one plug-in per destination."""

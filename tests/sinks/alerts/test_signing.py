@@ -1,0 +1,65 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.sinks.alerts.signing import signature, verified
+
+HEADERS = {
+    "Holdfast-Delivery": "d1-ops",
+    "Holdfast-Timestamp": "1700000000",
+    "Holdfast-Signature": signature("s3cret", "d1-ops", 1700000000, b"{}"),
+}
+
+
+class TestVerified:
+    def test_what_we_signed_is_genuine(self):
+        """
+        An alert signed with the shared secret is recognised, whatever the case of its header names.
+        """
+        shouted = {name.upper(): value for name, value in HEADERS.items()}
+
+        assert verified("s3cret", shouted, b"{}", now=1700000010.0)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"Holdfast-Delivery": "d2-ops"},
+            {"Holdfast-Timestamp": "1700000001"},
+            {"Holdfast-Timestamp": "soon"},
+            {"Holdfast-Timestamp": "²"},
+            {"Holdfast-Timestamp": ""},
+            {"Holdfast-Signature": "v1="},
+            {"Holdfast-Signature": "naïve"},
+        ],
+    )
+    def test_a_changed_header_is_noticed(self, changes):
+        """
+        Id, time and signature all count.
+        """
+        assert not verified("s3cret", HEADERS | changes, b"{}", now=1700000010.0)
+
+    def test_another_secret_is_noticed(self):
+        """
+        Somebody without the secret cannot sign.
+        """
+        assert not verified("guess", HEADERS, b"{}", now=1700000010.0)
+
+    def test_nothing_at_all_is_not_genuine(self):
+        """
+        A request without our headers is not ours.
+        """
+        assert not verified("s3cret", {}, b"{}", now=1700000010.0)
+
+    @pytest.mark.parametrize("now", [1700000301.0, 1699999699.0])
+    def test_an_old_alert_is_a_replay(self, now):
+        """
+        Outside five minutes either way a genuine alert is refused.
+        """
+        assert not verified("s3cret", HEADERS, b"{}", now=now)
+
+    @given(st.binary(max_size=50))
+    def test_a_changed_body_is_noticed(self, body):
+        """
+        Only the body that was signed is genuine.
+        """
+        assert (body == b"{}") == verified("s3cret", HEADERS, body, now=1700000010.0)
