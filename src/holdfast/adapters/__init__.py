@@ -1,0 +1,1 @@
+"""What turns a framework's calls, or somebody's recorded files, into events: one file each."""

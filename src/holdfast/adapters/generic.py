@@ -1,0 +1,334 @@
+"""Watch any agent: functions by decorator, objects by the method that runs them."""
+
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final, TypeVar, cast
+
+from holdfast.decisions import Decision, Mode, Verdict
+from holdfast.engine.monitor import Monitor
+from holdfast.errors import RunStopped, SettingsError
+from holdfast.events import LLM_REQUEST, STATE_TRANSITION
+from holdfast.fingerprints import canonical
+from holdfast.policy.ladder import verdict
+
+ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
+CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
+"""A plain function call has no way to speak to the model: it can go on or be stopped."""
+
+_CHARACTERS_A_TOKEN: Final = 4
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def watched(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
+    """The function, with every call recorded: its arguments by name, its result or error, its time.
+
+    Works for plain functions, coroutines and generators; the function's own exception passes unchanged.
+    """
+    known_as = name or str(getattr(function, "__name__", "call"))
+    call = _Call(monitor, function, action_type, known_as)
+    if inspect.iscoroutinefunction(function):
+        wrapper = _coroutine(call, function)
+    elif inspect.isasyncgenfunction(function):
+        wrapper = _async_generator(call, function)
+    elif inspect.isgeneratorfunction(function):
+        wrapper = _generator(call, function)
+    else:
+        wrapper = _plain(call, function)
+    return cast("F", functools.wraps(function)(wrapper))
+
+
+def _plain(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as exc:
+            call.record(args, kwargs, None, exc, started)
+            raise
+        call.record(args, kwargs, result, None, started)
+        return result
+
+    return wrapper
+
+
+def _coroutine(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as exc:
+            call.record(args, kwargs, None, exc, started)
+            raise
+        call.record(args, kwargs, result, None, started)
+        return result
+
+    return wrapper
+
+
+def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        started, parts = time.perf_counter(), []
+        try:
+            for part in function(*args, **kwargs):
+                parts.append(part)
+                yield part
+        except BaseException as exc:
+            call.record(args, kwargs, _joined(parts), exc, started)
+            raise
+        call.record(args, kwargs, _joined(parts), None, started)
+
+    return wrapper
+
+
+def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        started, parts = time.perf_counter(), []
+        try:
+            async for part in function(*args, **kwargs):
+                parts.append(part)
+                yield part
+        except BaseException as exc:
+            call.record(args, kwargs, _joined(parts), exc, started)
+            raise
+        call.record(args, kwargs, _joined(parts), None, started)
+
+    return wrapper
+
+
+class _Call:
+    """Records calls of one function."""
+
+    def __init__(self, monitor: Monitor, function: Callable[..., Any], action_type: str, name: str) -> None:
+        self._monitor = monitor
+        self._action_type = action_type
+        self._name = name
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):
+            self._signature = None
+
+    def record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        error: BaseException | None,
+        started: float,
+    ) -> None:
+        if isinstance(error, RunStopped | GeneratorExit):
+            return
+        output = {"text": result} if isinstance(result, str) else result
+        decision = self._monitor.record_event(
+            self._action_type,
+            self._name,
+            input_data=self._named(args, kwargs),
+            output_data=output,
+            token_count=tokens_in(result) if self._action_type == LLM_REQUEST else 0,
+            duration_ms=(time.perf_counter() - started) * 1000,
+            error=error,
+        )
+        if error is None:
+            stop_if_told(decision, self._monitor.mode)
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            assert self._signature is not None
+            named = dict(self._signature.bind(*args, **kwargs).arguments)
+        except (TypeError, AssertionError):
+            named = {str(place): value for place, value in enumerate(args)} | kwargs
+        for itself in ("self", "cls"):
+            named.pop(itself, None)
+        return named
+
+
+class GenericAdapter:
+    """Watches an object through the method that runs it: `invoke`, `ainvoke`, `stream`, `run`, `kickoff`.
+
+    Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
+    Everything else about the object stays as it is: other attributes are passed through.
+    """
+
+    name = "generic"
+
+    @classmethod
+    def recognises(cls, agent: Any) -> bool:
+        """Whether the object has a method this adapter knows."""
+        return any(callable(getattr(agent, method, None)) for method in ENTRY_POINTS)
+
+    def __init__(self, monitor: Monitor, agent: Any) -> None:
+        if not self.recognises(agent):
+            raise SettingsError(
+                f"wrap() got a {type(agent).__name__}, which has no method {', '.join(ENTRY_POINTS)}. "
+                "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event()."
+            )
+        self._monitor = monitor
+        self._agent = agent
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(self._agent, attribute)
+        if attribute not in ENTRY_POINTS or not callable(value):
+            return value
+        if inspect.iscoroutinefunction(value):
+            return functools.partial(self._run_async, attribute, value)
+        if inspect.isasyncgenfunction(value):
+            return functools.partial(self._stream_async, attribute, value)
+        return functools.partial(self._run, attribute, value)
+
+    def __repr__(self) -> str:
+        return f"<watched {self._agent!r}>"
+
+    def _run(self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        run = _WatchedRun(self._monitor, method, args, kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as exc:
+            run.failed(exc)
+            raise
+        if inspect.isgenerator(result) or (isinstance(result, Iterator) and method == "stream"):
+            return self._stream(run, result)
+        if inspect.isawaitable(result):
+            return self._awaited(run, result)
+        if isinstance(result, AsyncIterator):
+            return self._stream_on(run, result)
+        run.finished(result)
+        return result
+
+    async def _run_async(
+        self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        run = _WatchedRun(self._monitor, method, args, kwargs)
+        return await self._awaited(run, function(*args, **kwargs))
+
+    async def _awaited(self, run: "_WatchedRun", coming: Any) -> Any:
+        try:
+            result = await coming
+        except BaseException as exc:
+            run.failed(exc)
+            raise
+        run.finished(result)
+        return result
+
+    def _stream(self, run: "_WatchedRun", parts: Iterator[Any]) -> Iterator[Any]:
+        seen = []
+        try:
+            for part in parts:
+                seen.append(part)
+                yield part
+        except BaseException as exc:
+            run.failed(exc)
+            raise
+        run.finished(_joined(seen))
+
+    async def _stream_async(
+        self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        run = _WatchedRun(self._monitor, method, args, kwargs)
+        async for part in self._stream_on(run, function(*args, **kwargs)):
+            yield part
+
+    async def _stream_on(self, run: "_WatchedRun", parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        seen = []
+        try:
+            async for part in parts:
+                seen.append(part)
+                yield part
+        except BaseException as exc:
+            run.failed(exc)
+            raise
+        run.finished(_joined(seen))
+
+
+class _WatchedRun:
+    """One call of a watched object."""
+
+    def __init__(self, monitor: Monitor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._monitor = monitor
+        self._started = time.perf_counter()
+        asked = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
+        self._run_id = monitor.start_run(goal=_words(asked) or None)
+        monitor.record_event(
+            LLM_REQUEST,
+            f"agent_{method}",
+            run_id=self._run_id,
+            input_data=asked if isinstance(asked, dict) else {"input": asked},
+        )
+
+    def finished(self, result: Any) -> None:
+        text = _words(result)
+        decision = self._monitor.record_event(
+            LLM_REQUEST,
+            "agent_complete",
+            run_id=self._run_id,
+            output_data={"text": text} if text else result,
+            token_count=tokens_in(result),
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+        )
+        self._monitor.end_run(self._run_id, outcome="done")
+        stop_if_told(decision, self._monitor.mode)
+
+    def failed(self, error: BaseException) -> None:
+        stopped = isinstance(error, RunStopped)
+        left = isinstance(error, GeneratorExit)
+        if not stopped and not left:
+            self._monitor.record_event(
+                STATE_TRANSITION,
+                "agent_error",
+                run_id=self._run_id,
+                error=error,
+                duration_ms=(time.perf_counter() - self._started) * 1000,
+            )
+        outcome = "stopped" if stopped else "left early" if left else f"error: {type(error).__name__}"
+        self._monitor.end_run(self._run_id, outcome=outcome)
+
+
+def stop_if_told(decision: Decision, mode: Mode) -> None:
+    """Raise RunStopped where the decision, with what a function call can carry out, means to stop."""
+    if verdict(decision.action, mode, CAN) == "stop":
+        finding = decision.findings[0]
+        raise RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
+
+
+def tokens_in(result: Any) -> int:
+    """The tokens a result says it took; where it says nothing, a quarter of its characters."""
+    usage = _usage(result)
+    for total in ("total_tokens", "totalTokenCount"):
+        if isinstance(usage.get(total), int):
+            return int(usage[total])
+    parts = [
+        usage.get(name) for name in ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+    ]
+    if any(isinstance(part, int) for part in parts):
+        return sum(part for part in parts if isinstance(part, int))
+    return len(_words(result)) // _CHARACTERS_A_TOKEN
+
+
+def _usage(result: Any) -> dict[str, Any]:
+    for name in ("usage", "usage_metadata", "token_usage"):
+        usage = result.get(name) if isinstance(result, dict) else getattr(result, name, None)
+        if isinstance(usage, dict):
+            return usage
+        if usage is not None and hasattr(usage, "__dict__"):
+            return dict(vars(usage))
+    return {}
+
+
+def _words(value: Any) -> str:
+    """The text in whatever an agent is given or gives back."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        for key in ("input", "query", "question", "topic", "task", "text", "output", "content", "result"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    for attribute in ("content", "text", "output", "raw"):
+        words = getattr(value, attribute, None)
+        if isinstance(words, str):
+            return words
+    return "" if value is None else canonical(value).decode("utf-8", "replace")
+
+
+def _joined(parts: list[Any]) -> Any:
+    return "".join(parts) if parts and all(isinstance(part, str) for part in parts) else parts

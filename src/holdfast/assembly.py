@@ -1,0 +1,352 @@
+"""Chooses and joins the parts: the only module that knows concrete classes.
+
+`DriftMonitor`, the front door, is built here.
+"""
+
+import atexit
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.adapters.generic import GenericAdapter, watched
+from holdfast.detector import Detector
+from holdfast.embedder import Embedder
+from holdfast.embedders.idf import Idf
+from holdfast.engine import registry
+from holdfast.engine.capture import Capture
+from holdfast.engine.dispatch import Dispatch, FlushResult
+from holdfast.engine.health import Health, logger
+from holdfast.engine.monitor import Monitor
+from holdfast.errors import HoldfastError, SettingsError, StoreError
+from holdfast.events import LLM_REQUEST, TOOL_CALL
+from holdfast.policy.alerting import AlertPolicy
+from holdfast.redaction import Redactor
+from holdfast.settings import SETTINGS, Settings, load
+from holdfast.sink import Sink
+from holdfast.sinks.alerts.courier import Courier
+from holdfast.sinks.store import StoreSink
+from holdfast.store import Store
+from holdfast.stores.sqlite import SQLiteStore
+
+# The front door shows its defaults; an argument that equals its default leaves the word to the settings.
+_REPEATS: Final = 4
+_TOKENS: Final = 50_000
+_DURATION_MS: Final = 300_000.0
+_DEFAULTS: Final = Settings()
+
+
+def open_store(settings: Settings, *, read_only: bool = False) -> SQLiteStore:
+    """The store the settings name; raises StoreError with what to do when it cannot be used."""
+    return SQLiteStore(settings.database, read_only=read_only, synchronous=settings.synchronous)
+
+
+def make_embedder(settings: Settings) -> Embedder:
+    """The embedder the settings name."""
+    if settings.embedder == "minilm":
+        from holdfast.embedders.minilm import MiniLM  # noqa: PLC0415 - an extra
+        from holdfast.embedders.weights import default_model_dir  # noqa: PLC0415 - the same
+
+        return MiniLM(Path(settings.model_dir).expanduser() if settings.model_dir else default_model_dir())
+    return Idf()
+
+
+def detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
+    """A function that gives fresh detectors; every option is checked now, not in the middle of a run."""
+    installed = registry.names(registry.DETECTORS)
+    unknown = sorted(set(settings.detectors) - set(installed))
+    if unknown:
+        raise SettingsError(f"There is no detector named {unknown[0]!r}. Installed: {', '.join(installed)}.")
+    makers = [maker for name in installed if (maker := _detector_maker(name, settings, health)) is not None]
+    return lambda: [make() for make in makers]
+
+
+def _detector_maker(name: str, settings: Settings, health: Health | None) -> Callable[[], Detector] | None:
+    options = dict(settings.detectors.get(name, {}))
+    enabled = options.pop("enabled", True)
+    if not isinstance(enabled, bool):
+        raise SettingsError(f"detectors.{name}.enabled must be true or false, got {enabled!r}.")
+    if not enabled:
+        return None
+    kind = registry.load(registry.DETECTORS, name)
+    _check_options(name, kind, options)
+    if "embedder" in inspect.signature(kind).parameters:
+        options["embedder"] = _embedder_or_default(settings, health)
+    make = functools.partial(kind, **options)
+    try:
+        make()
+    except TypeError as exc:
+        raise SettingsError(f"detectors.{name} has a value of the wrong type: {exc}.") from exc
+    return make
+
+
+def _embedder_or_default(settings: Settings, health: Health | None) -> Embedder:
+    """Weights that are not there must not keep an agent from starting: the default stands in, and says so."""
+    try:
+        return make_embedder(settings)
+    except (HoldfastError, OSError) as exc:
+        if health is None:
+            raise
+        logger.warning("Holdfast uses the idf embedder instead of %s: %s", settings.embedder, exc)
+        health.count(f"embedder {settings.embedder} cannot be used")
+        return Idf()
+
+
+def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> None:
+    allowed = [parameter for parameter in inspect.signature(kind).parameters if parameter != "embedder"]
+    for option in options:
+        if option not in allowed:
+            raise SettingsError(
+                f"detectors.{name}.{option} is not a setting. Allowed: {', '.join(['enabled', *allowed])}."
+            )
+
+
+def channel_for(url: str) -> str:
+    """The name of the channel that understands this address."""
+    for name in registry.names(registry.CHANNELS):
+        if name != "webhook" and registry.load(registry.CHANNELS, name).matches(url):
+            return name
+    return "webhook"
+
+
+def make_courier(settings: Settings, store: Store, health: Health | None = None) -> Courier | None:
+    """What sends the alerts, or None when no address was given."""
+    url = settings.alerts_webhook
+    if not url:
+        return None
+    return Courier(
+        store,
+        {channel_for(url): url},
+        secret=settings.alerts_signing_secret or None,
+        allow_hosts=settings.alerts_allow_hosts,
+        on_loss=health.count if health is not None else None,
+    )
+
+
+class DriftMonitor(Monitor):
+    """Watches one agent: its loops, its goal, its spending.
+
+    ```python
+    from holdfast import DriftMonitor
+
+    monitor = DriftMonitor("researcher")
+    with monitor.run(goal="find the cheapest flight to Oslo"):
+        ...
+    ```
+
+    Settings not given here come from the environment, the settings file or their defaults.
+
+    Args:
+        agent_id: The agent's name; everything kept is kept under it.
+        alert_webhook: A Slack, Discord or other address that alerts are posted to.
+        goal_description: What the agent is for; a run's own goal counts more.
+        calibration_runs: Clean runs until the agent's baseline counts.
+        db_path: The SQLite file.
+        loop_window: Recent calls that count for a loop; None remembers the whole run.
+        loop_max_repeats: Repetitions from which it is a loop.
+        similarity_threshold: Similarity below which an output is off the goal; None learns it.
+        spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
+        min_alert_severity: The lowest severity that is alerted.
+        alert_cooldown: Seconds between alerts of this agent and one detector.
+        absolute_token_limit: Tokens a run may spend; None for no limit.
+        absolute_duration_limit_ms: Milliseconds a run may take; None for no limit.
+        mode: `observe`, `guide` or `enforce`.
+        version: The agent's version; a new one learns its own baseline.
+        durability: `fast`, or `durable` to have each event on disk before it is answered.
+        payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
+        sample_rate: The share of runs that is watched.
+        detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
+        sinks: Further sinks that get every record.
+        config: A settings file, instead of the one that would be found.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        alert_webhook: str | None = None,
+        goal_description: str = "",
+        calibration_runs: int = _DEFAULTS.calibration_runs,
+        db_path: str | Path | None = None,
+        loop_window: int | None = None,
+        loop_max_repeats: int = _REPEATS,
+        similarity_threshold: float | None = None,
+        spike_multiplier: float | None = None,
+        min_alert_severity: str = _DEFAULTS.alerts_min_severity,
+        alert_cooldown: float = _DEFAULTS.alerts_cooldown_s,
+        absolute_token_limit: int | None = _TOKENS,
+        absolute_duration_limit_ms: float | None = _DURATION_MS,
+        *,
+        mode: str = _DEFAULTS.mode,
+        version: str = "",
+        durability: str = _DEFAULTS.durability,
+        payloads: str = _DEFAULTS.payloads,
+        sample_rate: float = _DEFAULTS.sample_rate,
+        detectors: dict[str, dict[str, Any]] | None = None,
+        sinks: Sequence[Sink] = (),
+        config: Path | None = None,
+    ) -> None:
+        if not agent_id or not isinstance(agent_id, str):
+            raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
+        settings = load(
+            _unless_default(
+                mode=mode,
+                durability=durability,
+                payloads=payloads,
+                sample_rate=sample_rate,
+                version=version,
+                calibration_runs=calibration_runs,
+                alerts_min_severity=min_alert_severity,
+                alerts_cooldown_s=alert_cooldown,
+            )
+            | {
+                "db_path": str(db_path) if db_path is not None else None,
+                "alerts.webhook": alert_webhook,
+                "detectors": _detector_options(
+                    detectors or {},
+                    action_loop={
+                        "max_repeats": (loop_max_repeats, _REPEATS),
+                        "window": (loop_window, None),
+                    },
+                    goal_drift={
+                        "similarity_threshold": (similarity_threshold, None),
+                        "goal": (goal_description, ""),
+                    },
+                    resource_spike={
+                        "absolute_token_limit": (absolute_token_limit, _TOKENS),
+                        "absolute_duration_limit_ms": (absolute_duration_limit_ms, _DURATION_MS),
+                        "spike_multiplier": (spike_multiplier, None),
+                    },
+                ),
+            },
+            path=config,
+        ).settings
+        self.settings = settings
+        health = Health()
+        store = _store_or_none(settings, health)
+        self._courier = make_courier(settings, store, health) if store is not None else None
+        kept = [self._store_sink(settings, store)] if store is not None else []
+        super().__init__(
+            agent_id,
+            make_detectors=detector_factory(settings, health),
+            dispatch=Dispatch(
+                [*kept, *sinks],
+                health=health,
+                cap=settings.queue_cap,
+                durable=settings.durability == "durable",
+            ),
+            capture=Capture(
+                Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns),
+                settings.payloads,
+            ),
+            health=health,
+            store=store,
+            mode=settings.mode,
+            goal=goal_description,
+            version=settings.version,
+            calibration_runs=settings.calibration_runs,
+            sample_rate=settings.sample_rate,
+            most_live=settings.most_live_runs,
+            disabled=settings.disabled,
+        )
+        if self._courier is not None:
+            self._courier.start()
+        _close_at_exit(self)
+
+    def wrap(self, agent: Any) -> Any:
+        """The agent, watched: call it as before."""
+        for name in registry.names(registry.ADAPTERS):
+            adapter = registry.load(registry.ADAPTERS, name)
+            recognises = getattr(adapter, "recognises", None)
+            if recognises is not None and recognises(agent):
+                return adapter(self, agent)
+        return GenericAdapter(self, agent)
+
+    def tool(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+        """A decorator: every call of the function is recorded as a tool call."""
+        return self._decorated(function, TOOL_CALL, name)
+
+    def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+        """A decorator: every call of the function is recorded as a model call."""
+        return self._decorated(function, LLM_REQUEST, name)
+
+    def close(self, timeout_s: float = 2.0) -> FlushResult:
+        """Put live runs aside, write what is queued and stop sending, within the time given."""
+        if self._courier is not None:
+            # What the last batch calls for should still go out: written first, then sent.
+            self.suspend_all()
+            self.flush(timeout_s)
+            self._courier.close(timeout_s)
+        return super().close(timeout_s)
+
+    def after_fork(self) -> None:
+        """In a child process: everything that holds a thread, a lock or a connection begins anew."""
+        super().after_fork()
+        if self._courier is not None:
+            self._courier.after_fork()
+
+    def _decorated(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
+        if function is None:
+            return functools.partial(watched, self, action_type=action_type, name=name)
+        return watched(self, function, action_type=action_type, name=name)
+
+    def _store_sink(self, settings: Settings, store: Store) -> StoreSink:
+        return StoreSink(
+            store,
+            calibration_runs=settings.calibration_runs,
+            policy=AlertPolicy(
+                min_severity=settings.alerts_min_severity,
+                cooldown_s=settings.alerts_cooldown_s,
+                digest_s=settings.alerts_digest_s,
+            ),
+            channels=[channel_for(settings.alerts_webhook)] if self._courier is not None else (),
+            on_baseline=self.learnt,
+            on_alert=self._courier.wake if self._courier is not None else None,
+            payload_days=settings.retention_payload_days,
+            run_days=settings.retention_run_days,
+        )
+
+
+def _unless_default(**arguments: Any) -> dict[str, Any]:
+    """The arguments that say something else than the defaults, by setting name."""
+    by_attribute = {setting.attribute: setting.name for setting in SETTINGS}
+    return {
+        by_attribute[attribute]: value
+        for attribute, value in arguments.items()
+        if value != getattr(_DEFAULTS, attribute)
+    }
+
+
+def _detector_options(
+    given: dict[str, dict[str, Any]], **arguments: dict[str, tuple[Any, Any]]
+) -> dict[str, dict[str, Any]]:
+    options = {name: dict(values) for name, values in given.items()}
+    for name, pairs in arguments.items():
+        said = {option: value for option, (value, default) in pairs.items() if value != default}
+        if said:
+            options[name] = {**options.get(name, {}), **said}
+    return options
+
+
+def _store_or_none(settings: Settings, health: Health) -> SQLiteStore | None:
+    """A database we cannot use must not keep an agent from starting: it is watched, and nothing is kept."""
+    if settings.disabled:
+        return None
+    try:
+        return open_store(settings)
+    except StoreError as exc:
+        logger.warning("Holdfast keeps nothing: %s", exc)
+        health.count("store cannot be opened")
+        return None
+
+
+def _close_at_exit(monitor: DriftMonitor) -> None:
+    reference = weakref.ref(monitor)
+
+    def at_exit() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.close()
+
+    atexit.register(at_exit)

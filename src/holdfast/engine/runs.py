@@ -1,0 +1,166 @@
+"""Which runs are live, and which one the code now running belongs to."""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from holdfast.decisions import PROCEED, Decision
+from holdfast.engine.session import Session
+from holdfast.errors import RunStopped
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from holdfast.engine.monitor import Monitor
+
+_DEEPEST: Final = 32
+_ENDED_KEPT: Final = 1000
+
+
+class _Entry(NamedTuple):
+    monitor: int
+    run_id: str
+
+
+# One stack for all monitors: an agent that calls another agent is its parent, whoever watches it.
+_stack: Final[ContextVar[tuple[_Entry, ...]]] = ContextVar("holdfast_runs", default=())
+
+
+class LiveRun:
+    """A run that is being watched: its session, and the lock under which its events are put in order."""
+
+    __slots__ = ("lock", "session", "watched")
+
+    def __init__(self, session: Session, *, watched: bool) -> None:
+        self.session = session
+        self.watched = watched
+        self.lock = threading.Lock()
+
+
+class LiveRuns:
+    """The live runs of one monitor, and the ids of those that ended lately."""
+
+    def __init__(self, monitor: int, most: int) -> None:
+        self._monitor = monitor
+        self._most = most
+        self._lock = threading.Lock()
+        self._live: OrderedDict[str, LiveRun] = OrderedDict()
+        self._ended: set[str] = set()
+        self._ended_order: deque[str] = deque()
+        self._renamed: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._live))
+
+    def get(self, run_id: str) -> LiveRun | None:
+        """The live run of that id."""
+        return self._live.get(run_id) or self._live.get(self._renamed.get(run_id, ""))
+
+    def add(self, run_id: str, live: LiveRun) -> str | None:
+        """Watch a run; gives the id of one that must be put aside to make room."""
+        with self._lock:
+            self._live[run_id] = live
+            return next(iter(self._live)) if len(self._live) > self._most else None
+
+    def remove(self, run_id: str, *, ended: bool) -> LiveRun | None:
+        """Forget a run, remembering for a while that it ended."""
+        with self._lock:
+            run_id = self._renamed.get(run_id, run_id)
+            live = self._live.pop(run_id, None)
+            if live is not None and ended:
+                self._ended.add(run_id)
+                self._ended_order.append(run_id)
+                if len(self._ended_order) > _ENDED_KEPT:
+                    self._ended.discard(self._ended_order.popleft())
+        return live
+
+    def has_ended(self, run_id: str) -> bool:
+        """Whether a run of that id ended lately."""
+        return run_id in self._ended
+
+    def current(self) -> str | None:
+        """The run that the code now running belongs to, by context: threads and tasks do not mix."""
+        for entry in reversed(_stack.get()):
+            if entry.monitor == self._monitor:
+                return entry.run_id
+        return None
+
+    def enter(self, run_id: str) -> None:
+        """From here on the code in this context belongs to that run."""
+        _stack.set((*_stack.get()[-_DEEPEST + 1 :], _Entry(self._monitor, run_id)))
+
+    def leave(self, run_id: str) -> None:
+        """From here on it does not."""
+        _stack.set(tuple(entry for entry in _stack.get() if entry != _Entry(self._monitor, run_id)))
+
+    def after_fork(self, pid: int) -> list[tuple[str, LiveRun]]:
+        """In a child process every run goes on as a child of its own: two processes never share one."""
+        self._lock = threading.Lock()
+        runs = list(self._live.items())
+        self._live = OrderedDict()
+        for run_id, live in runs:
+            live.lock = threading.Lock()
+            self._renamed[run_id] = f"{run_id}.{pid}"
+            self._live[f"{run_id}.{pid}"] = live
+        return runs
+
+
+def outer_run_id() -> str | None:
+    """The innermost run this context belongs to, whichever monitor watches it."""
+    stack = _stack.get()
+    return stack[-1].run_id if stack else None
+
+
+class Run:
+    """A run as a context manager, for `with` and `async with`.
+
+    The run ends when the block does; an exception that leaves the block passes unchanged and
+    becomes the run's outcome.
+    """
+
+    def __init__(self, monitor: "Monitor", options: dict[str, Any]) -> None:
+        self._monitor = monitor
+        self._options = options
+        self.run_id = ""
+        self.decision: Decision = PROCEED
+
+    def record(self, action_type: str, action_name: str, **fields: Any) -> Decision:
+        """Record one event of this run, whatever context it is called from."""
+        self.decision = self._monitor.record_event(action_type, action_name, run_id=self.run_id, **fields)
+        return self.decision
+
+    def __enter__(self) -> Self:
+        options = {"parent_run_id": outer_run_id(), **self._options}
+        self.run_id = self._monitor.start_run(**options)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> None:
+        if error is None:
+            outcome = "done"
+        elif isinstance(error, RunStopped):
+            outcome = "stopped"
+        else:
+            outcome = f"error: {type(error).__name__}"
+        self._monitor.end_run(self.run_id, outcome=outcome)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> None:
+        self.__exit__(kind, error, trace)

@@ -1,0 +1,292 @@
+"""One run: events in, decisions out. A plain function of the events it was shown.
+
+Live monitoring, the scanner and every backtest run this same class.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.baselines import BaselineStats
+from holdfast.calibration import frequent_sequences
+from holdfast.decisions import PROCEED, Decision, DriftAction, Mode
+from holdfast.detector import Detector
+from holdfast.engine.episodes import Episodes
+from holdfast.engine.health import Health
+from holdfast.errors import FormatError
+from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
+from holdfast.findings import DriftEvent
+from holdfast.incidents import Incident
+from holdfast.policy.guidance import guidance
+from holdfast.policy.ladder import respond, verdict
+
+_NAMES_KEPT: Final = 400
+_FAILURES_ALLOWED: Final = 3
+STATE_VERSION: Final = 1
+
+
+class Observation(NamedTuple):
+    """What one event led to."""
+
+    decision: Decision
+    incidents: Sequence[Incident] = ()
+
+
+class Ending(NamedTuple):
+    """What a run leaves behind."""
+
+    summary: RunSummary
+    findings: Sequence[DriftEvent]
+    incidents: Sequence[Incident]
+
+
+QUIET: Final = Observation(PROCEED)
+
+
+class _Totals(Struct):
+    last_seq: int = -1
+    events: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    llm_calls: int = 0
+    errors: int = 0
+    first_at: float = -1.0
+    last_at: float = 0.0
+    names: list[str] = field(default_factory=list)
+    last_names: list[str] = field(default_factory=list)
+
+
+class _State(Struct):
+    version: int
+    totals: _Totals
+    episodes: Episodes
+    detectors: dict[str, bytes]
+
+
+class Session:
+    """Watches one run with one set of detectors.
+
+    Args:
+        run: The run.
+        detectors: Fresh detectors, used by this session alone.
+        baseline: What is normal for this agent.
+        mode: Whether anything but watching is allowed.
+        thresholds: Scores below which a detector's findings are noticed, not reported.
+        health: Where a failing detector is counted.
+    """
+
+    def __init__(
+        self,
+        run: RunInfo,
+        detectors: Sequence[Detector],
+        baseline: BaselineStats,
+        *,
+        mode: Mode = "observe",
+        thresholds: Mapping[str, float] | None = None,
+        health: Health | None = None,
+    ) -> None:
+        self.run = run
+        self.baseline = baseline
+        self.mode: Mode = mode
+        self._detectors = list(detectors)
+        self._thresholds = dict(thresholds or {})
+        self._health = health or Health()
+        self._failures: dict[str, int] = {}
+        self._totals = _Totals()
+        self._episodes = Episodes()
+        for detector in self._detectors:
+            try:
+                detector.begin(run)
+            except Exception as exc:  # noqa: BLE001 - see observe
+                self._failed(detector, exc)
+
+    @property
+    def next_seq(self) -> int:
+        """The place the next event will have."""
+        return self._totals.last_seq + 1
+
+    @property
+    def not_checked(self) -> dict[str, str]:
+        """The detectors that could not look, and why."""
+        reasons = {detector.name: detector.not_checked for detector in self._detectors}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def observe(self, event: TraceEvent) -> Observation:
+        """Take one event in; one already seen changes nothing."""
+        totals = self._totals
+        if event.seq <= totals.last_seq:
+            self._health.count("event seen twice")
+            return QUIET
+        self._add(event)
+        findings = None
+        for detector in self._detectors:
+            try:
+                finding = detector.check(event, self.baseline)
+                if finding is not None:
+                    findings = [*(findings or ()), self._weighed(finding)]
+            except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
+                self._failed(detector, exc)
+        if findings is None:
+            if not self._episodes.open:
+                return QUIET
+            return Observation(PROCEED, self._episodes.note(event, (), PROCEED))
+        decision = self._decide(findings)
+        return Observation(decision, self._episodes.note(event, findings, decision))
+
+    def foresee(self, call: TraceEvent) -> Decision:
+        """What would be decided if this call were made and gave the same answer? Changes nothing."""
+        findings = []
+        for detector in self._detectors:
+            try:
+                finding = detector.foresee(call, self.baseline)
+                if finding is not None:
+                    findings.append(self._weighed(finding))
+            except Exception as exc:  # noqa: BLE001 - see observe
+                self._failed(detector, exc)
+        return self._decide(findings) if findings else PROCEED
+
+    def end(self, *, at: float, outcome: str = "") -> Ending:
+        """The run is over: judge it as a whole, and sum it up."""
+        findings = []
+        for detector in self._detectors:
+            try:
+                finding = detector.end(self.baseline)
+                if finding is not None:
+                    findings.append(self._weighed(finding))
+            except Exception as exc:  # noqa: BLE001 - see observe
+                self._failed(detector, exc)
+        totals = self._totals
+        # A rise over runs is this agent's, not this run's: the run itself may still teach the baseline.
+        had_incident = self._episodes.total > 0
+        last = TraceEvent(
+            agent_id=self.run.agent_id,
+            run_id=self.run.run_id,
+            action_type="state_transition",
+            action_name="run_end",
+            timestamp=max(at, totals.last_at),
+            event_id=f"{self.run.run_id}.end",
+            seq=self.next_seq,
+        )
+        incidents = [*self._episodes.note(last, findings, PROCEED), *self._episodes.close_all(last.timestamp)]
+        return Ending(self._summary(last.timestamp, outcome, had_incident), findings, _latest(incidents))
+
+    def state(self) -> bytes:
+        """Everything needed to go on with this run later, or elsewhere."""
+        detectors = {detector.name: detector.state() for detector in self._detectors}
+        return msgspec.msgpack.encode(_State(STATE_VERSION, self._totals, self._episodes, detectors))
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a state that `state` gave; raises FormatError when it is none of ours.
+
+        A detector whose own part cannot be read begins afresh, and that is counted.
+        """
+        try:
+            saved = msgspec.msgpack.decode(state, type=_State)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise FormatError(f"The saved session of run {self.run.run_id!r} cannot be read: {exc}.") from exc
+        if saved.version != STATE_VERSION:
+            raise FormatError(f"The saved session of run {self.run.run_id!r} has version {saved.version}.")
+        self._totals, self._episodes = saved.totals, saved.episodes
+        for detector in self._detectors:
+            if detector.name in saved.detectors:
+                try:
+                    detector.restore(saved.detectors[detector.name])
+                except FormatError:
+                    self._health.count(f"saved state of detector {detector.name} cannot be read")
+
+    def _add(self, event: TraceEvent) -> None:
+        totals = self._totals
+        if event.timestamp < totals.last_at:
+            self._health.count("event out of order")
+        totals.last_seq = event.seq
+        totals.events += 1
+        totals.tokens += event.token_count
+        if event.action_type == TOOL_CALL:
+            totals.tool_calls += 1
+            totals.last_names = [*totals.last_names[-1:], event.action_name]
+            if totals.tool_calls <= _NAMES_KEPT:
+                totals.names.append(event.action_name)
+        elif event.action_type == LLM_REQUEST:
+            totals.llm_calls += 1
+        if event.error is not None:
+            totals.errors += 1
+        if totals.first_at < 0:
+            totals.first_at = event.timestamp - event.duration_ms / 1000
+        totals.last_at = max(totals.last_at, event.timestamp)
+
+    def _weighed(self, finding: DriftEvent) -> DriftEvent:
+        """The finding after what people said about such findings, with what is unusual about the order."""
+        usual = self.baseline.common_sequences
+        recent = self._totals.last_names
+        if self.baseline.is_calibrated and usual and len(recent) > 1:
+            known = any(recent == seq[i : i + 2] for seq in usual for i in range(len(seq) - 1))
+            finding.context.update(usual_sequences=usual, unusual_order=None if known else recent)
+        least = self._thresholds.get(finding.detector, 0.0)
+        if finding.score < least and not finding.context.get("hard_limit"):
+            return finding.lowered("an incident like this was marked a false alarm")
+        return finding
+
+    def _decide(self, findings: Sequence[DriftEvent]) -> Decision:
+        action = respond(findings, self._episodes.answered())
+        if action is DriftAction.CONTINUE:
+            return Decision(findings=tuple(findings))
+        answer = verdict(action, self.mode)
+        words = guidance(action, findings, self.run.goal)
+        return Decision(action=action, verdict=answer, guidance=words, findings=tuple(findings))
+
+    def _failed(self, detector: Detector, exc: Exception) -> None:
+        """A detector that fails again and again is left out for the rest of the run, and says so."""
+        name = detector.name
+        self._failures[name] = self._failures.get(name, 0) + 1
+        if self._failures[name] >= _FAILURES_ALLOWED and detector in self._detectors:
+            self._detectors = [other for other in self._detectors if other is not detector]
+            self._detectors.append(_Failed(name, f"failed {_FAILURES_ALLOWED} times: {type(exc).__name__}"))
+        self._health.swallowed(f"detector {name}", exc)
+
+    def _summary(self, at: float, outcome: str, had_incident: bool) -> RunSummary:
+        totals, run = self._totals, self.run
+        started_at = run.started_at if run.started_at > 0 else max(totals.first_at, 0.0)
+        summary = RunSummary(
+            agent_id=run.agent_id,
+            run_id=run.run_id,
+            version=run.version,
+            task_type=run.task_type,
+            started_at=started_at,
+            ended_at=at,
+            outcome=outcome,
+            events=totals.events,
+            tokens=totals.tokens,
+            tool_calls=totals.tool_calls,
+            llm_calls=totals.llm_calls,
+            errors=totals.errors,
+            duration_ms=max(0.0, totals.last_at - started_at) * 1000,
+            had_incident=had_incident,
+            sequences=frequent_sequences(totals.names),
+        )
+        for detector in self._detectors:
+            try:
+                summary = detector.teach(summary)
+            except Exception as exc:  # noqa: BLE001 - see observe
+                self._failed(detector, exc)
+        return summary
+
+
+class _Failed(Detector):
+    """Stands where a detector was that failed too often, and says why it is not there."""
+
+    kind = "resource"
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name  # type: ignore[misc]
+        self.not_checked = reason
+        self._memory = Struct()
+
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        return None
+
+
+def _latest(incidents: Sequence[Incident]) -> Sequence[Incident]:
+    """Of several versions of one incident the last."""
+    return tuple({incident.incident_id: incident for incident in incidents}.values())

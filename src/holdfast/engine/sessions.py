@@ -1,0 +1,94 @@
+"""Begins sessions: each with fresh detectors and with what is known about the agent so far."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast.baselines import BaselineStats
+from holdfast.decisions import Mode
+from holdfast.detector import Detector
+from holdfast.engine.health import Health, logger
+from holdfast.engine.session import Session
+from holdfast.errors import FormatError, NotFoundError
+from holdfast.events import RunInfo
+from holdfast.store import Store
+
+_BASELINE_KEPT_S: Final = 5.0
+"""How long a baseline read from the store is trusted before another process may have taught it more."""
+
+
+class Sessions:
+    """Makes the sessions of one agent's runs."""
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        make_detectors: Callable[[], Sequence[Detector]],
+        store: Store | None,
+        health: Health,
+        mode: Mode = "observe",
+        calibration_runs: int = 30,
+        clock: Callable[[], float],
+    ) -> None:
+        self._agent_id = agent_id
+        self._make_detectors = make_detectors
+        self._store = store
+        self._health = health
+        self._mode: Mode = mode
+        self._calibration_runs = calibration_runs
+        self._clock = clock
+        self._baselines: dict[tuple[str, str], tuple[float, BaselineStats]] = {}
+
+    def begin(self, info: RunInfo, state: bytes | None = None) -> Session:
+        """A session for this run, going on from a saved state where there is one."""
+        session = Session(
+            info,
+            self._make_detectors(),
+            self.baseline(info.version, info.task_type),
+            mode=self._mode,
+            thresholds=self._thresholds(),
+            health=self._health,
+        )
+        if state is not None:
+            try:
+                session.restore(state)
+            except FormatError as exc:
+                self._health.count("saved session of another version")
+                logger.info("%s The run goes on without its memory.", exc)
+        return session
+
+    def baseline(self, version: str, task_type: str) -> BaselineStats:
+        """What is normal for this agent, from memory or from the store."""
+        now = self._clock()
+        known = self._baselines.get((version, task_type))
+        if known is not None and now - known[0] < _BASELINE_KEPT_S:
+            return known[1]
+        stored = self._store.get_baseline(self._agent_id, version, task_type) if self._store else None
+        baseline = stored or BaselineStats(
+            agent_id=self._agent_id,
+            version=version,
+            task_type=task_type,
+            required_runs=self._calibration_runs,
+        )
+        self._baselines[version, task_type] = (now, baseline)
+        return baseline
+
+    def learnt(self, baseline: BaselineStats) -> None:
+        """The store has a newer baseline."""
+        if baseline.agent_id == self._agent_id:
+            self._baselines[baseline.version, baseline.task_type] = (self._clock(), baseline)
+
+    def is_kept(self, run_id: str) -> bool:
+        """Whether the store holds a run of exactly this id."""
+        if self._store is None:
+            return False
+        try:
+            return self._store.find_run(run_id, agent_id=self._agent_id).run_id == run_id
+        except NotFoundError:
+            return False
+
+    def _thresholds(self) -> dict[str, float]:
+        moved: dict[str, float] = {}
+        for threshold in self._store.thresholds(self._agent_id) if self._store else ():
+            moved[threshold.detector] = max(threshold.min_score, moved.get(threshold.detector, 0.0))
+        return moved

@@ -1,0 +1,266 @@
+"""Every setting, read in one place: arguments before environment before file before default.
+
+A settings file is the one `HOLDFAST_CONFIG` names, else `holdfast.toml` in the working directory, else
+`config.toml` in Holdfast's own folder.
+An environment variable is the setting's name in capitals: `alerts.webhook` is
+`HOLDFAST_ALERTS_WEBHOOK`.
+"""
+
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
+
+from holdfast.decisions import MODES, Mode
+from holdfast.engine.capture import PAYLOAD_MODES, PayloadMode
+from holdfast.errors import SettingsError
+from holdfast.findings import Severity
+
+FILE_NAME: Final = "holdfast.toml"
+PREFIX: Final = "HOLDFAST_"
+_DETECTORS: Final = "detectors"
+
+
+def home() -> Path:
+    """Holdfast's own folder: `HOLDFAST_HOME`, else `.holdfast` in the user's home."""
+    return Path(os.environ.get("HOLDFAST_HOME") or Path.home() / ".holdfast")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that can be set. Field names are setting names with `_` for the dot."""
+
+    mode: Mode = "observe"
+    disabled: bool = False
+    db_path: str = ""
+    durability: str = "fast"
+    synchronous: str = "NORMAL"
+    payloads: PayloadMode = "redacted"
+    sample_rate: float = 1.0
+    queue_cap: int = 2000
+    most_live_runs: int = 10_000
+    calibration_runs: int = 30
+    version: str = ""
+    embedder: str = "idf"
+    model_dir: str = ""
+    alerts_webhook: str = ""
+    alerts_min_severity: str = "MED"
+    alerts_cooldown_s: float = 60.0
+    alerts_digest_s: float = 600.0
+    alerts_allow_hosts: tuple[str, ...] = ()
+    alerts_signing_secret: str = ""
+    redaction_keys: tuple[str, ...] = ()
+    redaction_patterns: tuple[str, ...] = ()
+    retention_payload_days: float = 30.0
+    retention_run_days: float = 180.0
+    detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Path:
+        """Where the database is."""
+        return Path(self.db_path).expanduser() if self.db_path else home() / "holdfast.db"
+
+
+class Setting(NamedTuple):
+    """One setting: its name, what it may be, and what it is for."""
+
+    name: str
+    check: Callable[[Any], Any]
+    about: str
+    secret: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """Its field in Settings."""
+        return self.name.replace(".", "_")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.attribute.upper()
+
+
+class Loaded(NamedTuple):
+    """Settings, and for every setting where its value comes from."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def _one_of(*allowed: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> str:
+        for name in allowed:
+            if isinstance(value, str) and value.lower() == name.lower():
+                return name
+        raise ValueError(f"one of {', '.join(allowed)}")
+
+    return check
+
+
+def _number(low: float, high: float = float("inf"), *, whole: bool = False) -> Callable[[Any], Any]:
+    words = f"a {'whole ' if whole else ''}number from {low:g}"
+    if high < float("inf"):
+        words += f" to {high:.0f}"
+
+    def check(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(words) from None
+        if isinstance(value, bool) or not math.isfinite(number) or not low <= number <= high:
+            raise ValueError(words)
+        if whole and not number.is_integer():
+            raise ValueError(words)
+        return int(number) if whole else number
+
+    return check
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text")  # noqa: TRY004 - one kind of error carries what is allowed
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in {"1", "true", "yes", "on"}:
+        return True
+    if str(value).lower() in {"0", "false", "no", "off", ""}:
+        return False
+    raise ValueError("true or false")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise ValueError("a list of texts (in the environment: separated by commas)")
+
+
+SETTINGS: Final = (
+    Setting("mode", _one_of(*MODES), "observe: only watch; guide: speak to the model; enforce: stop it too"),
+    Setting("disabled", _switch, "turn everything off"),
+    Setting("db_path", _text, "the SQLite file; empty for the one in Holdfast's own folder"),
+    Setting("durability", _one_of("fast", "durable"), "durable: an event is answered once it is on disk"),
+    Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power cut, not only a crash"),
+    Setting("payloads", _one_of(*PAYLOAD_MODES), "what is kept of arguments and results"),
+    Setting("sample_rate", _number(0, 1), "the share of runs that is watched"),
+    Setting("queue_cap", _number(1, 10_000_000, whole=True), "events that may wait: the loss budget"),
+    Setting("most_live_runs", _number(1, whole=True), "live runs held in memory"),
+    Setting("calibration_runs", _number(1, whole=True), "clean runs until an agent's baseline counts"),
+    Setting("version", _text, "the agent's version: a new one learns its own baseline"),
+    Setting("embedder", _one_of("idf", "minilm"), "how goal drift compares texts"),
+    Setting("model_dir", _text, "where minilm's weights are; empty for the folder `models fetch` uses"),
+    Setting("alerts.webhook", _text, "a Slack, Discord or other address alerts go to", secret=True),
+    Setting("alerts.min_severity", _one_of(*Severity), "the lowest severity that is alerted"),
+    Setting("alerts.cooldown_s", _number(0), "seconds between alerts of one agent and detector"),
+    Setting("alerts.digest_s", _number(1), "seconds after which an incident still going on is told again"),
+    Setting("alerts.allow_hosts", _texts, "private or plain-http hosts that alerts may reach"),
+    Setting("alerts.signing_secret", _text, "signs generic webhooks", secret=True),
+    Setting("redaction.keys", _texts, "further words: a field whose name holds one is taken out"),
+    Setting("redaction.patterns", _texts, "further regular expressions: what they match is taken out"),
+    Setting("retention.payload_days", _number(0), "days that arguments and results are kept; 0 for ever"),
+    Setting("retention.run_days", _number(0), "days that runs are kept; 0 for ever"),
+)
+
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    path: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read the settings; arguments are by setting name, and None among them means not given."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    origins = {setting.name: "default" for setting in SETTINGS}
+    detectors: dict[str, dict[str, Any]] = {}
+    found = _file(path, environment)
+    if found is not None:
+        _take_file(found, values, detectors, origins)
+    for setting in SETTINGS:
+        if setting.variable in environment:
+            values[setting.name] = _checked(setting, environment[setting.variable])
+            origins[setting.name] = f"environment {setting.variable}"
+    for name, value in (arguments or {}).items():
+        if value is not None and name != _DETECTORS:
+            values[name] = _checked(_known(name, "argument"), value)
+            origins[name] = "argument"
+    for name, options in _tables((arguments or {}).get(_DETECTORS) or {}, "the arguments").items():
+        detectors.setdefault(name, {}).update(options)
+        origins.update({f"{_DETECTORS}.{name}.{option}": "argument" for option in options})
+    fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
+    return Loaded(Settings(**fields, detectors=detectors), origins)
+
+
+def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
+    if path is None and environment.get("HOLDFAST_CONFIG"):
+        path = Path(environment["HOLDFAST_CONFIG"]).expanduser()
+    if path is not None:
+        if not path.is_file():
+            raise SettingsError(f"There is no settings file at {path}.")
+        return path
+    for candidate in (Path(FILE_NAME), home() / "config.toml"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _take_file(
+    path: Path, values: dict[str, Any], detectors: dict[str, dict[str, Any]], origins: dict[str, str]
+) -> None:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
+    for name, options in _tables(content.pop(_DETECTORS, {}), str(path)).items():
+        detectors[name] = options
+        origins.update({f"{_DETECTORS}.{name}.{option}": f"file {path}" for option in options})
+    for name, value in _flat(content):
+        values[name] = _checked(_known(name, str(path)), value)
+        origins[name] = f"file {path}"
+
+
+def _tables(content: Any, where: str) -> dict[str, dict[str, Any]]:
+    """Options by detector."""
+    if not isinstance(content, dict):
+        raise SettingsError(f"detectors in {where} must hold a table per detector, got {content!r}.")
+    for name, options in content.items():
+        if not isinstance(options, dict):
+            raise SettingsError(
+                f"detectors.{name} in {where} must be a table of its options, "
+                f"such as {{'enabled': False}}, got {options!r}."
+            )
+    return content
+
+
+def _flat(content: dict[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in content.items():
+        if isinstance(value, dict):
+            pairs.extend((f"{name}.{inner}", item) for inner, item in value.items())
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def _known(name: str, where: str) -> Setting:
+    if name not in _BY_NAME:
+        raise SettingsError(f"There is no setting {name!r} ({where}). Settings: {', '.join(_BY_NAME)}.")
+    return _BY_NAME[name]
+
+
+def _checked(setting: Setting, value: Any) -> Any:
+    try:
+        return setting.check(value)
+    except ValueError as exc:
+        shown = "(hidden)" if setting.secret else repr(value)
+        raise SettingsError(f"{setting.name} must be {exc}, got {shown}.") from None

@@ -1,0 +1,15 @@
+import tomllib
+from pathlib import Path
+
+from holdfast.engine import registry
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def test_the_table_equals_the_entry_points():
+    """
+    What the registry lists as ours is what pyproject.toml declares, group by group.
+    """
+    declared = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"]
+
+    assert declared == registry.OWN

@@ -1,0 +1,618 @@
+import asyncio
+import datetime as dt
+import logging
+import os
+import threading
+
+import pytest
+
+from holdfast import DriftAction, DriftMonitor, Severity
+from holdfast.sink import Sink
+
+
+@pytest.fixture
+def database(tmp_path):
+    return tmp_path / "test.db"
+
+
+@pytest.fixture
+def monitor(database):
+    monitor = DriftMonitor("researcher", db_path=database)
+    yield monitor
+    monitor.close()
+
+
+def loop(monitor, times, **fields):
+    """The same search, again and again, with the same answer."""
+    return [
+        monitor.record_event(
+            "tool_call", "search", input_data={"query": "flights"}, output_data={"text": "none"}, **fields
+        )
+        for _ in range(times)
+    ]
+
+
+def stored(monitor, run_id):
+    monitor.flush()
+    return monitor.store.get_run_traces(monitor.agent_id, run_id)
+
+
+class TestRecording:
+    def test_a_loop_is_noticed_at_the_fourth_call(self, monitor):
+        """
+        The fourth call with the same arguments and the same answer is a finding, with its proof.
+        """
+        run_id = monitor.start_run(goal="find a flight")
+        decisions = loop(monitor, 4)
+
+        assert [False, False, False, True] == [decision.drifting for decision in decisions]
+        (finding,) = decisions[-1].findings
+        assert ("action_loop", "loop", Severity.MED, 0.5) == (
+            finding.detector,
+            finding.kind,
+            finding.severity,
+            finding.score,
+        )
+        assert [f"{run_id}.{seq}" for seq in range(4)] == finding.event_ids
+
+    def test_the_answer_grows_stronger_while_it_goes_on(self, monitor):
+        """
+        A reminder first, then a new plan, a return, and in the end a question to the user.
+        """
+        monitor.start_run()
+        actions = [decision.action for decision in loop(monitor, 8)][3:]
+
+        assert [
+            DriftAction.INJECT_REMINDER,
+            DriftAction.SUMMARIZE_REPLAN,
+            DriftAction.CHECKPOINT_RESET,
+            DriftAction.CHECKPOINT_RESET,
+            DriftAction.ASK_USER,
+        ] == actions
+
+    def test_observe_mode_says_nothing(self, monitor):
+        """
+        By default the verdict is always to proceed, whatever was noticed.
+        """
+        monitor.start_run()
+
+        assert {"proceed"} == {decision.verdict for decision in loop(monitor, 8)}
+
+    def test_guide_mode_has_words_for_the_model(self, database):
+        """
+        In guide mode the guidance names what repeats and the goal.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, mode="guide")
+        monitor.start_run(goal="find a flight to Oslo")
+        decision = loop(monitor, 4)[-1]
+
+        assert "guide" == decision.verdict
+        assert "search called 4 times in a row" in decision.guidance
+        assert "find a flight to Oslo" in decision.guidance
+        monitor.close()
+
+    def test_events_are_kept(self, monitor):
+        """
+        Everything recorded is in the store, in order, with its numbers.
+        """
+        run_id = monitor.start_run()
+        monitor.record_event(
+            "tool_call",
+            "search",
+            input_data={"query": "x"},
+            output_data={"hits": 3},
+            token_count=7,
+            duration_ms=12.5,
+            metadata={"tab": 2},
+            cost_usd=0.01,
+        )
+        monitor.record_event("llm_request", "model", output_data={"text": "three hits"}, token_count=100)
+        first, second = stored(monitor, run_id)
+
+        assert ({"query": "x"}, {"hits": 3}, {"tab": 2}) == (
+            first.input_data,
+            first.output_data,
+            first.metadata,
+        )
+        assert (7, 12.5, 0.01) == (first.token_count, first.duration_ms, first.cost_usd)
+        assert ("llm_request", "three hits") == (second.action_type, second.text)
+        stats = monitor.store.get_run_stats("researcher", run_id)
+        assert (2, 107, 1, 1) == (
+            stats["event_count"],
+            stats["total_tokens"],
+            stats["tool_calls"],
+            stats["llm_calls"],
+        )
+
+    def test_recent_alerts_are_at_hand(self, monitor):
+        """
+        The findings of the last hours can be asked for at once, newest first.
+        """
+        monitor.start_run()
+        loop(monitor, 5)
+        alerts = monitor.get_recent_alerts(hours=24, limit=50)
+
+        assert [0.625, 0.5] == [alert.score for alert in alerts]
+        assert [0.625] == [alert.score for alert in monitor.get_recent_alerts(limit=1)]
+
+    def test_callbacks_hear_every_finding(self, monitor):
+        """
+        A callback is called before `record_event` returns.
+        """
+        heard = []
+        monitor.on_drift(heard.append)
+        monitor.start_run()
+        loop(monitor, 3)
+        assert [] == heard
+        loop(monitor, 1)
+
+        assert ["action_loop"] == [finding.detector for finding in heard]
+
+    def test_a_callback_may_record_events_itself(self, monitor):
+        """
+        A callback that records events is not called for what they show: no endless chain.
+        """
+        calls = []
+
+        def again(finding):
+            calls.append(finding)
+            loop(monitor, 1)
+
+        monitor.on_drift(again)
+        monitor.start_run()
+        loop(monitor, 4)
+
+        assert 1 == len(calls)
+
+
+class TestRuns:
+    def test_without_a_run_one_begins(self, monitor):
+        """
+        An event outside of any run opens one.
+        """
+        monitor.record_event("tool_call", "search")
+        monitor.flush()
+
+        assert 1 == len(monitor.store.get_run_ids("researcher"))
+
+    def test_a_context_manager_ends_its_run(self, monitor):
+        """
+        Leaving the block ends the run; an exception passes and becomes the outcome.
+        """
+        with pytest.raises(ZeroDivisionError), monitor.run(goal="divide") as run:
+            raise ZeroDivisionError
+        monitor.flush()
+
+        kept = monitor.store.find_run(run.run_id)
+        assert ("ended", "error: ZeroDivisionError", "divide") == (kept.state, kept.outcome, kept.goal)
+
+    def test_runs_in_threads_do_not_mix(self, monitor):
+        """
+        Each thread has its own current run.
+        """
+        seen = {}
+        barrier = threading.Barrier(4)
+
+        def work(name):
+            with monitor.run() as run:
+                barrier.wait()
+                for step in range(20):
+                    monitor.record_event("tool_call", name, input_data={"step": step})
+                seen[name] = run.run_id
+
+        threads = [threading.Thread(target=work, args=(f"tool-{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        for name, run_id in seen.items():
+            assert [name] * 20 == [event.action_name for event in stored(monitor, run_id)]
+
+    def test_runs_in_tasks_do_not_mix(self, monitor):
+        """
+        Each task has its own current run.
+        """
+
+        async def work(name):
+            async with monitor.run() as run:
+                for step in range(5):
+                    await asyncio.sleep(0)
+                    monitor.record_event("tool_call", name, input_data={"step": step})
+            return run.run_id
+
+        async def all_of_them():
+            return await asyncio.gather(*(work(f"task-{n}") for n in range(5)))
+
+        for n, run_id in enumerate(asyncio.run(all_of_them())):
+            assert [f"task-{n}"] * 5 == [event.action_name for event in stored(monitor, run_id)]
+
+    def test_a_run_inside_a_run_is_its_child(self, monitor, database):
+        """
+        A run that begins inside another names it as its parent, whichever monitor watches it.
+        """
+        helper = DriftMonitor("helper", db_path=database)
+        with monitor.run() as outer, helper.run() as inner:
+            helper.record_event("tool_call", "look")
+        helper.flush()
+
+        assert outer.run_id == helper.store.find_run(inner.run_id).parent_run_id
+        helper.close()
+
+    def test_an_inner_run_gives_the_word_back(self, monitor):
+        """
+        After an inner run has ended, events belong to the outer one again.
+        """
+        with monitor.run() as outer:
+            with monitor.run():
+                monitor.record_event("tool_call", "inner")
+            monitor.record_event("tool_call", "outer")
+
+        assert ["outer"] == [event.action_name for event in stored(monitor, outer.run_id)]
+
+    def test_a_run_put_aside_goes_on_elsewhere(self, database):
+        """
+        A loop begun in one process is found in the next: the run's memory survives.
+        """
+        first = DriftMonitor("researcher", db_path=database)
+        first.start_run("session-1", goal="find it")
+        loop(first, 3)
+        first.suspend()
+        first.close()
+        second = DriftMonitor("researcher", db_path=database)
+        assert "session-1" == second.start_run("session-1")
+
+        assert loop(second, 1)[0].drifting
+        assert [0, 1, 2, 3] == [event.seq for event in stored(second, "session-1")]
+        second.close()
+
+    def test_closing_puts_live_runs_aside(self, database):
+        """
+        A run that is live when the monitor closes is not lost.
+        """
+        first = DriftMonitor("researcher", db_path=database)
+        first.start_run("session-1")
+        loop(first, 3)
+        first.close()
+        second = DriftMonitor("researcher", db_path=database)
+        second.start_run("session-1")
+
+        assert loop(second, 1)[0].drifting
+        second.close()
+
+    def test_sampling_watches_a_share_of_the_runs(self, database):
+        """
+        With a rate of a half, about half of the runs are kept, and the same ones every time.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, sample_rate=0.5)
+        for n in range(200):
+            with monitor.run(run_id=f"run-{n}"):
+                monitor.record_event("tool_call", "search")
+        monitor.flush()
+        kept = set(monitor.store.get_run_ids("researcher", limit=1000))
+
+        assert 60 < len(kept) < 140
+        monitor.close()
+
+    def test_detectors_can_be_switched_off_one_by_one(self, database):
+        """
+        A detector that is switched off finds nothing.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, detectors={"action_loop": {"enabled": False}})
+        monitor.start_run()
+
+        assert not any(decision.findings for decision in loop(monitor, 10))
+        monitor.close()
+
+
+class Unspeakable:
+    def __str__(self):
+        raise RuntimeError("I do not speak")
+
+    __repr__ = __str__
+
+
+@pytest.mark.usefixtures("quiet")
+class TestTheAgentNeverNotices:
+    def test_any_object_may_arrive(self, monitor):
+        """
+        Whatever an argument is, it is reduced to something that can be kept, and nothing is raised.
+        """
+        endless = {}
+        endless["itself"] = endless
+        run_id = monitor.start_run()
+        for odd in (
+            dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+            {1, "two", 3.0},
+            b"\x00\xff",
+            Unspeakable(),
+            endless,
+            {("a", 1): 2},
+            float("nan"),
+            10**400,
+            "\ud800 half a pair",
+            lambda: None,
+            open,
+        ):
+            monitor.record_event("tool_call", "odd", input_data={"value": odd}, output_data=odd)
+
+        assert 11 == len(stored(monitor, run_id))
+        assert {} == monitor.health.totals()
+
+    def test_wrong_numbers_are_survived(self, monitor):
+        """
+        A token count that is none, a negative time, a missing name: counted as nothing.
+        """
+        run_id = monitor.start_run()
+        monitor.record_event("tool_call", "a", token_count="many", duration_ms=None)
+        monitor.record_event("tool_call", "b", token_count=-5, duration_ms=float("nan"), timestamp="now")
+        monitor.record_event("tool_call", None)
+
+        assert [0, 0, 0] == [event.token_count for event in stored(monitor, run_id)]
+
+    def test_a_callback_that_raises_is_counted(self, monitor):
+        """
+        A callback's error is ours to count, not the agent's to see.
+        """
+
+        def broken(finding):
+            raise RuntimeError("in a callback")
+
+        monitor.on_drift(broken)
+        monitor.start_run()
+        assert loop(monitor, 4)[-1].drifting
+
+        assert {"error in on_drift callback": 1} == monitor.health.totals()
+
+    def test_events_after_the_end_are_counted(self, monitor):
+        """
+        An event for a run that has ended is not kept, and that is counted.
+        """
+        run_id = monitor.start_run()
+        monitor.end_run(run_id)
+        decision = monitor.record_event("tool_call", "late", run_id=run_id)
+
+        assert not decision.drifting
+        assert {"event after the run's end": 1} == monitor.health.totals()
+
+    def test_a_run_id_seen_twice_is_two_runs(self, monitor, database):
+        """
+        An id used before gets a number behind it, in this process and in the next.
+        """
+        assert "same" == monitor.start_run("same")
+        assert "same~2" == monitor.start_run("same")
+        monitor.end_run("same")
+        monitor.end_run("same~2")
+        assert "same~3" == monitor.start_run("same")
+        monitor.end_run()
+        monitor.close()
+        again = DriftMonitor("researcher", db_path=database)
+
+        assert "same~4" == again.start_run("same")
+        assert {"run id seen twice": 1} == again.health.totals()
+        again.close()
+
+    def test_a_failing_sink_is_counted(self, database):
+        """
+        A sink that always fails never reaches the agent; the store still gets everything.
+        """
+
+        class Broken(Sink):
+            name = "broken"
+
+            def write(self, records):
+                raise OSError("gone")
+
+        monitor = DriftMonitor("researcher", db_path=database, sinks=[Broken()])
+        run_id = monitor.start_run()
+        loop(monitor, 2)
+
+        assert 2 == len(stored(monitor, run_id))
+        assert "sink broken failed: OSError" in monitor.health.totals()
+        monitor.close()
+
+    def test_a_database_that_cannot_be_used_keeps_nobody_from_working(self, tmp_path, caplog):
+        """
+        With a damaged database the agent is still watched; nothing is kept, and that is said.
+        """
+        broken = tmp_path / "broken.db"
+        broken.write_bytes(b"this is not a database" * 100)
+        with caplog.at_level(logging.WARNING, logger="holdfast"):
+            monitor = DriftMonitor("researcher", db_path=broken)
+        monitor.start_run()
+
+        assert loop(monitor, 4)[-1].drifting
+        assert {"store cannot be opened": 1} == monitor.health.totals()
+        assert "Holdfast keeps nothing" in caplog.text
+        assert broken.read_bytes() == b"this is not a database" * 100
+        monitor.close()
+
+    def test_losses_survive_the_process(self, monitor):
+        """
+        What was counted is in the store, for `holdfast doctor` to show.
+        """
+        monitor.health.count("queue full", 3)
+        monitor.record_event("tool_call", "search")
+        monitor.flush()
+
+        assert 3 == monitor.store.losses()["queue full"]
+
+    def test_disabled_means_off(self, database, monkeypatch):
+        """
+        `HOLDFAST_DISABLED=1` turns everything off, and leaves no trace.
+        """
+        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monitor = DriftMonitor("researcher", db_path=database)
+        with monitor.run():
+            assert not any(decision.drifting for decision in loop(monitor, 10))
+        monitor.close()
+
+        assert not database.exists()
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_a_forked_child_goes_on_as_a_child_run(self, monitor, database):
+        """
+        After a fork both processes record, each into a run of its own, and nothing is lost or doubled.
+        """
+        run_id = monitor.start_run()
+        loop(monitor, 2)
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                loop(monitor, 1)
+                status = 0 if monitor.flush(10).complete else 2
+            finally:
+                os._exit(status)
+        loop(monitor, 1)
+        assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+        assert 3 == len(stored(monitor, run_id))
+        child = monitor.store.find_run(f"{run_id}.{pid}")
+        assert (run_id, 1) == (child.parent_run_id, child.events)
+
+
+class TestPayloads:
+    SECRET = "sk-abcdefghijklmnopqrstuvwx"
+
+    def test_secrets_never_reach_the_disk(self, monitor, database):
+        """
+        A key in an argument, a result, an error, a goal or metadata is taken out before it is queued.
+        """
+        run_id = monitor.start_run(goal=f"use {self.SECRET}", metadata={"api_key": self.SECRET})
+        monitor.record_event(
+            "tool_call",
+            "call",
+            input_data={"api_key": "hunter2", "header": f"Bearer {self.SECRET}"},
+            output_data={"text": f"ok {self.SECRET}"},
+            error=f"refused {self.SECRET}",
+            metadata={"note": self.SECRET},
+        )
+        monitor.flush()
+        monitor.close()
+
+        everything = b"".join(path.read_bytes() for path in database.parent.glob("test.db*"))
+        assert self.SECRET.encode() not in everything
+        assert b"hunter2" not in everything
+        assert run_id.encode() in everything
+
+    @pytest.mark.parametrize(("payloads", "text"), [("none", None), ("hashes", None), ("full", SECRET)])
+    def test_what_is_kept_can_be_chosen(self, database, payloads, text):
+        """
+        Nothing, fingerprints only, or everything as it came.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, payloads=payloads)
+        run_id = monitor.start_run()
+        decisions = [
+            monitor.record_event("tool_call", "call", input_data={"q": self.SECRET}, output_data="same")
+            for _ in range(4)
+        ]
+        event = stored(monitor, run_id)[0]
+
+        assert text == (event.input_data or {}).get("q")
+        assert (payloads == "none") == (event.call_hash == 0)
+        assert decisions[-1].drifting, "detection works whatever is kept"
+        monitor.close()
+
+
+class TestLearning:
+    def test_runs_teach_the_baseline(self, database):
+        """
+        After enough clean runs the baseline counts; until then it says how far it is.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, calibration_runs=3)
+        for n in range(3):
+            with monitor.run(goal="count"):
+                for step in range(4):
+                    monitor.record_event("tool_call", "work", input_data={"n": step}, token_count=10)
+            monitor.flush()
+            expected = f"learning {n + 1}/3" if n < 2 else "calibrated on 3 runs"
+            assert expected == monitor.get_baseline().progress
+
+        baseline = monitor.get_baseline()
+        assert (40.0, 4.0) == (baseline.mean_tokens_per_run, baseline.mean_tools_per_run)
+        assert ["work", "work", "work", "work"] in baseline.common_sequences
+        monitor.close()
+
+    def test_a_run_with_an_incident_teaches_nothing(self, database):
+        """
+        What is wrong must not become what is normal.
+        """
+        monitor = DriftMonitor("researcher", db_path=database)
+        with monitor.run():
+            loop(monitor, 6)
+        monitor.flush()
+
+        assert 0 == monitor.get_baseline().calibration_runs
+        monitor.close()
+
+    def test_versions_and_tasks_learn_apart(self, database):
+        """
+        A new version, or another kind of task, starts a baseline of its own.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, version="v1")
+        with monitor.run():
+            monitor.record_event("tool_call", "work")
+        with monitor.run(task_type="report"):
+            monitor.record_event("tool_call", "work")
+        with monitor.run(version="v2"):
+            monitor.record_event("tool_call", "work")
+        monitor.flush()
+
+        learnt = {(b.version, b.task_type): b.calibration_runs for b in monitor.store.baselines("researcher")}
+        assert {("v1", ""): 1, ("v1", "report"): 1, ("v2", ""): 1} == learnt
+        monitor.close()
+
+    def test_the_status_says_what_is_not_checked(self, monitor):
+        """
+        A detector that cannot look yet says why.
+        """
+        status = monitor.status()
+
+        assert "learning 0/30" == status["baseline"]
+        assert "no goal was given" == status["not_checked"]["goal_drift"]
+
+    def test_a_spike_is_seen_once_the_agent_is_known(self, database):
+        """
+        Ten times what this agent's runs take is reported, though no hard limit was passed.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, calibration_runs=10)
+        for n in range(10):
+            with monitor.run():
+                monitor.record_event("llm_request", "model", token_count=1000 + 20 * n)
+        monitor.flush()
+        with monitor.run():
+            decision = monitor.record_event("llm_request", "model", token_count=10_000)
+
+        assert ["resource_spike"] == [finding.detector for finding in decision.findings]
+        monitor.close()
+
+
+class TestIncidents:
+    def test_a_loop_is_one_incident(self, monitor):
+        """
+        However many findings a loop has, it is one incident, with its peak and what was answered.
+        """
+        monitor.start_run()
+        loop(monitor, 12)
+        monitor.end_run()
+        monitor.flush()
+        (incident,) = monitor.store.incidents("researcher")
+
+        assert (9, 1.0, "closed") == (incident.findings, incident.peak, incident.state)
+        assert Severity.CRITICAL == incident.severity
+        assert DriftAction.INJECT_REMINDER == incident.interventions[0].action
+
+    def test_quiet_steps_close_it(self, monitor):
+        """
+        After ten steps without a finding the incident is over, and the next loop is a new one.
+        """
+        monitor.start_run()
+        loop(monitor, 4)
+        for step in range(12):
+            monitor.record_event("tool_call", "work", input_data={"step": step})
+        loop(monitor, 4)
+        monitor.flush()
+
+        assert ["open", "closed"] == [incident.state for incident in monitor.store.incidents("researcher")]
