@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.events import TOOL_CALL, TraceEvent
@@ -142,7 +142,8 @@ class TestCanonical:
         assert b"" != canonical(value)
 
     @pytest.mark.parametrize(
-        "hostile", [_Raises, _RaisingClass, lambda: _RaisingList([1]), _RaisingMapping, lambda: _RaisingText("é")]
+        "hostile",
+        [_Raises, _RaisingClass, lambda: _RaisingList([1]), _RaisingMapping, lambda: _RaisingText("é")],
     )
     def test_a_hostile_object_is_named_by_its_type(self, hostile):
         """
@@ -234,8 +235,7 @@ class TestBounds:
 
         assert canonical(value).endswith(b"]")
 
-    @given(st.text(min_size=LOOKED_AT + 1, max_size=LOOKED_AT + 50))
-    @settings(max_examples=10)
+    @given(st.text(min_size=1, max_size=20).map(lambda words: words * (LOOKED_AT + 1)))
     def test_a_long_text_keeps_its_ends_and_its_length(self, text):
         """
         Of a long text the beginning, the length and the end are kept.
@@ -310,6 +310,6 @@ class TestFingerprint:
         """
         Zero means "not computed": no call has it, and every hash fits a signed 64-bit column.
         """
-        assert call_hash(name, encoded) not in {0}
+        assert 0 != call_hash(name, encoded)
         assert -(2**63) <= call_hash(name, encoded) < 2**63
         assert -(2**63) <= text_hash(encoded) < 2**63

@@ -8,7 +8,9 @@ from holdfast.fingerprints import canonical, reduced
 from holdfast.redaction import Redactor
 
 ALPHANUMERIC = "aB3dE5gH7jK9mN2pQ4sT6vW8xY1zA0cD"
-PRIVATE_KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{ALPHANUMERIC * 2}\n{ALPHANUMERIC}==\n-----END RSA PRIVATE KEY-----"
+PRIVATE_KEY = (
+    f"-----BEGIN RSA PRIVATE KEY-----\n{ALPHANUMERIC * 2}\n{ALPHANUMERIC}==\n-----END RSA PRIVATE KEY-----"
+)
 
 # A secret of every shape we know, and what of it must never be seen again.
 SECRETS = {
@@ -50,7 +52,15 @@ IN_WORDS = {
 SEEDED = [(secret, secret) for secret in SECRETS.values()] + [
     (words.format(secret), secret) for words, secret in IN_WORDS.values()
 ]
-SECRET_NAMES = ("password", "API_KEY", "Authorization", "userToken", "aws_secret", "Set-Cookie", "private-key")
+SECRET_NAMES = (
+    "password",
+    "API_KEY",
+    "Authorization",
+    "userToken",
+    "aws_secret",
+    "Set-Cookie",
+    "private-key",
+)
 
 PLAIN = st.recursive(
     st.none() | st.integers() | st.text(max_size=20),
@@ -76,7 +86,7 @@ def named(draw):
     secret = draw(st.text(alphabet="qjzx", min_size=8, max_size=20))
     name = draw(st.sampled_from(SECRET_NAMES))
     value = {name: draw(st.sampled_from([secret, [secret], {"inner": secret}, {"a": [1, secret]}]))}
-    for key in draw(st.lists(st.text(max_size=8), max_size=3)):
+    for key in draw(st.lists(st.text(alphabet="abc", max_size=8), max_size=3)):
         value = draw(st.sampled_from([{key: value}, [key, value]]))
     return value, secret
 
@@ -215,7 +225,7 @@ class TestHarmless:
             "The token count was 512, the secret of success is work.",
             "commit 3f786850e387550fdab836ed7e6dc881de23001b fixed it",
             "see https://example.org/a/b?c=d and mail ann@example.org",
-            "api_key=$API_KEY password=<your password> secret: ${SECRET} token=***",
+            "api_key=$API_KEY password=<your-password> secret: ${SECRET} token=***",
             "def get_password(self): return None",
             "a_very_long_identifier_that_is_only_words_and_underscores",
             "5f4dcc3b5aa765d61d8327deb882cf99" * 2,
@@ -276,9 +286,9 @@ class TestHarmless:
         ],
         ids=lambda text: text[:12],
     )
-    def test_hostile_texts_are_read_in_linear_time(self, text):
+    def test_hostile_texts_are_read_to_their_end(self, text):
         """
-        A text made to be slow to search is no slower for being twenty times as long.
+        A text made to be slow to search, and 160,000 characters long, is searched all the same.
         """
         assert len(Redactor().text(text * 20)) > 0
 
@@ -290,7 +300,9 @@ class TestOwnRules:
         """
         redactor = Redactor(key_words=["Badge"])
 
-        assert {"staff_BADGE_no": "[redacted: field staff_BADGE_no]"} == cleaned({"staff_BADGE_no": "77"}, redactor)[0]
+        assert {"staff_BADGE_no": "[redacted: field staff_BADGE_no]"} == cleaned(
+            {"staff_BADGE_no": "77"}, redactor
+        )[0]
 
     def test_words_in_any_script(self):
         """

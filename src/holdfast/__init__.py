@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from holdfast.decisions import Intervention as Intervention
     from holdfast.detector import Detector as Detector
     from holdfast.detectors.action_loop import ActionLoop as ActionLoop
-    from holdfast.detectors.action_loop import ActionLoop as ActionLoopDetector  # noqa: F401
     from holdfast.detectors.goal_drift import GoalDrift as GoalDrift
-    from holdfast.detectors.goal_drift import GoalDrift as GoalDriftDetector  # noqa: F401
     from holdfast.detectors.resource_spike import ResourceSpike as ResourceSpike
-    from holdfast.detectors.resource_spike import ResourceSpike as ResourceSpikeDetector  # noqa: F401
     from holdfast.embedder import Embedder as Embedder
     from holdfast.engine.dispatch import FlushResult as FlushResult
     from holdfast.engine.monitor import Monitor as Monitor
@@ -43,7 +40,11 @@ if TYPE_CHECKING:
     from holdfast.sinks.callback import Callback as Callback
     from holdfast.store import Store as Store
     from holdfast.stores.sqlite import SQLiteStore as SQLiteStore
-    from holdfast.stores.sqlite import SQLiteStore as TraceStore  # noqa: F401
+
+    ActionLoopDetector = ActionLoop
+    GoalDriftDetector = GoalDrift
+    ResourceSpikeDetector = ResourceSpike
+    TraceStore = SQLiteStore
 
 __version__: Final = "0.1.0"
 

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.events import TraceEvent
 
 LOOKED_AT: Final = 8192
-_LOOKED_AT_IN_ALL: Final = 8 * LOOKED_AT
+_LOOKED_AT_IN_ALL: Final = 2 * LOOKED_AT
 _DEPTH: Final = 12
 _ITEMS: Final = 1000
 _PLACES: Final = 4000

@@ -3,12 +3,12 @@
 import math
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from holdfast.baselines import BaselineStats, Spread, Trend
 from holdfast.detector import Detector
 from holdfast.errors import SettingsError
-from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, TraceEvent
+from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo, TraceEvent
 from holdfast.findings import MED_FROM, DriftEvent
 from holdfast.windows import FROZEN_LIMIT, LEARNING_LIMIT, Shift, next_trend
 
@@ -31,7 +31,8 @@ class _Memory(Struct):
     llm_calls: int = 0
     duration_ms: float = 0.0
     started_at: float = -1.0
-    last: TraceEvent | None = None
+    last_id: str = ""
+    last_at: float = 0.0
 
 
 class ResourceSpike(Detector):
@@ -76,19 +77,20 @@ class ResourceSpike(Detector):
         self.spike_multiplier = spike_multiplier
         self.soft_limits = soft_limits
         self._memory = _Memory()
-        self._last: TraceEvent | None = None
+        self._run = RunInfo(agent_id="", run_id="")
         self._limits: tuple[BaselineStats, dict[str, float]] | None = None
         self.not_checked = None
 
     def begin(self, run: RunInfo) -> None:
         """Time counts from the run's start where it is known, else from its first event."""
+        self._run = run
         if run.started_at > 0:
             self._memory.started_at = run.started_at
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Add the event up, and compare the totals with every limit that holds."""
         memory = self._memory
-        self._last = event
+        memory.last_id, memory.last_at = event.event_id, event.timestamp
         memory.tokens += event.token_count
         if event.action_type == TOOL_CALL:
             memory.tools += 1
@@ -99,7 +101,7 @@ class ResourceSpike(Detector):
         memory.duration_ms = max(memory.duration_ms, (event.timestamp - memory.started_at) * 1000)
         token_limit, duration_limit = self.absolute_token_limit, self.absolute_duration_limit_ms
         if token_limit is not None and memory.tokens > token_limit:
-            score = max(_TOKEN_FLOOR, memory.tokens / token_limit - 1)
+            score = max(_TOKEN_FLOOR, (memory.tokens - token_limit) / token_limit)
             return self._over_limit(event, score, "tokens", memory.tokens, token_limit)
         if duration_limit is not None and memory.duration_ms > duration_limit:
             return self._over_limit(event, _DURATION_SCORE, "ms", memory.duration_ms, duration_limit)
@@ -107,26 +109,23 @@ class ResourceSpike(Detector):
 
     def end(self, baseline: BaselineStats) -> DriftEvent | None:
         """Compare the whole run with the agent's runs before it."""
-        if self._last is None or not baseline.is_calibrated:
+        memory = self._memory
+        if not memory.last_id or not baseline.is_calibrated:
             return None
+        # The finding stands at the last event; its data need not be kept for that.
+        last = TraceEvent(
+            agent_id=self._run.agent_id,
+            run_id=self._run.run_id,
+            action_type=STATE_TRANSITION,
+            action_name="run_end",
+            timestamp=memory.last_at,
+            event_id=memory.last_id,
+        )
         for measure, words, _, _ in MEASURES:
-            shift = next_trend(baseline.trends.get(measure, Trend()), getattr(self._memory, measure))
+            shift = next_trend(baseline.trends.get(measure, Trend()), getattr(memory, measure))
             if shift.alarmed:
-                return self._trend(self._last, measure, words, shift)
+                return self._trend(last, measure, words, shift)
         return None
-
-    def state(self) -> bytes:
-        """Its totals, and the last event without its data: a finding at the run's end stands there."""
-        if self._last is not None:
-            self._memory.last = structs.replace(
-                self._last, input_data=None, output_data=None, metadata=None, error=None
-            )
-        return super().state()
-
-    def restore(self, state: bytes) -> None:
-        """Take up the totals and the last event."""
-        super().restore(state)
-        self._last = self._memory.last
 
     def _over_limit(
         self, event: TraceEvent, score: float, words: str, spent: float, limit: float
@@ -190,9 +189,8 @@ class ResourceSpike(Detector):
         )
 
     def _counters(self) -> dict[str, Any]:
-        totals = structs.asdict(self._memory)
-        del totals["started_at"], totals["last"]
-        return {"totals": totals}
+        totals = ("tokens", "tools", "llm_calls", "duration_ms")
+        return {"totals": {name: getattr(self._memory, name) for name in totals}}
 
 
 def _quantile_limit(spread: Spread) -> float:

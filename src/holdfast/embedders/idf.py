@@ -17,6 +17,7 @@ from holdfast.embedder import Embedder
 LOOKED_AT: Final = 512
 BUCKETS: Final = 16_384
 RUNS_NEEDED: Final = 5
+_COUNTED_AS: Final = 20
 _MOST: Final = 255
 _GOALS_KEPT: Final = 8
 
@@ -97,8 +98,12 @@ def _vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
     """Weights of unit length; empty when no word counts."""
     runs, seen = baseline.word_runs, baseline.word_counts
     if runs >= RUNS_NEEDED and seen:
+        # As if there had been twenty runs, however many there were: otherwise words never seen would weigh
+        # more from run to run, and similarities learnt early could not be compared with later ones.
+        scale = _COUNTED_AS / runs
         weights = {
-            word: (1.0 + math.log(n)) * math.log((runs + 1) / (min(seen[word % BUCKETS], runs) + 0.5))
+            word: (1.0 + math.log(n))
+            * math.log((_COUNTED_AS + 1) / (min(seen[word % BUCKETS], runs) * scale + 0.5))
             for word, n in counts.items()
         }
     else:

@@ -18,7 +18,7 @@ from holdfast.engine.health import Health, logger
 from holdfast.sink import Loss, Record, RecordedEvent, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
-LINGER_S: Final = 0.05
+LINGER_S: Final = 0.1
 _TRIES: Final = 3
 _PAUSE_S: Final = 0.05
 

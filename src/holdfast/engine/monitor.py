@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from zlib import crc32
@@ -31,6 +32,7 @@ from holdfast.store import Store
 Callback = Callable[[DriftEvent], object]
 
 _LONGEST_NAME: Final = 200
+_SUSPENDED_KEPT: Final = 100
 _monitors: Final = itertools.count(1)
 
 
@@ -95,6 +97,7 @@ class Monitor:
         )
         self._callbacks: list[tuple[Callback, Severity]] = []
         self._notifying = threading.local()
+        self._suspended: deque[str] = deque(maxlen=_SUSPENDED_KEPT)
         _watch_forks(self)
 
     # --- runs ------------------------------------------------------------------------------------
@@ -318,7 +321,8 @@ class Monitor:
     def _saved_state(self, run_id: str) -> bytes | None:
         if self.store is None or self._runs.get(run_id) is not None:
             return None
-        if self._dispatch.waiting:
+        if run_id in self._suspended:
+            self._suspended.remove(run_id)
             self._dispatch.flush(1.0)
         return self.store.take_state(self.agent_id, run_id)
 
@@ -370,6 +374,7 @@ class Monitor:
                 session = live.session
                 saved = SavedState(self.agent_id, session.run.run_id, session.state(), self._clock())
                 self._dispatch.put(saved)
+                self._suspended.append(session.run.run_id)
             self._dispatch.acknowledge()
 
     def _notify(self, findings: Sequence[DriftEvent]) -> None:

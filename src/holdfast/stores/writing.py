@@ -1,5 +1,6 @@
 """Keep one batch: events first, then each run's sums, once per run."""
 
+import itertools
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,10 +18,11 @@ from holdfast.stores.connections import Connections
 from holdfast.stores.keys import Keys
 from holdfast.stores.mending import MISFITS, mended
 
-_EVENTS: Final = """
-    INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run, seq) DO NOTHING"""
-_PAYLOADS: Final = "INSERT INTO payloads VALUES (?, ?, ?, ?, ?, ?)"
+_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
+_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"
+# SQLite hands the interpreter back after every statement, and a busy agent then keeps it for a while:
+# a batch in a few statements is written hundreds of hand-overs sooner than one row at a time.
+_BLOCKS: Final = (256, 64, 16, 4, 1)
 _SUMS: Final = """
     UPDATE runs SET events = events + ?, tokens = tokens + ?, tool_calls = tool_calls + ?,
         llm_calls = llm_calls + ?, errors = errors + ?, duration_ms = duration_ms + ?,
@@ -120,9 +122,9 @@ def _keep(connection: sqlite3.Connection, batch: Batch) -> None:
     tallies = batch.tallies.values()
     # Rows of one run side by side: SQLite then finds the page once for all of them.
     batch.events.sort()
-    if batch.events and connection.executemany(_EVENTS, batch.events).rowcount != len(batch.events):
+    if _insert(connection, _EVENTS, batch.events) != len(batch.events):
         raise _OutdatedError(_OUTDATED)
-    connection.executemany(_PAYLOADS, batch.payloads)
+    _insert(connection, _PAYLOADS, batch.payloads)
     connection.executemany(_TOOLS, _tool_rows(tallies))
     if tallies and connection.executemany(_SUMS, [_sums(tally) for tally in tallies]).rowcount != len(
         tallies
@@ -130,6 +132,19 @@ def _keep(connection: sqlite3.Connection, batch: Batch) -> None:
         raise _OutdatedError(_OUTDATED)
     _keep_times(connection, tallies)
     _keep_rare(connection, batch)
+
+
+def _insert(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[object, ...]]) -> int:
+    """Insert rows in as few statements as possible; how many were new."""
+    added = start = 0
+    for block in _BLOCKS:
+        while len(rows) - start >= block:
+            piece = rows[start : start + block]
+            values = ", ".join([f"({', '.join('?' * len(piece[0]))})"] * block)
+            flat = list(itertools.chain.from_iterable(piece))
+            added += connection.execute(sql.format(rows=values), flat).rowcount
+            start += block
+    return added
 
 
 def _tool_rows(tallies: Iterable[Tally]) -> list[tuple[object, ...]]:

@@ -1,0 +1,293 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
+from holdfast.detectors.resource_spike import ResourceSpike
+from holdfast.errors import SettingsError
+from holdfast.events import RunInfo
+from holdfast.findings import Severity
+from holdfast.testing.traces import AGENT, RUN, events, fired_at
+
+NEW = BaselineStats(agent_id=AGENT)
+
+
+def findings(detector, picture, baseline=NEW, **run):
+    trace = events(picture) if isinstance(picture, str) else picture
+    detector.begin(RunInfo(agent_id=AGENT, run_id=RUN, **run))
+    return [finding for event in trace if (finding := detector.check(event, baseline))]
+
+
+def slow(picture, seconds):
+    """The picture's events, this far apart."""
+    return [structs.replace(event, timestamp=1000.0 + event.seq * seconds) for event in events(picture)]
+
+
+def usual(**fields):
+    return BaselineStats(agent_id=AGENT, is_calibrated=True, calibration_runs=30, **fields)
+
+
+class TestTokenLimit:
+    def test_the_seeds_limit_is_the_default(self):
+        """
+        A run may spend 50,000 tokens; the one after is too many.
+        """
+        assert [50, 51] == fired_at(ResourceSpike(), "r" * 52)
+
+    @pytest.mark.parametrize(
+        ("replies", "score", "severity"),
+        [(11, 0.7, "HIGH"), (18, 0.8, "HIGH"), (19, 0.9, "CRITICAL"), (40, 1.0, "CRITICAL")],
+    )
+    def test_the_score_is_at_least_high(self, replies, score, severity):
+        """
+        Passing the limit is HIGH at once, and CRITICAL towards twice the limit.
+        """
+        last = findings(ResourceSpike(absolute_token_limit=10_000), "r" * replies)[-1]
+
+        assert (pytest.approx(score), severity) == (last.score, last.severity)
+        assert last.context["hard_limit"]
+
+    def test_no_limit(self):
+        """
+        None means no limit.
+        """
+        assert [] == fired_at(ResourceSpike(absolute_token_limit=None), "r" * 200)
+
+    def test_it_says_what_was_spent(self):
+        """
+        The finding names what was spent, the limit, and all counters of the run.
+        """
+        last = findings(ResourceSpike(absolute_token_limit=2_000), "arrr")[-1]
+
+        assert "3,000 tokens spent in this run, the limit is 2,000" == last.message
+        assert (3000, 2000) == (last.context["spent"], last.context["limit"])
+        assert {
+            "tokens": 3000,
+            "tools": 1,
+            "llm_calls": 3,
+            "duration_ms": pytest.approx(300),
+        } == last.context["totals"]
+
+
+class TestDurationLimit:
+    def test_five_minutes_is_the_default(self):
+        """
+        A run may take five minutes, counted in event time from its first event.
+        """
+        assert [6] == fired_at(ResourceSpike(), slow(".......", 51.0))
+
+    def test_it_is_high(self):
+        """
+        A run that takes too long always scores .8.
+        """
+        assert [0.8] == [finding.score for finding in findings(ResourceSpike(), slow("..", 301.0))]
+
+    def test_time_counts_from_the_runs_start(self):
+        """
+        Where the start of the run is known, time counts from there.
+        """
+        assert 1 == len(findings(ResourceSpike(), slow(".", 0.0), started_at=600.0))
+
+    def test_the_first_events_own_duration_counts(self):
+        """
+        Else it counts from the start of the first event, not from its end.
+        """
+        (event,) = slow(".", 0.0)
+
+        assert [0] == fired_at(ResourceSpike(), [structs.replace(event, duration_ms=300_001.0)])
+
+    def test_no_limit(self):
+        """
+        None means no limit.
+        """
+        assert [] == fired_at(ResourceSpike(absolute_duration_limit_ms=None), slow("...", 9999.0))
+
+    def test_an_event_from_the_past_takes_no_time_back(self):
+        """
+        A clock that goes backwards does not make the run shorter.
+        """
+        trace = slow("..", 299.0)
+        back = [*trace, structs.replace(trace[0], seq=2), structs.replace(trace[1], seq=3, timestamp=1302.0)]
+
+        assert [3] == fired_at(ResourceSpike(), back)
+
+
+class TestSoftLimits:
+    def test_a_soft_limit_is_only_noticed(self):
+        """
+        With soft limits passing one is LOW: noticed, not reported.
+        """
+        found = findings(ResourceSpike(absolute_token_limit=2_000, soft_limits=True), "r" * 9)
+
+        assert {Severity.LOW} == {finding.severity for finding in found}
+        assert not any(finding.context["hard_limit"] for finding in found)
+
+
+class TestAgainstTheBaseline:
+    def test_an_agent_that_still_learns_is_not_compared(self):
+        """
+        Before calibration only hard limits count.
+        """
+        learning = BaselineStats(
+            agent_id=AGENT, mean_tokens_per_run=100.0, spreads={"tokens": Spread(p50=100.0, p95=100.0)}
+        )
+
+        assert [] == fired_at(ResourceSpike(), "r" * 40, learning)
+
+    def test_quantiles(self):
+        """
+        A run is a spike when it lies twice as far above the median, in logs, as nineteen in twenty do.
+        """
+        baseline = usual(mean_tokens_per_run=2000.0, spreads={"tokens": Spread(p50=1000.0, p95=3000.0)})
+
+        assert 9 == fired_at(ResourceSpike(), "r" * 12, baseline)[0]
+
+    def test_a_narrow_spread_leaves_some_room(self):
+        """
+        Runs that were all alike still leave half as much again.
+        """
+        baseline = usual(mean_tokens_per_run=4000.0, spreads={"tokens": Spread(p50=4000.0, p95=4000.0)})
+
+        assert 6 == fired_at(ResourceSpike(), "r" * 8, baseline)[0]
+
+    def test_the_seeds_rule_with_a_multiplier(self):
+        """
+        With a multiplier the limit is mean plus so many deviations, and at least half as much again.
+        """
+        wide = usual(mean_tokens_per_run=2000.0, std_tokens_per_run=800.0)
+        narrow = usual(mean_tokens_per_run=2000.0, std_tokens_per_run=0.0)
+
+        assert 4 == fired_at(ResourceSpike(spike_multiplier=2.5), "r" * 8, wide)[0]
+        assert 3 == fired_at(ResourceSpike(spike_multiplier=2.5), "r" * 8, narrow)[0]
+
+    def test_the_score_is_the_excess(self):
+        """
+        The score is how far above the limit it is, as a share of the limit.
+        """
+        baseline = usual(mean_tokens_per_run=2000.0, std_tokens_per_run=800.0)
+        scores = [
+            finding.score for finding in findings(ResourceSpike(spike_multiplier=2.5), "r" * 8, baseline)
+        ]
+
+        assert [0.25, 0.5, 0.75, 1.0] == scores
+
+    @pytest.mark.parametrize(
+        ("picture", "fields", "measure"),
+        [
+            ("r" * 9, {"mean_tokens_per_run": 1000.0}, "tokens"),
+            ("." * 9, {"mean_tools_per_run": 2.0}, "tools"),
+            (slow("." * 9, 1.0), {"mean_duration_ms": 2000.0}, "duration_ms"),
+        ],
+    )
+    def test_tokens_tools_and_time_are_compared(self, picture, fields, measure):
+        """
+        Tokens, tool calls and time are each compared with what is usual.
+        """
+        last = findings(ResourceSpike(spike_multiplier=2.5), picture, usual(**fields))[-1]
+
+        assert measure == last.context["measure"]
+
+    def test_hard_limits_never_adapt(self):
+        """
+        A hard limit holds for an agent that usually spends more, too.
+        """
+        baseline = usual(mean_tokens_per_run=90_000.0, spreads={"tokens": Spread(p50=90_000.0, p95=99_000.0)})
+
+        assert [50] == fired_at(ResourceSpike(), "r" * 51, baseline)
+
+    def test_what_was_never_spent_is_not_compared(self):
+        """
+        An agent whose runs never cost tokens has no limit to compare with.
+        """
+        assert [] == fired_at(ResourceSpike(), "r" * 40, usual())
+
+
+class TestOverRuns:
+    KNOWN = Cusum(count=60, mean=math.log(1000.0), squares=60 * 0.25, total=4.0)
+
+    def ended(self, replies, baseline, detector=None):
+        detector = detector or ResourceSpike()
+        findings(detector, "r" * replies, baseline)
+        return detector.end(baseline)
+
+    def risen(self, **sums):
+        return usual(trends={"tokens": Trend(**sums)})
+
+    def test_a_lasting_rise_is_told_at_the_end(self):
+        """
+        A run that makes the sum over runs cross its limit is told about when it ends.
+        """
+        finding = self.ended(20, self.risen(learning=self.KNOWN))
+
+        assert "this agent's runs have come to take more tokens over its recent runs" == finding.message
+        assert finding.context["over_runs"]
+        assert finding.severity is not Severity.LOW
+
+    def test_slow_decay_shows_against_the_first_runs(self):
+        """
+        What rose too slowly for the learning sum is told against the first fifty runs.
+        """
+        finding = self.ended(20, self.risen(frozen=structs.replace(self.KNOWN, total=5.0)))
+
+        assert finding.message.endswith("since its first 50 runs")
+
+    def test_an_ordinary_run_is_not_told(self):
+        """
+        A run like the others is nothing.
+        """
+        assert self.ended(1, self.risen(learning=self.KNOWN)) is None
+
+    def test_a_run_without_events_is_not_told(self):
+        """
+        A run in which nothing happened cannot be a rise.
+        """
+        assert ResourceSpike().end(self.risen(learning=self.KNOWN)) is None
+
+    def test_an_agent_that_still_learns_is_not_compared(self):
+        """
+        Before calibration only hard limits count, at the end of a run as well.
+        """
+        learning = structs.replace(self.risen(learning=self.KNOWN), is_calibrated=False)
+
+        assert self.ended(20, learning) is None
+
+    def test_put_aside_before_the_end_it_says_the_same(self):
+        """
+        A run put aside after its last event, and ended elsewhere, is told about just the same.
+        """
+        baseline = self.risen(learning=self.KNOWN)
+        first, second = ResourceSpike(), ResourceSpike()
+        here = self.ended(20, baseline, first)
+        second.begin(RunInfo(agent_id="tested", run_id="run"))
+        second.restore(first.state())
+
+        assert here == second.end(baseline)
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        "setting", ["absolute_token_limit", "absolute_duration_limit_ms", "spike_multiplier"]
+    )
+    @pytest.mark.parametrize("value", [0, -1, float("nan")])
+    def test_impossible_limits_are_refused(self, setting, value):
+        """
+        A limit is above 0, or None.
+        """
+        with pytest.raises(SettingsError, match=rf"resource_spike\.{setting} must be above 0, or None, got"):
+            ResourceSpike(**{setting: value})
+
+    @given(st.text(alphabet="ar. x", max_size=30), st.integers(0, 30))
+    def test_put_aside_anywhere_it_goes_on_alike(self, picture, cut):
+        """
+        Put aside after any event and taken up by another detector, it finds the same.
+        """
+        trace = events(picture)
+        first, second = (ResourceSpike(absolute_token_limit=3000) for _ in range(2))
+        whole = findings(ResourceSpike(absolute_token_limit=3000), trace)
+        before = findings(first, trace[:cut])
+        second.restore(first.state())
+
+        assert whole == before + findings(second, trace[cut:])

@@ -1,0 +1,194 @@
+import msgspec
+
+from holdfast.decisions import PROCEED, Decision, DriftAction
+from holdfast.engine.episodes import QUIET_EVENTS, Episodes
+from holdfast.findings import DriftEvent, Severity
+from holdfast.incidents import EVIDENCE_KEPT
+from holdfast.testing.traces import AGENT, RUN, events
+
+REMINDED = Decision(action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.")
+
+
+def found(event, score=0.6, detector="action_loop", **context):
+    return DriftEvent(
+        agent_id=AGENT,
+        run_id=RUN,
+        detector=detector,
+        kind="loop",
+        severity=Severity.from_score(score),
+        score=score,
+        message=f"scored {score}",
+        suggested_action="s",
+        timestamp=event.timestamp,
+        event_id=f"{event.event_id}/{detector}",
+        context={"event_ids": [event.event_id], **context},
+    )
+
+
+def drawn(picture, episodes=None):
+    """The incidents that changed at each event; `!` is a finding, `+` a worse one, `-` one only noticed."""
+    episodes = episodes if episodes is not None else Episodes()
+    scores = {"!": 0.6, "+": 0.95, "-": 0.3}
+    changed = []
+    for step, event in zip(picture, events("." * len(picture)), strict=True):
+        findings = [found(event, scores[step])] if step in scores else []
+        changed.append(episodes.note(event, findings, REMINDED if step in "!+" else PROCEED))
+    return changed
+
+
+class TestOneEpisode:
+    def test_many_findings_are_one_incident(self):
+        """
+        A loop of five findings is one incident with five findings.
+        """
+        changed = drawn(".!!!!!")
+        incidents = [incident for step in changed for incident in step]
+
+        assert [[], 1, 2, 3, 4, 5] == [[], *(incident.findings for incident in incidents)]
+        assert 1 == len({incident.incident_id for incident in incidents})
+
+    def test_where_it_was_opened_and_last_seen(self):
+        """
+        An incident knows the event it began at and the last one that belongs to it.
+        """
+        (incident,) = drawn("..!.!")[-1]
+
+        assert (2, 4, "open", None) == (
+            incident.opened_seq,
+            incident.last_seq,
+            incident.state,
+            incident.closed_at,
+        )
+
+    def test_the_peak_gives_the_words(self):
+        """
+        The worst finding gives peak, severity and message; milder ones after it take nothing back.
+        """
+        (incident,) = drawn("!+!")[-1]
+
+        assert (0.95, "CRITICAL", "scored 0.95") == (incident.peak, incident.severity, incident.message)
+
+    def test_what_is_only_noticed_opens_nothing(self):
+        """
+        A LOW finding neither opens an incident nor keeps one going.
+        """
+        assert [[]] * 3 == drawn("---")
+        assert "closed" == drawn("!" + "-" * QUIET_EVENTS)[-1][0].state
+
+    def test_the_same_trace_gives_the_same_id(self):
+        """
+        A replay finds the same incident, not another one.
+        """
+        assert drawn(".!!") == drawn(".!!")
+
+    def test_proof_is_kept_without_end_in_neither_direction(self):
+        """
+        Each proof is kept once, and only the newest of very many.
+        """
+        (incident,) = drawn("!" * 200)[-1]
+
+        assert EVIDENCE_KEPT == len(incident.event_ids) == len(set(incident.event_ids))
+        assert "run.199" == incident.event_ids[-1]
+
+    def test_a_hard_limit_is_marked(self):
+        """
+        An incident about a hard limit says so.
+        """
+        (event,) = events(".")
+        (incident,) = Episodes().note(event, [found(event, hard_limit=True)], PROCEED)
+
+        assert incident.hard_limit
+
+
+class TestClosing:
+    def test_silence_closes_it(self):
+        """
+        After ten events without a finding the incident is over.
+        """
+        changed = drawn("!" + "." * QUIET_EVENTS)
+
+        assert [[]] * (QUIET_EVENTS - 1) == changed[1:-1]
+        assert ("closed", events("." * 11)[10].timestamp) == (changed[-1][0].state, changed[-1][0].closed_at)
+
+    def test_a_finding_in_time_keeps_it_open(self):
+        """
+        A finding after nine quiet events still belongs to it.
+        """
+        (incident,) = drawn("!" + "." * (QUIET_EVENTS - 1) + "!")[-1]
+
+        assert (2, "open") == (incident.findings, incident.state)
+
+    def test_afterwards_another_one_opens(self):
+        """
+        Drift that comes back after it was over is another incident.
+        """
+        episodes = Episodes()
+        changed = drawn("!" + "." * QUIET_EVENTS + "!", episodes)
+
+        assert changed[0][0].incident_id != changed[-1][0].incident_id
+        assert 2 == episodes.total
+
+    def test_the_runs_end_closes_all(self):
+        """
+        When the run is over, so are its incidents.
+        """
+        episodes = Episodes()
+        drawn("!", episodes)
+
+        assert [("closed", 99.0)] == [(it.state, it.closed_at) for it in episodes.close_all(99.0)]
+        assert [] == episodes.close_all(99.0)
+
+    def test_two_detectors_have_an_incident_each(self):
+        """
+        Findings of two detectors are two incidents, which end apart.
+        """
+        episodes = Episodes()
+        first, second, *rest = events("." * (QUIET_EVENTS + 2))
+        episodes.note(first, [found(first), found(first, detector="goal_drift")], PROCEED)
+        episodes.note(second, [found(second)], PROCEED)
+        closed = [incident.detector for event in rest[:-1] for incident in episodes.note(event, (), PROCEED)]
+
+        assert ["goal_drift"] == closed
+        assert ["action_loop"] == list(episodes.open)
+
+
+class TestAnswers:
+    def test_every_answer_is_noted(self):
+        """
+        What was advised, when, and in which words, is kept with the incident.
+        """
+        (incident,) = drawn("!!")[-1]
+
+        assert [
+            ("INJECT_REMINDER", "guide", 0, "Stop that."),
+            ("INJECT_REMINDER", "guide", 1, "Stop that."),
+        ] == [(it.action, it.verdict, it.seq, it.guidance) for it in incident.interventions]
+
+    def test_answered_names_the_detectors(self):
+        """
+        A detector whose incident got an answer is named until the incident is over.
+        """
+        episodes = Episodes()
+        before = episodes.answered()
+        drawn("!", episodes)
+        during = episodes.answered()
+        episodes.close_all(0.0)
+
+        assert (set(), {"action_loop"}, set()) == (before, during, episodes.answered())
+
+    def test_answers_are_bounded(self):
+        """
+        Of very many answers the last twenty are kept.
+        """
+        (incident,) = drawn("!" * 100)[-1]
+
+        assert (20, 99) == (len(incident.interventions), incident.interventions[-1].seq)
+
+    def test_open_incidents_survive_encoding(self):
+        """
+        Open incidents can be put aside and taken up again.
+        """
+        episodes = Episodes()
+        drawn("!+", episodes)
+
+        assert episodes == msgspec.msgpack.decode(msgspec.msgpack.encode(episodes), type=Episodes)

@@ -1,0 +1,98 @@
+import logging
+import threading
+
+import pytest
+
+from holdfast.engine.health import Health
+
+
+class TestCounting:
+    def test_losses_add_up_by_reason(self):
+        """
+        What was lost is counted by reason.
+        """
+        health = Health()
+        health.count("queue full")
+        health.count("queue full", 4)
+        health.count("disk full")
+
+        assert {"queue full": 5, "disk full": 1} == health.totals()
+
+    def test_fresh_counts_are_taken_once(self):
+        """
+        What was counted since the last time is handed over once; the totals stay.
+        """
+        health = Health()
+        health.count("queue full", 2)
+        taken = [health.take_fresh(), health.take_fresh()]
+        health.count("queue full")
+
+        assert [{"queue full": 2}, {}] == taken
+        assert ({"queue full": 1}, {"queue full": 3}) == (health.take_fresh(), health.totals())
+
+    def test_the_totals_are_a_copy(self):
+        """
+        Nobody changes the counts from outside.
+        """
+        health = Health()
+        health.totals()["made up"] = 1
+
+        assert {} == health.totals()
+
+    def test_threads_lose_no_count(self):
+        """
+        Threads that count at the same time lose nothing.
+        """
+        health = Health()
+        threads = [threading.Thread(target=lambda: [health.count("x") for _ in range(500)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert {"x": 2000} == health.totals()
+
+    def test_the_first_and_every_thousandth_are_logged(self, caplog):
+        """
+        The log names the first loss of a reason and every thousandth, not each.
+        """
+        health = Health()
+        for _ in range(2500):
+            health.count("queue full")
+
+        assert [
+            "Holdfast noted 1 times: queue full",
+            *(f"Holdfast noted {n} times: queue full" for n in (1000, 2000)),
+        ] == (caplog.messages)
+
+    def test_a_child_counts_for_itself(self):
+        """
+        After a fork the counts begin at nothing, with a lock that nobody holds.
+        """
+        health = Health()
+        health.count("queue full")
+        with health._lock:
+            health.after_fork()
+            health.count("in the child")
+
+        assert {"in the child": 1} == health.totals()
+
+
+class TestSwallowing:
+    def test_quietly_in_production(self, quiet, caplog):
+        """
+        An error of ours is counted and logged in full for whoever looks closely; the host sees nothing.
+        """
+        health = Health()
+        with caplog.at_level(logging.DEBUG, "holdfast"):
+            health.swallowed("the store", ValueError("no space"))
+
+        assert {"error in the store": 1} == health.totals()
+        assert "no space" in caplog.text
+
+    def test_loudly_in_tests(self):
+        """
+        Under test it is raised again.
+        """
+        with pytest.raises(ValueError, match="no space"):
+            Health().swallowed("the store", ValueError("no space"))

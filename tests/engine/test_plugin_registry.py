@@ -1,0 +1,71 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from holdfast.engine import registry
+from holdfast.errors import SettingsError
+
+
+class TestOwn:
+    @pytest.mark.parametrize(
+        ("group", "name"), [(group, name) for group, table in registry.OWN.items() for name in table]
+    )
+    def test_every_one_loads(self, group, name):
+        """
+        Every plug-in of ours can be loaded by its name.
+        """
+        assert registry.load(group, name).__name__ == registry.OWN[group][name].split(":")[1]
+
+    def test_ours_come_first(self):
+        """
+        The names begin with ours.
+        """
+        assert ["action_loop", "goal_drift", "resource_spike"] == registry.names(registry.DETECTORS)[:3]
+
+
+class TestOthers:
+    @pytest.fixture
+    def installed(self, monkeypatch):
+        """An environment with these entry points."""
+
+        def install(*entries):
+            found = [EntryPoint(name, value, registry.DETECTORS) for name, value in entries]
+            monkeypatch.setattr(registry, "entry_points", lambda group: found)
+
+        return install
+
+    def test_another_plugin_is_found(self, installed):
+        """
+        A plug-in somebody else installed is found by its name.
+        """
+        installed(("mine", "collections:OrderedDict"))
+
+        assert "OrderedDict" == registry.load(registry.DETECTORS, "mine").__name__
+        assert "mine" in registry.names(registry.DETECTORS)
+
+    def test_ours_are_not_listed_twice(self, installed):
+        """
+        Our own entry points, found in the environment as well, count once.
+        """
+        installed(*registry.OWN[registry.DETECTORS].items())
+
+        assert list(registry.OWN[registry.DETECTORS]) == registry.names(registry.DETECTORS)
+
+    def test_nobody_replaces_one_of_ours(self, installed, caplog):
+        """
+        A plug-in that takes one of our names is left out, and that is said.
+        """
+        installed(("action_loop", "evil:Detector"))
+
+        assert registry.load(registry.DETECTORS, "action_loop").__module__.startswith("holdfast.")
+        assert 1 == registry.names(registry.DETECTORS).count("action_loop")
+        assert "evil:Detector" in caplog.text
+
+    def test_an_unknown_name_is_refused(self):
+        """
+        A name nobody has is refused with the names there are.
+        """
+        with pytest.raises(
+            SettingsError, match=r"There is no detector named 'nope'\. Installed: action_loop, "
+        ):
+            registry.load(registry.DETECTORS, "nope")

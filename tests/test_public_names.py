@@ -1,0 +1,128 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+NAMES = [
+    "ActionLoop",
+    "ActionLoopDetector",
+    "BaselineStats",
+    "Callback",
+    "Decision",
+    "Detector",
+    "DetectorType",
+    "DriftAction",
+    "DriftEvent",
+    "DriftMonitor",
+    "Embedder",
+    "FlushResult",
+    "FormatError",
+    "GoalDrift",
+    "GoalDriftDetector",
+    "HoldfastError",
+    "Incident",
+    "Intervention",
+    "MissingExtraError",
+    "Monitor",
+    "NotFoundError",
+    "ResourceSpike",
+    "ResourceSpikeDetector",
+    "RunInfo",
+    "RunStopped",
+    "RunSummary",
+    "SQLiteStore",
+    "Session",
+    "Settings",
+    "SettingsError",
+    "Severity",
+    "Sink",
+    "Store",
+    "StoreError",
+    "TraceEvent",
+    "TraceStore",
+    "calibrate",
+]
+
+
+def loaded_by(code):
+    """The packages from outside the standard library that a fresh interpreter has after this code."""
+    script = f"""
+import json, sys
+before = set(sys.modules)
+{code}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    home = Path(holdfast.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    return {name for name in modules if name not in sys.stdlib_module_names and not name.startswith("__mp")}
+
+
+class TestNames:
+    def test_the_list_is_pinned(self):
+        """
+        A public name appears or goes only together with this list.
+        """
+        assert ["__version__", *NAMES] == holdfast.__all__
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_name_loads(self, name):
+        """
+        Every public name can be imported.
+        """
+        assert getattr(holdfast, name) is not None
+
+    def test_every_name_is_listed(self):
+        """
+        Looking into the package shows every name.
+        """
+        assert set(holdfast.__all__) <= set(dir(holdfast))
+
+    def test_an_unknown_name_is_an_attribute_error(self):
+        """
+        A name that is not there fails as it does in any module.
+        """
+        with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'Nonsense'"):
+            _ = holdfast.Nonsense
+
+    def test_the_seeds_names_are_the_same_classes(self):
+        """
+        The names of the first design stand for the classes of today.
+        """
+        assert holdfast.ActionLoop is holdfast.ActionLoopDetector
+        assert holdfast.SQLiteStore is holdfast.TraceStore
+
+
+class TestImporting:
+    def test_the_package_loads_nothing_from_outside(self):
+        """
+        Importing the package loads no package but itself: names load when they are first used.
+        """
+        assert {"holdfast"} == loaded_by("import holdfast")
+
+    # msgspec takes typing_extensions where it is installed.
+    MSGSPEC = frozenset({"holdfast", "msgspec", "typing_extensions"})
+
+    @pytest.mark.parametrize("name", ["TraceEvent", "Session", "ActionLoop", "SettingsError", "calibrate"])
+    def test_the_core_needs_msgspec_alone(self, name):
+        """
+        Records, session and detectors load msgspec and nothing else.
+        """
+        assert loaded_by(f"import holdfast; holdfast.{name}") <= self.MSGSPEC
+
+    def test_the_front_door_needs_msgspec_alone(self):
+        """
+        So does the monitor, until an alert is sent or a command is run.
+        """
+        assert loaded_by("import holdfast; holdfast.DriftMonitor") <= self.MSGSPEC

@@ -1,0 +1,172 @@
+"""The public names, used as their users use them: a file only the type checker reads."""
+
+from collections.abc import Sequence
+from typing import Any, assert_type
+
+from holdfast import (
+    ActionLoop,
+    ActionLoopDetector,
+    BaselineStats,
+    Decision,
+    Detector,
+    DetectorType,
+    DriftAction,
+    DriftEvent,
+    DriftMonitor,
+    Embedder,
+    FlushResult,
+    GoalDrift,
+    HoldfastError,
+    Incident,
+    Intervention,
+    ResourceSpike,
+    RunInfo,
+    RunStopped,
+    RunSummary,
+    Session,
+    Settings,
+    SettingsError,
+    Severity,
+    Sink,
+    TraceEvent,
+    calibrate,
+)
+from holdfast.decisions import Verdict
+from holdfast.engine.session import Ending, Observation
+from holdfast.sink import Record
+
+
+def watch(agent: Any) -> None:
+    """The front door."""
+    monitor = DriftMonitor(
+        "researcher",
+        goal_description="find flights",
+        loop_max_repeats=3,
+        similarity_threshold=None,
+        absolute_token_limit=None,
+        detectors={"goal_drift": {"enabled": False}},
+    )
+    run_id = monitor.start_run(goal="find a flight to Oslo")
+    assert_type(run_id, str)
+    decision = monitor.record_event("tool_call", "search", input_data={"q": "Oslo"}, token_count=5)
+    assert_type(decision, Decision)
+    assert_type(decision.action, DriftAction)
+    assert_type(decision.verdict, Verdict)
+    assert_type(decision.guidance, str)
+    assert_type(decision.findings, tuple[DriftEvent, ...])
+    assert_type(decision.drifting, bool)
+    monitor.end_run(run_id)
+    assert_type(monitor.get_recent_alerts(hours=1, limit=5), list[DriftEvent])
+    assert_type(monitor.get_baseline(), BaselineStats)
+    assert_type(monitor.flush(), FlushResult)
+    with monitor.run(goal="another") as run:
+        assert_type(run.record("llm_request", "model", output_data="words"), Decision)
+
+
+async def watch_async(monitor: DriftMonitor) -> None:
+    """The same in a task."""
+    async with monitor.run(goal="a goal") as run:
+        run.record("tool_call", "search")
+
+
+def on_drift(monitor: DriftMonitor) -> None:
+    """A callback gets findings."""
+
+    @monitor.on_drift
+    def tell(finding: DriftEvent) -> None:
+        assert_type(finding.severity, Severity)
+        assert_type(finding.event_ids, list[str])
+        assert_type(finding.to_dict(), dict[str, Any])
+
+
+def replay(events: Sequence[TraceEvent], baseline: BaselineStats) -> list[Incident]:
+    """A run watched without a monitor."""
+    detectors: list[Detector] = [ActionLoop(window=20), GoalDrift(goal="a goal"), ResourceSpike()]
+    session = Session(RunInfo(agent_id="a", run_id="r"), detectors, baseline, mode="guide")
+    incidents: list[Incident] = []
+    for event in events:
+        observation = session.observe(event)
+        assert_type(observation, Observation)
+        incidents += observation.incidents
+    session.restore(session.state())
+    ending = session.end(at=0.0)
+    assert_type(ending, Ending)
+    assert_type(calibrate(baseline, ending.summary, [ending.summary]), BaselineStats)
+    assert_type(session.not_checked, dict[str, str])
+    return incidents
+
+
+class Blank(Detector):
+    """A detector of one's own."""
+
+    name = "blank"
+    kind = "style"
+
+    def __init__(self, *, patience: int = 3) -> None:
+        self.patience = patience
+
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
+        """A reply without words."""
+        if event.text or not baseline.is_calibrated:
+            return None
+        return self.finding(event, score=0.5, message="a blank reply", suggested_action="Ask again.", seen=1)
+
+    def teach(self, summary: RunSummary) -> RunSummary:
+        """Nothing to teach."""
+        return summary
+
+
+class Memory(Sink):
+    """A sink of one's own."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Keep them."""
+        self.records.extend(records)
+
+
+class Same(Embedder):
+    """An embedder of one's own."""
+
+    name = "same"
+
+    def similarity(self, goal: str, text: str, baseline: BaselineStats) -> float:
+        """Equal or not."""
+        return float(goal == text)
+
+
+def records() -> None:
+    """Records go to plain data and back."""
+    event = TraceEvent(agent_id="a", run_id="r", action_type="tool_call", action_name="search")
+    assert_type(event.text, str)
+    assert_type(event.timestamp, float)
+    assert_type(TraceEvent.from_dict(event.to_dict()), TraceEvent)
+    assert_type(Severity.from_score(0.5), Severity)
+    assert_type(Severity.MED.rank, int)
+    assert_type(BaselineStats.from_dict({"agent_id": "a"}).progress, str)
+    detector: str = DetectorType.ACTION_LOOP
+    kind: type[Detector] = ActionLoopDetector
+    answers: tuple[Intervention, ...] = ()
+    print(detector, kind, answers, Settings().database.name)
+
+
+def errors() -> None:
+    """Everything raised on purpose is one tree; only a stopped run reaches the agent."""
+    try:
+        watch(None)
+    except SettingsError as exc:
+        wrong: HoldfastError = exc
+        value_error: ValueError = exc
+        print(wrong, value_error)
+    except RunStopped as exc:
+        assert_type(exc.run_id, str)
+
+
+def read_only(event: TraceEvent) -> None:
+    """Records cannot be changed, and their fields are keywords."""
+    event.token_count = 5  # type: ignore[misc]
+    TraceEvent("a", "r", "tool_call", "search")  # type: ignore[call-arg]
