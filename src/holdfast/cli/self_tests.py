@@ -1,0 +1,116 @@
+"""A small trace for each of our detectors on which it must speak, and one on which it must be silent.
+
+The detectors come as the settings make them, and are shown the traces through a real session.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from holdfast.baselines import BaselineStats
+from holdfast.calibration import calibrate
+from holdfast.detector import Detector
+from holdfast.engine.session import Session
+from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
+
+Make = Callable[[], Detector]
+"""Gives a fresh detector, as the settings make it."""
+
+_AGENT: Final = "doctor"
+_CITIES: Final = ("Oslo", "Lisbon", "Cairo", "Quito", "Hanoi", "Perth", "Dakar", "Turin", "Sofia", "Lima")
+_AHEAD: Final = "The flight to Oslo is found, seat {} is free"
+_ASTRAY: Final = "Let the sourdough rest for {} hours, then bake it golden"
+_USUAL_TOKENS: Final = 1000
+_FAR_TOO_MANY: Final = 1_000_000
+
+
+def action_loop(make: Make) -> str:
+    """The same call with the same answer, as often as is still allowed, and once more."""
+    most = getattr(make(), "max_repeats", 4)
+    same = [_call(seq, {"path": "a.py"}, "nothing new") for seq in range(most)]
+    other = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(most)]
+    return _verdict([most - 1], _fired(make, same), _fired(make, other))
+
+
+def goal_drift(make: Make) -> str:
+    """Three replies about bread from an agent that has learnt to speak of flights."""
+    usual = BaselineStats(agent_id=_AGENT, required_runs=len(_CITIES))
+    recent: list[RunSummary] = []
+    for city in _CITIES:
+        session = _session(make, usual, goal=f"book a flight to {city}")
+        for event in _replies([_AHEAD.replace("Oslo", city), "Seat number {} looks better, one moment"] * 3):
+            session.observe(event)
+        recent.append(session.end(at=0.0).summary)
+        usual = calibrate(usual, recent[-1], recent)
+    goal = "book a flight to Oslo"
+    astray, ahead = _replies([_ASTRAY] * 3), _replies([_AHEAD] * 3)
+    return _verdict([2], _fired(make, astray, usual, goal), _fired(make, ahead, usual, goal))
+
+
+def resource_spike(make: Make) -> str:
+    """One reply that costs more than any limit, from an agent whose runs cost a thousand tokens."""
+    usual = BaselineStats(agent_id=_AGENT, required_runs=5)
+    summary = RunSummary(
+        agent_id=_AGENT, run_id="usual", tokens=_USUAL_TOKENS, tool_calls=3, duration_ms=1000
+    )
+    for _ in range(5):
+        usual = calibrate(usual, summary, [summary])
+    limit = getattr(make(), "absolute_token_limit", None) or 0
+    spent = max(_FAR_TOO_MANY, int(limit) + 1) if limit < math.inf else _FAR_TOO_MANY
+    return _verdict(
+        [0], _fired(make, [_reply(0, "done", spent)], usual), _fired(make, [_reply(0, "done", 10)], usual)
+    )
+
+
+SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
+    "action_loop": action_loop,
+    "goal_drift": goal_drift,
+    "resource_spike": resource_spike,
+}
+"""By detector: gives what is wrong, or nothing when it spoke where it must and only there."""
+
+
+def _verdict(expected: list[int], drifting: list[int], healthy: list[int]) -> str:
+    if healthy:
+        return f"it spoke at step {healthy[0] + 1} of a healthy run"
+    if not set(expected) <= set(drifting):
+        return f"it said nothing at step {expected[0] + 1} of a run that drifts"
+    return ""
+
+
+def _fired(
+    make: Make, events: Iterable[TraceEvent], usual: BaselineStats | None = None, goal: str = ""
+) -> list[int]:
+    session = _session(make, usual or BaselineStats(agent_id=_AGENT), goal)
+    return [event.seq for event in events if session.observe(event).decision.findings]
+
+
+def _session(make: Make, usual: BaselineStats, goal: str) -> Session:
+    return Session(RunInfo(agent_id=_AGENT, run_id="self-test", goal=goal), [make()], usual)
+
+
+def _call(seq: int, arguments: dict[str, str], result: str) -> TraceEvent:
+    return _event(seq, TOOL_CALL, "read_file", input_data=arguments, output_data={"text": result})
+
+
+def _replies(texts: Iterable[str]) -> list[TraceEvent]:
+    return [_reply(seq, text.format(seq), 10) for seq, text in enumerate(texts)]
+
+
+def _reply(seq: int, text: str, tokens: int) -> TraceEvent:
+    return _event(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=tokens)
+
+
+def _event(seq: int, action_type: str, action_name: str, **fields: object) -> TraceEvent:
+    return TraceEvent.from_dict(
+        {
+            "agent_id": _AGENT,
+            "run_id": "self-test",
+            "action_type": action_type,
+            "action_name": action_name,
+            "timestamp": float(seq),
+            "event_id": str(seq),
+            "seq": seq,
+            **fields,
+        }
+    )

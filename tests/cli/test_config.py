@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import pytest
+from whole_program import holdfast, process
+
+from holdfast.cli.detector_options import installed, options_of
+from holdfast.settings import SETTINGS
+
+DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+def values(*options):
+    [document] = holdfast(*options, "config", "--json").documents
+    return {value["name"]: (value["value"], value["origin"]) for value in document["settings"]}
+
+
+class TestValues:
+    def test_every_setting_and_option(self, apart):
+        """
+        All settings are listed, and all options of all detectors.
+        """
+        options = [f"detectors.{name}.{option.name}" for name in installed() for option in options_of(name)]
+
+        assert [setting.name for setting in SETTINGS] + options == list(values())
+
+    def test_where_it_comes_from(self, apart, monkeypatch):
+        """
+        Argument, environment, file and default are told apart.
+        """
+        (apart / "holdfast.toml").write_text("queue_cap = 7\n[detectors.action_loop]\nmax_repeats = 6\n")
+        monkeypatch.setenv("HOLDFAST_MODE", "guide")
+        shown = values("--db", "here.db")
+
+        assert ("here.db", "argument") == shown["db_path"]
+        assert ("guide", "environment HOLDFAST_MODE") == shown["mode"]
+        assert (7, "file holdfast.toml") == shown["queue_cap"]
+        assert (6, "file holdfast.toml") == shown["detectors.action_loop.max_repeats"]
+        assert ("fast", "default") == shown["durability"]
+
+    def test_the_database_is_named(self, apart):
+        """
+        Where no database was set, the one that will be used is shown.
+        """
+        assert (str(apart / "holdfast.db"), "default") == values()["db_path"]
+
+    def test_secrets(self, apart, monkeypatch):
+        """
+        A secret is masked; that it is set, and where, is not.
+        """
+        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "https://example.org/very-secret")
+        monkeypatch.setenv("HOLDFAST_ALERTS_SIGNING_SECRET", "very-secret")
+
+        assert ("(hidden)", "environment HOLDFAST_ALERTS_WEBHOOK") == values()["alerts.webhook"]
+        assert "very-secret" not in holdfast("config").out + holdfast("config", "--json").out
+
+
+class TestCommand:
+    def test_for_people(self, apart):
+        """
+        In a pipe the table is not cut.
+        """
+        answer = process("config", environment={"COLUMNS": "20"})
+
+        assert (0, "") == (answer.status, answer.err)
+        assert "detectors.resource_spike.absolute_duration_limit_ms" in answer.out
+
+    def test_misspelt_variables(self, apart, monkeypatch):
+        """
+        A variable that looks like a setting and is none is told.
+        """
+        monkeypatch.setenv("HOLDFAST_MOED", "guide")
+
+        assert "HOLDFAST_MOED is set, but there is no such setting" in holdfast("config").err
+
+    def test_a_value_that_cannot_be(self, apart, monkeypatch):
+        """
+        A wrong value is a usage error that names setting, value and what is allowed.
+        """
+        monkeypatch.setenv("HOLDFAST_MODE", "shout")
+        answer = process("config")
+
+        assert (2, "") == (answer.status, answer.out)
+        assert "mode must be one of observe, guide, enforce, got 'shout'" in answer.err
+
+    def test_a_file_that_is_not_there(self, apart):
+        """
+        A settings file that was named must be there.
+        """
+        assert 2 == process("--config", "nowhere.toml", "config").status
+
+
+class TestDocs:
+    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    def test_a_heading_for_every_setting(self, setting):
+        """
+        The settings page has a heading for each setting, and names its variable.
+        """
+        page = DOCS.read_text()
+
+        assert f"\n## {setting.name}\n" in page
+        assert f"`{setting.variable}`" in page
+
+    def test_a_heading_for_every_option(self):
+        """
+        The settings page has a heading for each detector's options.
+        """
+        page = DOCS.read_text()
+        names = [f"detectors.{name}.{option.name}" for name in installed() for option in options_of(name)]
+
+        assert [] == [name for name in names if f"\n## {name}\n" not in page]

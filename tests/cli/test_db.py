@@ -1,0 +1,199 @@
+import sqlite3
+import stat
+import time
+
+from watched_agent import CommandLine
+
+from holdfast.assembly import DriftMonitor
+from holdfast.stores.sqlite import SQLiteStore
+
+
+class TestInfo:
+    def test_numbers(self, holdfast, database):
+        """
+        Place, schema, rows and losses are one document.
+        """
+        [document] = holdfast("db info --json").documents
+
+        assert str(database) == document["path"]
+        assert (8, 34, 3) == tuple(document["rows"][name] for name in ("runs", "events", "incidents"))
+        assert {} == document["losses"]
+
+    def test_for_people(self, holdfast, database):
+        """
+        The same is shown as text.
+        """
+        out = holdfast("db info").out
+
+        assert f"path            {database}" in out
+        assert ["runs", "8"] in [line.split() for line in out.splitlines()]
+
+    def test_path(self, apart):
+        """
+        Where the database would be can be asked before it exists.
+        """
+        assert f"{apart / 'later.db'}\n" == CommandLine(apart / "later.db")("db path").out
+
+
+class TestCheck:
+    def test_sound(self, holdfast):
+        """
+        A database without faults says so, with status 0.
+        """
+        assert (0, "", "The database is sound.\n") == tuple(holdfast("db check"))
+
+    def test_sums_that_do_not_add_up(self, holdfast, database):
+        """
+        Faults are listed on standard output, with status 1 and what to do.
+        """
+        with sqlite3.connect(database) as connection:
+            connection.execute("UPDATE runs SET events = events + 1 WHERE run_id = 'costly'")
+        connection.close()
+
+        answer = holdfast("db check")
+
+        assert 1 == answer.status
+        assert "the sums of run 'costly' are not those of its events (2 said, 1 there)\n" == answer.out
+        assert "Keep a copy" in answer.err
+        assert [{"sound": False, "faults": answer.out.splitlines()}] == holdfast("db check --json").documents
+
+    def test_not_a_database(self, apart):
+        """
+        A file that is no database ends with status 1.
+        """
+        (apart / "noise.db").write_bytes(b"noise" * 1000)
+
+        assert 1 == CommandLine(apart / "noise.db")("db check").status
+
+
+class TestBackup:
+    def test_copy(self, holdfast, apart):
+        """
+        The copy is a whole database that only its owner may read.
+        """
+        holdfast("db backup copy.db")
+
+        assert 8 == len(CommandLine(apart / "copy.db")("runs --json").documents)
+        assert 0o600 == stat.S_IMODE((apart / "copy.db").stat().st_mode)
+
+    def test_never_overwrites(self, holdfast, apart):
+        """
+        A file that exists is left alone.
+        """
+        (apart / "copy.db").write_text("mine")
+
+        assert 1 == holdfast("db backup copy.db").status
+        assert "mine" == (apart / "copy.db").read_text()
+
+
+class TestPrune:
+    def test_asks(self, holdfast):
+        """
+        Without --yes it says what it would remove, by the settings, and removes nothing.
+        """
+        answer = holdfast("db prune")
+
+        assert 2 == answer.status
+        assert "arguments and results older than 30 days and runs older than 180 days" in answer.err
+
+    def test_removes_what_is_old(self, holdfast, store, database):
+        """
+        Runs older than the days given go, newer ones stay.
+        """
+        monitor = DriftMonitor("ancient", db_path=database)
+        with monitor.run(run_id="first"):
+            monitor.record_event("tool_call", "x", timestamp=time.time() - 10)
+        monitor.close()
+        with store.transaction(), store._connections.transaction() as connection:
+            connection.execute("UPDATE runs SET started_at = 1, last_at = 2 WHERE run_id = 'first'")
+
+        answer = holdfast("db prune --payload-days 0 --run-days 1 --yes")
+
+        assert "Removed 0 payloads and 1 run with 1 step.\n" == answer.err
+        assert 8 == len(store.runs())
+
+    def test_kept_for_ever(self, holdfast):
+        """
+        Two noughts keep everything: there is nothing to do.
+        """
+        assert 0 == holdfast("db prune --payload-days 0 --run-days 0").status
+
+    def test_negative_days(self, holdfast):
+        """
+        A negative number of days is a usage error.
+        """
+        assert 2 == holdfast("db prune --run-days -1 --yes").status
+
+
+class TestDelete:
+    def test_run(self, holdfast, store):
+        """
+        A run goes with its steps and incidents, once somebody said yes.
+        """
+        assert 2 == holdfast("db delete-run loop-l").status
+        assert 8 == len(store.runs())
+
+        answer = holdfast("db delete-run loop-l --yes")
+
+        assert "Deleted run loop-long of researcher: 7 steps.\n" == answer.err
+        assert 7 == len(store.runs())
+        assert [] == store.incidents("researcher", "loop-long")
+
+    def test_unknown_run(self, holdfast):
+        """
+        A run that is not there ends with status 1.
+        """
+        assert 1 == holdfast("db delete-run zzz --yes").status
+
+    def test_agent(self, holdfast, store):
+        """
+        An agent goes with everything, once somebody said yes.
+        """
+        assert 2 == holdfast("db delete-agent researcher").status
+
+        answer = holdfast("db delete-agent researcher --yes")
+
+        assert "Deleted agent researcher: 8 runs.\n" == answer.err
+        assert [] == store.agents()
+
+    def test_an_agent_needs_its_whole_name(self, holdfast, store):
+        """
+        A beginning of a name is enough to look, not to delete.
+        """
+        answer = holdfast("db delete-agent rese --yes")
+
+        assert 1 == answer.status
+        assert "its whole name is needed: researcher" in answer.err
+        assert 8 == len(store.runs())
+
+
+class TestMigrate:
+    def test_up_to_date(self, holdfast, database):
+        """
+        A current database is left as it is.
+        """
+        assert f"{database} is up to date (0001-first).\n" == holdfast("db migrate").err
+
+    def test_new_file(self, apart):
+        """
+        An empty file becomes a database, and the steps taken are named.
+        """
+        (apart / "empty.db").touch()
+
+        answer = CommandLine(apart / "empty.db")("db migrate")
+
+        assert f"Applied 0001-first to {apart / 'empty.db'}.\n" == answer.err
+        SQLiteStore(apart / "empty.db", read_only=True).close()
+
+    def test_newer(self, holdfast, database):
+        """
+        A database of a newer Holdfast is left untouched, and says so.
+        """
+        with sqlite3.connect(database) as connection:
+            connection.execute("INSERT INTO migrations VALUES ('9999-future', 0)")
+        connection.close()
+
+        answer = holdfast("db migrate")
+
+        assert 1 == answer.status
+        assert "written by a newer Holdfast" in answer.err

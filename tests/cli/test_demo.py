@@ -1,0 +1,135 @@
+import os
+from contextlib import closing
+
+import pytest
+from whole_program import holdfast, process
+
+from holdfast.cli.demo import AGENT
+from holdfast.cli.demo_agent import GOAL, StubbornAgent
+from holdfast.stores.sqlite import SQLiteStore
+
+
+@pytest.fixture
+def played(apart):
+    """The demo, played once into a database of its own."""
+    holdfast("demo")
+    with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
+        yield store
+
+
+class TestStory:
+    def test_from_the_first_step_to_what_to_type(self, apart):
+        """
+        In a pipe the demo is plain text: the loop, the words to the agent, the report, what to type next.
+        """
+        answer = process("demo", environment={"NO_COLOR": ""})
+        out = answer.out
+
+        assert (0, "") == (answer.status, answer.err)
+        assert "\x1b" not in out
+        assert "run_tests called 4 times in a row" in out
+        assert out.index("a reminder") < out.index("sum up and plan anew") < out.index("take another way")
+        assert "12 passed" in out
+        assert "could save  4 steps and" in out
+        assert f"holdfast --db {apart / 'demo.db'} show " in out
+
+    def test_what_it_says_to_type_works(self, apart):
+        """
+        The commands it names at the end can be typed as they stand.
+        """
+        lines = holdfast("demo").out.splitlines()
+        typed = [line.split("#")[0].split()[1:] for line in lines if line.startswith("  holdfast")]
+
+        assert [0] * 4 == [holdfast(*command).status for command in typed]
+
+
+class TestWhatIsKept:
+    def test_one_incident_that_closed(self, played):
+        """
+        The loop is one incident, escalated rung by rung, and closed by the time the run ends.
+        """
+        [incident] = played.incidents()
+        [run] = [run for run in played.runs() if run.goal == GOAL]
+
+        assert ["INJECT_REMINDER", "SUMMARIZE_REPLAN", "CHECKPOINT_RESET"] == [
+            word.action for word in incident.interventions
+        ]
+        assert "closed" == incident.state
+        assert incident.closed_at < run.last_at
+
+    def test_a_dozen_good_runs_before(self, played):
+        """
+        Twelve healthy runs are there to compare with, and the baseline has learnt from them.
+        """
+        assert 13 == len(played.runs())
+        assert "learning 12/30" == played.get_baseline(AGENT).progress
+
+    def test_begun_anew(self, played, apart):
+        """
+        The demo's own database is replaced each time.
+        """
+        holdfast("demo", "--fast")
+        with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
+            assert 13 == len(store.runs())
+
+    @pytest.mark.parametrize("place", ["before", "after"])
+    def test_a_database_of_ones_own(self, apart, place):
+        """
+        A database that was named keeps what is in it.
+        """
+        named = ("--db", apart / "mine.db")
+        for _ in range(2):
+            assert 0 == holdfast(*(("demo", *named) if place == "after" else (*named, "demo"))).status
+        with closing(SQLiteStore(apart / "mine.db", read_only=True)) as store:
+            assert 26 == len(store.runs())
+        assert not (apart / "demo.db").exists()
+
+    def test_a_file_that_is_no_database(self, apart):
+        """
+        A file that is none of ours is an error, and is left as it is.
+        """
+        (apart / "no.db").write_text("nothing of the kind")
+        answer = process("demo", "--db", "no.db")
+
+        assert 1 == answer.status
+        assert "not a database" in answer.err
+        assert "nothing of the kind" == (apart / "no.db").read_text()
+
+
+class TestAlone:
+    def test_nobodys_settings_count(self, apart, monkeypatch):
+        """
+        Whatever the settings say, the demo shows the same, tells nobody, and puts the settings back.
+        """
+        (apart / "holdfast.toml").write_text("sample_rate = 0\n[detectors.action_loop]\nenabled = false\n")
+        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "https://example.org/hook")
+
+        assert "One incident, noticed at step 14" in holdfast("demo").out
+        assert "1" == os.environ["HOLDFAST_DISABLED"]
+        with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
+            assert [] == store.deliveries()
+
+
+class TestStubbornAgent:
+    def test_nobody_speaks(self):
+        """
+        Left alone it never finds out: the tests fail to the last.
+        """
+        results = [step.result for step in StubbornAgent().steps() if step.tool == "run_tests"]
+
+        assert 12 == len(results)
+        assert 1 == len(set(results))
+
+    def test_told_three_times(self):
+        """
+        Told three times it takes another way, and the tests pass.
+        """
+        agent = StubbornAgent()
+        results = []
+        for step in agent.steps():
+            if step.tool == "run_tests":
+                results.append(step.failed)
+                agent.hear("try something else")
+
+        assert [True, True, True, False] == results

@@ -1,0 +1,242 @@
+import sqlite3
+from contextlib import closing
+
+import pytest
+from whole_program import holdfast, process
+
+from holdfast.cli.self_tests import SELF_TESTS
+from holdfast.detectors.action_loop import ActionLoop
+from holdfast.detectors.goal_drift import GoalDrift
+from holdfast.detectors.resource_spike import ResourceSpike
+from holdfast.engine import registry
+from holdfast.findings import Severity
+from holdfast.sink import Loss
+from holdfast.store import Delivery
+
+
+def checked(*options):
+    """What the doctor says, by check: a list of (status, message)."""
+    [document] = holdfast(*options, "doctor", "--json").documents
+    said = {}
+    for check in document["checks"]:
+        said.setdefault(check["name"], []).append((check["status"], check["message"]))
+    return said
+
+
+class TestWhenAllIsWell:
+    def test_fresh_machine(self, apart):
+        """
+        Before the first run everything is ok, and no database appears.
+        """
+        answer = process("doctor")
+
+        assert (0, "") == (answer.status, answer.err)
+        assert "0 failed, 0 warnings" in answer.out
+        assert [] == list(apart.glob("*.db"))
+
+    def test_after_some_runs(self, database):
+        """
+        A database that is sound is shown with its size and its last event.
+        """
+        [(status, message)] = checked("--db", database)["database"]
+
+        assert "ok" == status
+        assert "8 runs, 34 events, last event" in message
+
+    def test_every_detector_is_proved(self, apart):
+        """
+        Each detector of ours fires on its own example.
+        """
+        proved = {name: checks for name, checks in checked().items() if name.startswith("detector ")}
+
+        assert {f"detector {name}" for name in registry.OWN[registry.DETECTORS]} == set(proved)
+        assert {("ok", "fires on its example, silent on a healthy run")} == {
+            check for checks in proved.values() for check in checks
+        }
+
+
+class TestDatabase:
+    def test_not_one_of_ours(self, apart):
+        """
+        A file that is no database FAILs with what to do, and is left as it is.
+        """
+        (apart / "no.db").write_text("nothing of the kind")
+        answer = process("--db", "no.db", "doctor")
+
+        assert 1 == answer.status
+        assert "FAIL     database" in answer.out
+        assert "Move it away to start anew" in answer.out
+        assert "nothing of the kind" == (apart / "no.db").read_text()
+
+    def test_written_by_a_newer_version(self, database):
+        """
+        A newer database FAILs with the advice to upgrade.
+        """
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("INSERT INTO migrations VALUES ('9999_from_the_future', 0)")
+
+        [(status, message)] = checked("--db", database)["database"]
+        assert "FAIL" == status
+        assert "Upgrade holdfast" in message
+
+    def test_faults(self, database):
+        """
+        Sums that do not add up are found.
+        """
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE runs SET events = events + 1 WHERE run_id = 'costly'")
+
+        assert "FAIL" == checked("--db", database)["database"][0][0]
+
+    def test_read_by_others(self, database):
+        """
+        A database that others may read is a warning.
+        """
+        database.chmod(0o644)
+
+        assert ["ok", "warning"] == [status for status, _ in checked("--db", database)["database"]]
+
+    def test_losses(self, store, database):
+        """
+        What was lost is shown by reason; it does not fail.
+        """
+        store.write([Loss("queue full", 12, 1.0)])
+        answer = holdfast("--db", database, "doctor")
+
+        assert 0 == answer.status
+        assert "12 times: queue full" in answer.out
+
+    @pytest.mark.parametrize(
+        ("state", "words"), [("pending", "wait for more than an hour"), ("failed", "no route")]
+    )
+    def test_alerts_that_did_not_go(self, store, database, state, words):
+        """
+        Alerts that wait too long, or were given up, are a warning.
+        """
+        store.enqueue(
+            Delivery(
+                delivery_id="d1",
+                agent_id="a",
+                run_id="r",
+                incident_id="i",
+                detector="action_loop",
+                severity=Severity.MED,
+                reason="opened",
+                channel="webhook",
+                body=b"{}",
+                created_at=1.0,
+            )
+        )
+        if state == "failed":
+            store.settle_delivery("d1", "failed", error="no route")
+
+        assert words in dict(checked("--db", database)["alerts"])["warning"]
+
+
+class TestSettings:
+    def test_a_wrong_value(self, apart):
+        """
+        A setting that cannot be FAILs, and the rest is checked all the same.
+        """
+        (apart / "holdfast.toml").write_text('mode = "shout"\n')
+        answer = holdfast("doctor")
+
+        assert 1 == answer.status
+        assert "mode must be one of observe, guide, enforce, got 'shout'" in answer.out
+        assert "detector action_loop     fires" in answer.out
+
+    def test_misspelt_variables(self, apart, monkeypatch):
+        """
+        A variable that is no setting is a warning.
+        """
+        monkeypatch.setenv("HOLDFAST_MOED", "guide")
+
+        assert ("warning", "HOLDFAST_MOED is set, but is no setting") in checked()["settings"]
+
+    def test_disabled(self, apart, monkeypatch):
+        """
+        That everything is turned off is a warning.
+        """
+        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+
+        assert [("warning", "disabled is set")] == checked()["settings"]
+
+    def test_an_address_that_is_none(self, apart, monkeypatch):
+        """
+        An address that alerts cannot go to FAILs, and is not shown.
+        """
+        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "very-secret")
+        [(status, message)] = checked()["alerts"]
+
+        assert "FAIL" == status
+        assert "very-secret" not in message
+
+    def test_weights_that_are_missing(self, apart, monkeypatch):
+        """
+        An embedder without its weights FAILs; the default stands in, and goal drift still works.
+        """
+        monkeypatch.setenv("HOLDFAST_EMBEDDER", "minilm")
+        said = checked()
+
+        assert "FAIL" == said["embedder"][0][0]
+        assert "ok" == said["detector goal_drift"][0][0]
+
+
+class TestDetectors:
+    def test_wrong_options(self, apart):
+        """
+        A detector whose options cannot be FAILs; the others are proved.
+        """
+        (apart / "holdfast.toml").write_text("[detectors.action_loop]\nmax_repeats = 1\n")
+        said = checked()
+
+        assert "max_repeats must be 2 or more, got 1" in said["detector action_loop"][0][1]
+        assert "ok" == said["detector goal_drift"][0][0]
+
+    def test_switched_off(self, apart):
+        """
+        A detector that is switched off is a warning.
+        """
+        (apart / "holdfast.toml").write_text("[detectors.action_loop]\nenabled = false\n")
+
+        assert [("warning", "switched off in the settings")] == checked()["detector action_loop"]
+
+    @pytest.mark.parametrize(
+        ("name", "make"),
+        [
+            ("action_loop", lambda: ActionLoop(max_repeats=2)),
+            ("action_loop", lambda: ActionLoop(max_repeats=40, window=50)),
+            ("goal_drift", lambda: GoalDrift(similarity_threshold=0.1)),
+            ("goal_drift", GoalDrift),
+            ("resource_spike", lambda: ResourceSpike(absolute_token_limit=None)),
+            ("resource_spike", lambda: ResourceSpike(absolute_token_limit=9_000_000, soft_limits=True)),
+            (
+                "resource_spike",
+                lambda: ResourceSpike(absolute_token_limit=float("inf"), spike_multiplier=3.0),
+            ),
+        ],
+    )
+    def test_proved_as_configured(self, name, make):
+        """
+        A detector is proved with the options it will really have.
+        """
+        assert "" == SELF_TESTS[name](make)
+
+    def test_a_deaf_detector_is_found_out(self):
+        """
+        A detector that says nothing does not pass.
+        """
+
+        class Deaf(ActionLoop):
+            def check(self, event, baseline):
+                return None
+
+        assert "it said nothing at step 4 of a run that drifts" == SELF_TESTS["action_loop"](Deaf)
+
+    def test_a_detector_that_cries_wolf_is_found_out(self):
+        """
+        A detector that speaks on a healthy run does not pass.
+        """
+        strict = lambda: GoalDrift(similarity_threshold=1.0)  # noqa: E731 - one line says it best
+
+        assert "of a healthy run" in SELF_TESTS["goal_drift"](strict)

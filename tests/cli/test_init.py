@@ -1,0 +1,140 @@
+import re
+import tomllib
+
+import pytest
+from whole_program import holdfast, process
+
+from holdfast.assembly import detector_factory
+from holdfast.cli.detector_options import installed, options_of
+from holdfast.cli.init import EXAMPLES, allowed, settings_file
+from holdfast.settings import SETTINGS, Settings, load
+
+
+@pytest.fixture
+def written(apart):
+    """The settings file that init writes."""
+    holdfast("init")
+    return apart / "holdfast.toml"
+
+
+def uncommented(file):
+    file.write_text(re.sub(r"(?m)^#(\w+ = )", r"\1", file.read_text()))
+    return file
+
+
+class TestFile:
+    def test_says_nothing_yet(self, written):
+        """
+        As written it changes nothing: all is as without it.
+        """
+        loaded = load(path=written, environment={})
+
+        assert {"default"} == set(loaded.origins.values())
+        detector_factory(loaded.settings)
+
+    def test_every_line_can_be_taken_out_of_its_comment(self, written):
+        """
+        With every line uncommented it loads, every setting comes from it, and every detector can be made.
+        """
+        loaded = load(path=uncommented(written), environment={})
+
+        assert {f"file {written}"} == set(loaded.origins.values())
+        detector_factory(loaded.settings)
+
+    def test_defaults_are_the_defaults(self, written):
+        """
+        What it shows as default is the default.
+        """
+        settings = load(path=uncommented(written), environment={}).settings
+
+        assert Settings() == Settings(
+            **{setting.attribute: getattr(settings, setting.attribute) for setting in SETTINGS}
+        )
+
+    @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+    def test_every_setting(self, setting):
+        """
+        Each setting stands in it, with what it is for and what it may be.
+        """
+        lines = "\n".join(settings_file())
+
+        assert f"\n#{setting.name.rpartition('.')[2]} = " in lines
+        assert setting.about in lines
+        assert allowed(setting) == "text" or allowed(setting) in lines
+
+    def test_every_option(self, written):
+        """
+        Each option of each detector stands in it; one without a default has an example.
+        """
+        tables = tomllib.loads(uncommented(written).read_text())["detectors"]
+        without = {f"detectors.{d}.{o.name}" for d in installed() for o in options_of(d) if o.default is None}
+
+        assert {name: [option.name for option in options_of(name)] for name in installed()} == {
+            name: list(table) for name, table in tables.items()
+        }
+        assert set(EXAMPLES) == without
+
+    def test_options_are_described(self):
+        """
+        Each option has words for what it is for.
+        """
+        assert [] == [(d, o.name) for d in installed() for o in options_of(d) if not o.about]
+
+    def test_no_limit_can_be_said(self, apart):
+        """
+        A limit is taken away with inf, as the file says.
+        """
+        (apart / "holdfast.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = inf\n")
+
+        assert 0 == holdfast("config").status
+        detector_factory(load(environment={}).settings)
+
+
+class TestCommand:
+    def test_two_lines(self, apart):
+        """
+        The lines to add are all that stands on standard output, and they are Python.
+        """
+        answer = process("init")
+
+        assert 0 == answer.status
+        assert 2 == len(answer.out.splitlines())
+        compile(answer.out, "two lines", "exec")
+        assert "holdfast.toml" in answer.err
+
+    def test_nothing_is_overwritten(self, written):
+        """
+        A file that is there stays, and the way out is named.
+        """
+        written.write_text("mode = 'guide'\n")
+        answer = process("init")
+
+        assert 1 == answer.status
+        assert "--force" in answer.err
+        assert "mode = 'guide'\n" == written.read_text()
+
+    def test_force_keeps_the_old_file(self, written, apart):
+        """
+        With --force the file is replaced, and the old one is kept beside it.
+        """
+        written.write_text("mode = 'guide'\n")
+
+        assert 0 == holdfast("init", "--force").status
+        assert "mode = 'guide'\n" == (apart / "holdfast.toml.bak").read_text()
+        assert "#mode" in written.read_text()
+
+    def test_another_place(self, apart):
+        """
+        --path names the file.
+        """
+        holdfast("init", "--path", apart / "other.toml")
+
+        assert (apart / "other.toml").exists()
+        assert not (apart / "holdfast.toml").exists()
+
+    @pytest.mark.parametrize("path", ["missing/holdfast.toml", "."])
+    def test_no_such_place(self, apart, path):
+        """
+        A place that cannot be written is a usage error.
+        """
+        assert 2 == process("init", "--path", path).status

@@ -1,0 +1,121 @@
+from watched_agent import CommandLine, work
+
+from holdfast.assembly import DriftMonitor
+
+
+class TestRuns:
+    def test_newest_first(self, holdfast):
+        """
+        The list begins with the run that started last.
+        """
+        expected = ["child", "failing", "costly", "loop-long", "loop-short", "clean-2", "clean-1", "clean-0"]
+
+        assert expected == [row["run_id"] for row in holdfast("runs --json").documents]
+
+    def test_a_line_says_what_happened(self, holdfast):
+        """
+        A run's line has its agent, steps, tokens, findings, incidents with the worst severity, and goal.
+        """
+        [line] = [line for line in holdfast("runs").out.splitlines() if "loop-long" in line]
+
+        began, ended = line.split(" done ")
+        assert ["loop-long", "researcher"] == began.split()[:2]
+        assert ["7", "700", "-", "5", "1", "■", "HIGH"] == ended.split()[:7]
+        assert line.rstrip().endswith("find the cheapest flight to Oslo")
+
+    def test_a_quiet_run_has_no_marks(self, holdfast):
+        """
+        Where nothing was noticed there is a dash, not a nought.
+        """
+        [line] = [line for line in holdfast("runs").out.splitlines() if "clean-0" in line]
+
+        assert ["6", "780", "-", "-", "-"] == line.split(" done ")[1].split()[:5]
+
+    def test_limit(self, holdfast):
+        """
+        No more runs than asked for are shown.
+        """
+        assert 2 == len(holdfast("runs --limit 2 --json").documents)
+
+    def test_limit_of_nothing(self, holdfast):
+        """
+        A list of no runs is a mistake, and a usage error.
+        """
+        assert 2 == holdfast("runs --limit 0").status
+
+    def test_one_agent(self, holdfast, database):
+        """
+        Naming an agent leaves out the runs of others, and the beginning of its name is enough.
+        """
+        other = DriftMonitor("writer", db_path=database)
+        work(other, "essay")
+        other.close()
+
+        assert ["essay"] == [row["run_id"] for row in holdfast("runs wri --json").documents]
+
+    def test_unknown_agent(self, holdfast):
+        """
+        A name nobody has is answered with the names there are.
+        """
+        answer = holdfast("runs nobody")
+
+        assert (1, "There is no agent 'nobody'. Known agents: researcher.") == (answer.status, answer.err)
+
+    def test_ambiguous_agent(self, holdfast, database):
+        """
+        A beginning that fits several agents names them.
+        """
+        for name in ("research-2", "research-3"):
+            monitor = DriftMonitor(name, db_path=database)
+            work(monitor, f"run of {name}")
+            monitor.close()
+
+        answer = holdfast("runs research-")
+
+        assert 1 == answer.status
+        assert "research-3, research-2. Give more of the name." in answer.err
+
+    def test_hostile_names(self, holdfast, database):
+        """
+        What an agent calls itself or its goal cannot move the cursor or turn the text around.
+        """
+        hostile = DriftMonitor("evil\x1b[2J", db_path=database)
+        work(hostile, "bad\x1b]0;title", goal="a\u202egoal\nsecond line")
+        hostile.close()
+
+        answer = holdfast("runs")
+
+        assert not {"\x1b", "\u202e"} & set(answer.out)
+        assert "evil\\x1b[2J" in answer.out
+        assert "goal⏎second line" in answer.out
+
+    def test_nothing_yet(self, empty):
+        """
+        An empty database gives no table, but what to do next.
+        """
+        answer = empty("runs")
+
+        assert (0, "") == (answer.status, answer.out)
+        assert "holdfast init" in answer.err
+
+    def test_no_database(self, apart):
+        """
+        Without a database the command says where it looked, and what to do.
+        """
+        answer = CommandLine(apart / "none.db")("runs")
+
+        assert 1 == answer.status
+        assert f"There is no database at {apart / 'none.db'} yet." in answer.err
+
+    def test_not_a_database(self, apart):
+        """
+        A file that is no database is named and left as it is.
+        """
+        path = apart / "notes.txt"
+        path.write_text("dear diary " * 100)
+
+        answer = CommandLine(path)("runs")
+
+        assert 1 == answer.status
+        assert str(path) in answer.err
+        assert "dear diary " * 100 == path.read_text()

@@ -1,0 +1,117 @@
+import gzip
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from whole_program import healthy_line, holdfast, looping_line, process, scanned
+
+from holdfast.errors import SettingsError
+
+
+@pytest.fixture
+def runs(apart):
+    """A file with a clean run and a looping one."""
+    file = apart / "runs.jsonl"
+    file.write_text(healthy_line() + looping_line())
+    return file
+
+
+class TestInput:
+    def test_folders_in_order(self, apart):
+        """
+        A folder gives its run files, sorted, plain and gzip, and leaves the rest alone.
+        """
+        folder = apart / "folder"
+        (folder / "deeper").mkdir(parents=True)
+        (folder / "b.jsonl").write_text(healthy_line("b"))
+        (folder / "a.jsonl.gz").write_bytes(gzip.compress(healthy_line("a").encode()))
+        (folder / "deeper" / "c.jsonl").write_text(healthy_line("c"))
+        (folder / "notes.txt").write_text("not a run")
+
+        assert ["a", "b", "c"] == [report["run_id"] for report in scanned(folder)]
+
+    def test_standard_input(self, apart):
+        """
+        A dash reads standard input.
+        """
+        answer = process("scan", "-", "--format", "json", stdin=looping_line().encode())
+
+        assert ["stuck"] == [report["run_id"] for report in answer.documents]
+
+    def test_each_file_once(self, runs):
+        """
+        A file named twice, or with its folder, is read once.
+        """
+        assert 2 == len(holdfast("scan", runs, runs, runs.parent, "--format", "json").documents)
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @given(content=st.binary(max_size=300))
+    def test_anything(self, apart, content):
+        """
+        Whatever comes in, scan ends with one of its exit statuses and without a traceback.
+        """
+        assert holdfast("scan", "-", stdin=content).status in {0, 1, 3}
+
+
+class TestOutput:
+    def test_to_a_file(self, runs, apart):
+        """
+        The report goes to the file, the summary to standard error, nothing to standard output.
+        """
+        answer = process("scan", runs, "--output", "report.txt")
+
+        assert (3, "") == (answer.status, answer.out)
+        assert "2 runs, 1 flagged" in answer.err
+        assert (apart / "report.txt").read_text().endswith("2 runs, 1 flagged (1 loop)\n")
+
+    def test_as_readable_as_other_files(self, runs, apart):
+        """
+        The file gets the permissions any new file gets, and nothing is left beside it.
+        """
+        (apart / "plain").touch()
+        holdfast("scan", runs, "--format", "json", "--output", apart / "report.json")
+
+        assert stat.S_IMODE((apart / "plain").stat().st_mode) == stat.S_IMODE(
+            (apart / "report.json").stat().st_mode
+        )
+        assert [] == list(apart.glob(".report*"))
+
+    def test_replaced_as_a_whole(self, runs, apart):
+        """
+        A report that cannot be finished leaves the older one as it is.
+        """
+        report = apart / "report.json"
+        report.write_text("older")
+        (apart / "holdfast.toml").write_text("[detectors.no_such]\nx = 1\n")
+        with pytest.raises(SettingsError, match="no_such"):
+            holdfast("scan", runs, "--output", report)
+
+        assert "older" == report.read_text()
+        assert [] == list(apart.glob(".report*"))
+
+    def test_never_over_its_input(self, runs):
+        """
+        A file that is being read is not written.
+        """
+        before = runs.read_text()
+
+        assert 2 == holdfast("scan", runs, "--output", runs).status
+        assert before == runs.read_text()
+
+    @pytest.mark.parametrize("output", ["missing/report.txt", "."])
+    def test_no_such_place(self, runs, output):
+        """
+        An output that cannot be written is a usage error, before anything is read.
+        """
+        assert 2 == process("scan", runs, "--output", output).status
+
+    def test_devices_stay_devices(self, runs):
+        """
+        An output that is no ordinary file is written to, not replaced.
+        """
+        holdfast("scan", runs, "--output", os.devnull)
+
+        assert not Path(os.devnull).is_file()

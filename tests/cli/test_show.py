@@ -1,0 +1,221 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from watched_agent import loop, work
+
+from holdfast.assembly import DriftMonitor
+from holdfast.cli import words
+from holdfast.cli.timeline import picked, short
+
+
+class TestShow:
+    def test_header(self, holdfast):
+        """
+        It begins with whose run it was, what for, how it ended, and its totals.
+        """
+        lines = holdfast("show loop-long").out.splitlines()
+
+        assert "run       loop-long" == lines[0]
+        assert "agent     researcher" == lines[1]
+        assert "goal      find the cheapest flight to Oslo" == lines[2]
+        assert "state     ended: done" == lines[3]
+        assert "totals    7 steps, 7 tool calls, 0 model calls, 700 tokens, 0 errors" == lines[5]
+
+    def test_beginning_of_an_id(self, holdfast):
+        """
+        As much of the id as tells it from others is enough.
+        """
+        assert "run       costly" in holdfast("show cos").out
+
+    def test_ambiguous_id(self, holdfast):
+        """
+        A beginning that fits several runs names them.
+        """
+        answer = holdfast("show clean")
+
+        assert 1 == answer.status
+        assert "3 runs begin with 'clean': clean-0, clean-1, clean-2. Give more of the id." == answer.err
+
+    def test_unknown_id(self, holdfast):
+        """
+        An id nobody has ends with status 1.
+        """
+        assert (1, "There is no run 'zzz'.") == holdfast("show zzz")[::2]
+
+    def test_agents_with_the_same_run_id(self, holdfast, database):
+        """
+        Where two agents have a run of one id, naming the agent chooses.
+        """
+        other = DriftMonitor("writer", db_path=database)
+        work(other, "costly")
+        other.close()
+
+        assert "Name the agent too" in holdfast("show costly").err
+        assert "agent     writer" in holdfast("show costly --agent writer").out
+
+    def test_a_step(self, holdfast):
+        """
+        A step has its number, its time, what was asked and what came back.
+        """
+        [line] = [line for line in holdfast("show clean-0").out.splitlines() if "page 3" in line]
+
+        assert "5" == line.split()[0]
+        assert line.endswith('▸ search(query="flights page 3") => "offer 3"')
+
+    def test_an_error(self, holdfast):
+        """
+        A failed step says so, with the words of the error made harmless.
+        """
+        assert '▸ fetch(url="x")  ✖ no route\\x07 to host' in holdfast("show failing").out
+
+    def test_findings_stand_below_their_step(self, holdfast):
+        """
+        What was noticed stands under the step at which it was noticed.
+        """
+        lines = holdfast("show loop-short").out.splitlines()
+        [place] = [
+            place for place, line in enumerate(lines) if "▲ MED action_loop: search called 4 times" in line
+        ]
+
+        assert "4" == lines[place - 1].split()[0]
+
+    def test_incident(self, holdfast):
+        """
+        An incident has its evidence by step number, and what was tried at which step.
+        """
+        out = holdfast("show loop-long").out
+
+        assert "evidence: 4 findings, steps 1-7; peak 0.88" in out
+        assert "step 4: INJECT_REMINDER, verdict proceed, outcome unknown" in out
+        assert "step 5: SUMMARIZE_REPLAN, verdict proceed, outcome unknown" in out
+
+    def test_parent_and_children(self, holdfast):
+        """
+        A run names the run that started it, and the runs it started.
+        """
+        assert "parent    failing" in holdfast("show child").out
+        assert "children  child" in holdfast("show failing").out
+
+    def test_tools(self, holdfast):
+        """
+        The tools a run used are counted.
+        """
+        assert ["search", "7", "-", "700"] in [
+            line.split()[:4] for line in holdfast("show loop-long").out.splitlines()
+        ]
+
+    def test_what_was_not_checked(self, holdfast):
+        """
+        A run without a goal says that its goal could not be checked.
+        """
+        assert "goal_drift: not checked: the run has no goal" in holdfast("show costly").out
+
+    def test_hostile_output(self, holdfast):
+        """
+        Escape sequences in results are shown, never obeyed.
+        """
+        out = holdfast("show loop-long --payloads --all").out
+
+        assert not {"\x1b", "\u202e"} & set(out)
+        assert "\\x1b[2Jnothing" in out
+
+    def test_payloads(self, holdfast):
+        """
+        Arguments and results are given in full when asked for.
+        """
+        assert 'input: {"query":"flights page 3"}' in holdfast("show clean-0 --payloads").out
+
+    def test_a_long_run_is_shortened_around_findings(self, holdfast, database):
+        """
+        Of a long run the head, the tail and what was noticed are shown, and how much is left out.
+        """
+        monitor = DriftMonitor("marathon", db_path=database, absolute_token_limit=None)
+        with monitor.run(run_id="long"):
+            for number in range(150):
+                monitor.record_event("tool_call", "read", input_data={"n": number}, output_data=number)
+            for _ in range(4):
+                monitor.record_event("tool_call", "stuck", input_data={}, output_data="same")
+            for number in range(150):
+                monitor.record_event("tool_call", "write", input_data={"n": number}, output_data=number)
+        monitor.close()
+
+        answer = holdfast("show long --events 12")
+        numbers = [line.split()[0] for line in answer.out.splitlines() if "▸" in line]
+
+        assert ["1", "2", "3", "153", "154", "155", "302", "303", "304"] == numbers
+        assert "... 149 steps ..." in answer.out
+        assert "holdfast show long --all" in answer.err
+        assert 304 == holdfast("show long --all").out.count("▸")
+
+    def test_json(self, holdfast):
+        """
+        The document holds run, steps, findings and incidents with the steps that prove them.
+        """
+        [document] = holdfast("show loop-long --json").documents
+
+        assert "loop-long" == document["run"]["run_id"]
+        assert list(range(7)) == [event["seq"] for event in document["events"]]
+        assert [3, 4, 5, 6, 6] == [finding["seq"] for finding in document["findings"]]
+        assert [list(range(7))] == [incident["evidence"] for incident in document["incidents"]]
+        assert "input_data" not in document["events"][0]
+
+    def test_json_with_payloads(self, holdfast):
+        """
+        Payloads are in the document only when asked for.
+        """
+        [document] = holdfast("show loop-long --json --payloads").documents
+
+        assert {"query": "flights to Oslo"} == document["events"][0]["input_data"]
+
+    def test_a_run_that_kept_nothing(self, holdfast, database):
+        """
+        A run whose payloads are not kept still shows its steps.
+        """
+        quiet = DriftMonitor("quiet", db_path=database, payloads="none")
+        loop(quiet, "unsaid", times=2)
+        quiet.close()
+
+        assert 2 == holdfast("show unsaid").out.count("▸ search()")
+
+
+class TestPicked:
+    @given(
+        total=st.integers(0, 300),
+        marked=st.lists(st.integers(0, 299), max_size=20),
+        most=st.integers(1, 60),
+    )
+    def test_never_more_than_asked_for(self, total, marked, most):
+        """
+        At most the number asked for is shown, every place exists, and a short run is shown whole.
+        """
+        shown = picked(total, [place for place in marked if place < total], most)
+
+        assert len(shown) <= most
+        assert set(shown) <= set(range(total))
+        assert total > most or set(range(total)) == set(shown)
+
+
+class TestShort:
+    @given(st.recursive(st.none() | st.text() | st.floats() | st.booleans(), st.lists))
+    def test_anything_fits_on_a_line(self, value):
+        """
+        Whatever was stored becomes one line without control characters.
+        """
+        line = short(json.loads(json.dumps(value)))
+
+        assert len(line) <= 62
+        assert not any(character < " " for character in line)
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("seqs", "expected"),
+        [([], "none"), ([0], "1"), ([0, 1], "1-2"), ([4, 0, 1, 2, 8, 9], "1-3, 5, 9-10")],
+    )
+    def test_steps(self, seqs, expected):
+        """
+        Steps are counted from one, and neighbours are drawn together.
+        """
+        assert expected == words.steps(seqs)
