@@ -1,0 +1,127 @@
+"""A large database made quickly: runs of 200 events, written through the store in big batches."""
+
+import json
+import random
+
+from benchmarks.workload import RUN_LENGTH, tool_event
+
+from holdfast import (
+    BaselineStats,
+    DriftEvent,
+    Incident,
+    RunInfo,
+    RunSummary,
+    Severity,
+    SQLiteStore,
+    TraceEvent,
+)
+from holdfast.sink import Record, RecordedEvent
+
+AGENTS = 20
+STARTED_AT = 1_700_000_000.0
+_BETWEEN_RUNS_S = 60.0
+_RUNS_A_BATCH = 25
+_PAYLOADS = [
+    (json.dumps(event.arguments).encode(), json.dumps({"text": event.result}).encode(), event.name)
+    for event in map(tool_event, range(1000))
+]
+
+
+def agent_of(run: int) -> str:
+    """The agent a run belongs to."""
+    return f"agent-{run % AGENTS}"
+
+
+def run_id_of(run: int) -> str:
+    """The id of a run."""
+    return f"run{run:09d}"
+
+
+def started_at(run: int) -> float:
+    """When a run began."""
+    return STARTED_AT + run * _BETWEEN_RUNS_S
+
+
+def fill(store: SQLiteStore, first: int, runs: int) -> None:
+    """Write that many runs; one in ten has findings and an incident, one in a hundred a critical one."""
+    random.seed(first)
+    for start in range(first, first + runs, _RUNS_A_BATCH):
+        records: list[Record] = []
+        for run in range(start, min(start + _RUNS_A_BATCH, first + runs)):
+            records.extend(_records(run))
+        store.write(records)
+    for number in range(AGENTS):
+        agent_id = agent_of(number)
+        store.save_baseline(BaselineStats(agent_id=agent_id, calibration_runs=50, word_counts=bytes(16_384)))
+
+
+def _records(run: int) -> list[Record]:
+    agent_id, run_id, at = agent_of(run), run_id_of(run), started_at(run)
+    records: list[Record] = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at, goal="ship the orders")]
+    for seq in range(RUN_LENGTH):
+        input_json, output_json, name = _PAYLOADS[(run * 7 + seq) % 1000]
+        event = TraceEvent(
+            agent_id=agent_id,
+            run_id=run_id,
+            action_type="tool_call",
+            action_name=name,
+            timestamp=at + seq * 0.25,
+            event_id=f"{run_id}.{seq}",
+            token_count=20,
+            duration_ms=12.5,
+            seq=seq,
+            call_hash=random.getrandbits(62),
+            result_hash=random.getrandbits(62),
+        )
+        records.append(RecordedEvent(event, input_json, output_json))
+    flagged = run % 10 == 0
+    if flagged:
+        records.extend(_drift(agent_id, run_id, at, critical=run % 100 == 0))
+    summary = RunSummary(
+        agent_id=agent_id,
+        run_id=run_id,
+        started_at=at,
+        ended_at=at + 50,
+        events=RUN_LENGTH,
+        had_incident=flagged,
+    )
+    return [*records, summary]
+
+
+def _drift(agent_id: str, run_id: str, at: float, *, critical: bool) -> list[Record]:
+    severity, score = (Severity.CRITICAL, 0.95) if critical else (Severity.MED, 0.6)
+    findings = [
+        DriftEvent(
+            agent_id=agent_id,
+            run_id=run_id,
+            detector="action_loop",
+            kind="loop",
+            severity=severity,
+            score=score,
+            message="read_file called 5 times in a row with the same arguments and the same result",
+            suggested_action="Change the approach.",
+            timestamp=at + n,
+            event_id=f"{run_id}.{n}/action_loop",
+            context={"event_ids": [f"{run_id}.{n}"]},
+        )
+        for n in range(3)
+    ]
+    incident = Incident(
+        incident_id=f"i{run_id}",
+        agent_id=agent_id,
+        run_id=run_id,
+        detector="action_loop",
+        kind="loop",
+        severity=severity,
+        peak=score,
+        message=findings[0].message,
+        suggested_action="Change the approach.",
+        opened_at=at,
+        opened_seq=0,
+        last_at=at + 2,
+        last_seq=2,
+        state="closed",
+        closed_at=at + 12,
+        findings=3,
+    )
+    return [*findings, incident]
