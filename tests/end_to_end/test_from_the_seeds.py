@@ -1,0 +1,164 @@
+import inspect
+
+import pytest
+
+from holdfast import (
+    ActionLoopDetector,
+    BaselineStats,
+    DetectorType,
+    DriftEvent,
+    DriftMonitor,
+    GoalDriftDetector,
+    ResourceSpikeDetector,
+    Severity,
+    TraceEvent,
+    TraceStore,
+)
+
+
+class TestTheFrontDoor:
+    def test_its_arguments_and_defaults(self):
+        """
+        The constructor takes what the first design's table lists, in its order and with its defaults.
+        """
+        parameters = inspect.signature(DriftMonitor).parameters
+        shown = {name: parameter.default for name, parameter in list(parameters.items())[:13]}
+
+        assert {
+            "agent_id": inspect.Parameter.empty,
+            "alert_webhook": None,
+            "goal_description": "",
+            "calibration_runs": 30,
+            "db_path": None,
+            "loop_window": None,
+            "loop_max_repeats": 4,
+            "similarity_threshold": None,
+            "spike_multiplier": None,
+            "min_alert_severity": "MED",
+            "alert_cooldown": 60.0,
+            "absolute_token_limit": 50_000,
+            "absolute_duration_limit_ms": 300_000,
+        } == shown
+
+    @pytest.mark.parametrize(
+        "method",
+        ["wrap", "start_run", "end_run", "record_event", "on_drift", "get_recent_alerts", "get_baseline"],
+    )
+    def test_its_methods(self, method):
+        """
+        Every method of the first design is there.
+        """
+        assert callable(getattr(DriftMonitor, method))
+
+    def test_its_flow(self, tmp_path):
+        """
+        Start a run, record steps by position and keyword, hear of drift, end the run, ask what happened.
+        """
+        heard = []
+        monitor = DriftMonitor(
+            "my-agent",
+            None,
+            "find flights",
+            db_path=tmp_path / "test.db",
+            loop_window=20,
+            similarity_threshold=0.2,
+            spike_multiplier=2.5,
+        )
+        monitor.on_drift(heard.append)
+        run_id = monitor.start_run(goal="find flights to Oslo")
+        for _ in range(4):
+            monitor.record_event(action_type="tool_call", action_name="search_database")
+        monitor.record_event("llm_request", "complete", output_data={"output": "a poem on the grey sea"})
+        monitor.end_run(run_id)
+
+        assert [DetectorType.ACTION_LOOP, DetectorType.GOAL_DRIFT] == [drift.detector for drift in heard]
+        loop = heard[0]
+        assert ("search_database", 4) == (loop.context["tool_name"], loop.context["repeat_count"])
+        assert ["search_database"] * 4 == loop.context["recent_actions"]
+        assert 2 == len(monitor.get_recent_alerts(hours=1, limit=10))
+        monitor.close()
+
+
+class TestTheRecords:
+    def test_trace_event_fields(self):
+        """
+        A trace event has every field of the first design.
+        """
+        assert {
+            *("agent_id", "run_id", "action_type", "action_name", "timestamp", "event_id"),
+            *("token_count", "input_data", "output_data", "duration_ms", "metadata"),
+        } <= set(TraceEvent.__struct_fields__)
+
+    def test_drift_event_fields(self):
+        """
+        So has a drift event.
+        """
+        assert {
+            *("agent_id", "run_id", "detector", "severity", "score", "message"),
+            *("suggested_action", "timestamp", "event_id", "context"),
+        } <= set(DriftEvent.__struct_fields__)
+
+    def test_baseline_fields(self):
+        """
+        So has a baseline, but for the one that was never used.
+        """
+        assert {
+            *("agent_id", "calibration_runs", "mean_tokens_per_run", "std_tokens_per_run"),
+            *("mean_tools_per_run", "std_tools_per_run", "mean_duration_ms", "std_duration_ms"),
+            *("common_sequences", "mean_goal_similarity", "std_goal_similarity", "is_calibrated"),
+        } <= set(BaselineStats.__struct_fields__)
+
+    def test_severities(self):
+        """
+        The severities and their borders are the same.
+        """
+        assert ["LOW", "MED", "HIGH", "CRITICAL"] == [severity.value for severity in Severity]
+        assert Severity.HIGH is Severity.from_score(0.7)
+
+
+class TestTheParts:
+    def test_detectors_under_their_older_names(self):
+        """
+        The detectors can be had under the names of the first design.
+        """
+        assert ["action_loop", "goal_drift", "resource_spike"] == [
+            detector.name for detector in (ActionLoopDetector, GoalDriftDetector, ResourceSpikeDetector)
+        ]
+
+    def test_the_stores_queries(self, tmp_path):
+        """
+        Every query of the first design answers under its name.
+        """
+        store = TraceStore(tmp_path / "test.db")
+        for seq in range(3):
+            store.save_trace(
+                TraceEvent(
+                    agent_id="a",
+                    run_id="r",
+                    action_type="tool_call",
+                    action_name=f"tool-{seq}",
+                    timestamp=100.0 + seq,
+                    seq=seq,
+                    token_count=5,
+                    duration_ms=2.0,
+                )
+            )
+        store.save_baseline(BaselineStats(agent_id="a", mean_tokens_per_run=7.0))
+
+        assert ["tool-2", "tool-1"] == [event.action_name for event in store.get_traces("a", limit=2)]
+        in_order = [event.action_name for event in store.get_run_traces("a", "r")]
+        assert ["tool-0", "tool-1", "tool-2"] == in_order
+        assert ["tool-1", "tool-2"] == store.get_recent_actions("a", "r", window=2)
+        assert ["r"] == store.get_run_ids("a")
+        assert {
+            "event_count": 3,
+            "total_tokens": 15,
+            "tool_calls": 3,
+            "llm_calls": 0,
+            "start_time": 100.0,
+            "end_time": 102.0,
+            "total_duration_ms": 6.0,
+        } == store.get_run_stats("a", "r")
+        assert 7.0 == store.get_baseline("a").mean_tokens_per_run
+        assert store.get_baseline("b") is None
+        store.close()
