@@ -157,7 +157,7 @@ class TestShow:
 
         assert "loop-long" == document["run"]["run_id"]
         assert list(range(7)) == [event["seq"] for event in document["events"]]
-        assert [3, 4, 5, 6, 6] == [finding["seq"] for finding in document["findings"]]
+        assert [3, 4, 5, 6] == [finding["seq"] for finding in document["findings"]]
         assert [list(range(7))] == [incident["evidence"] for incident in document["incidents"]]
         assert "input_data" not in document["events"][0]
 
