@@ -1,9 +1,14 @@
 """What every test and every docstring example may use."""
 
 import pytest
+from hypothesis import settings
 
 from holdfast.engine.health import Health
 from holdfast.testing.traces import fired_at, said_at
+
+# A busy machine must not decide whether a property holds.
+settings.register_profile("holdfast", deadline=None)
+settings.load_profile("holdfast")
 
 
 @pytest.fixture(autouse=True)

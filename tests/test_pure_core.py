@@ -19,6 +19,7 @@ PURE = sorted(
         "events.py",
         "findings.py",
         "baselines.py",
+        "declarations.py",
         "decisions.py",
         "incidents.py",
         "detector.py",

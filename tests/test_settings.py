@@ -249,7 +249,7 @@ class TestTable:
         """
         Every field of Settings can be set, and every setting has a field.
         """
-        assert set(Settings.__struct_fields__) - {"detectors"} == {it.attribute for it in SETTINGS}
+        assert set(Settings.__struct_fields__) - {"detectors", "tools"} == {it.attribute for it in SETTINGS}
 
     def test_every_default_is_allowed(self):
         """

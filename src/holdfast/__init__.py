@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from holdfast.findings import DriftEvent as DriftEvent
     from holdfast.findings import Severity as Severity
     from holdfast.incidents import Incident as Incident
+    from holdfast.loops.loop_records import LoopDetection as LoopDetection
+    from holdfast.loops.loop_records import LoopEvent as LoopEvent
+    from holdfast.loops.loop_records import LoopSignal as LoopSignal
+    from holdfast.loops.loop_records import LoopType as LoopType
+    from holdfast.loops.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
+    from holdfast.loops.windowed import DriftDetector as DriftDetector
+    from holdfast.loops.windowed import Event as Event
     from holdfast.settings import Settings as Settings
     from holdfast.sink import Sink as Sink
     from holdfast.sinks.callback import Callback as Callback
@@ -57,9 +64,11 @@ _HOMES: Final = {
     "Detector": "holdfast.detector:Detector",
     "DetectorType": "holdfast.findings:DetectorType",
     "DriftAction": "holdfast.decisions:DriftAction",
+    "DriftDetector": "holdfast.loops.windowed:DriftDetector",
     "DriftEvent": "holdfast.findings:DriftEvent",
     "DriftMonitor": "holdfast.assembly:DriftMonitor",
     "Embedder": "holdfast.embedder:Embedder",
+    "Event": "holdfast.loops.windowed:Event",
     "FlushResult": "holdfast.engine.dispatch:FlushResult",
     "FormatError": "holdfast.errors:FormatError",
     "GoalDrift": "holdfast.detectors.goal_drift:GoalDrift",
@@ -67,8 +76,13 @@ _HOMES: Final = {
     "HoldfastError": "holdfast.errors:HoldfastError",
     "Incident": "holdfast.incidents:Incident",
     "Intervention": "holdfast.decisions:Intervention",
+    "LoopDetection": "holdfast.loops.loop_records:LoopDetection",
+    "LoopEvent": "holdfast.loops.loop_records:LoopEvent",
+    "LoopSignal": "holdfast.loops.loop_records:LoopSignal",
+    "LoopType": "holdfast.loops.loop_records:LoopType",
     "MissingExtraError": "holdfast.errors:MissingExtraError",
     "Monitor": "holdfast.engine.monitor:Monitor",
+    "MultiResolutionLoopDetector": "holdfast.loops.multi_resolution:MultiResolutionLoopDetector",
     "NotFoundError": "holdfast.errors:NotFoundError",
     "ResourceSpike": "holdfast.detectors.resource_spike:ResourceSpike",
     "ResourceSpikeDetector": "holdfast.detectors.resource_spike:ResourceSpike",

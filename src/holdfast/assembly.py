@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.adapters.generic import GenericAdapter, watched
+from holdfast.declarations import ToolDeclaration, declared
 from holdfast.detector import Detector
 from holdfast.embedder import Embedder
 from holdfast.embedders.idf import Idf
@@ -246,6 +247,7 @@ class DriftMonitor(Monitor):
             goal=goal_description,
             version=settings.version,
             calibration_runs=settings.calibration_runs,
+            tools=declared(settings.tools),
             sample_rate=settings.sample_rate,
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
@@ -263,8 +265,24 @@ class DriftMonitor(Monitor):
                 return adapter(self, agent)
         return GenericAdapter(self, agent)
 
-    def tool(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-        """A decorator: every call of the function is recorded as a tool call."""
+    def tool(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        kind: str = "",
+        ignore: Sequence[str] = (),
+    ) -> Any:
+        """A decorator: every call of the function is recorded as a tool call.
+
+        `kind` says what the tool does where that cannot be guessed (`poll`, `read`, `write`,
+        `idempotent`), `ignore` which arguments do not make it another call.
+        """
+        if function is None:
+            return functools.partial(self.tool, name=name, kind=kind, ignore=ignore)
+        if kind or ignore:
+            declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
+            self.declare(name or str(getattr(function, "__name__", "call")), declaration)
         return self._decorated(function, TOOL_CALL, name)
 
     def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:

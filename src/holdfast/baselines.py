@@ -37,6 +37,8 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     `calibration_runs` counts the clean runs it was learnt from, `required_runs` how many it needs.
     `similarities` is the sorted reference that goal drift's threshold is read from, on the scale of
     `embedder`: another embedder starts it anew;
+    `transitions` counts which action followed which, and `surprises` is the sorted reference of how
+    unusual whole runs were;
     `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word.
     """
 
@@ -60,6 +62,8 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     trends: dict[str, Trend] = field(default_factory=dict)
     embedder: str = ""
     similarities: list[float] = field(default_factory=list)
+    transitions: dict[str, dict[str, int]] = field(default_factory=dict)
+    surprises: list[float] = field(default_factory=list)
     word_runs: int = 0
     word_counts: bytes = b""
 

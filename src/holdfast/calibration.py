@@ -11,6 +11,7 @@ from msgspec import structs
 from holdfast.baselines import BaselineStats, Spread, Trend
 from holdfast.embedders.idf import counted, halved
 from holdfast.events import RunSummary
+from holdfast.loops.surprise import learnt_transitions
 from holdfast.windows import next_trend, quantile
 
 _SEQUENCES_KEPT: Final = 5
@@ -18,6 +19,7 @@ _SEQUENCES_A_RUN: Final = 20
 _LENGTHS: Final = (2, 3, 4)
 _SIMILARITIES_KEPT: Final = 400
 _WORD_RUNS_KEPT: Final = 200
+_ACTIONS_KEPT: Final = 64
 
 
 def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSummary]) -> BaselineStats:
@@ -47,6 +49,8 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
                 ("duration_ms", run.duration_ms),
             )
         },
+        transitions=learnt_transitions(baseline.transitions, run.actions, _ACTIONS_KEPT),
+        surprises=_kept_surprises(baseline.surprises, run.surprise),
         word_runs=word_runs,
         word_counts=counts,
     )
@@ -102,6 +106,10 @@ def _kept_similarities(kept: list[float], fresh: list[float]) -> list[float]:
     """A sorted reference of bounded size: when full, every second value goes, which keeps its shape."""
     merged = sorted([*kept, *fresh])
     return merged if len(merged) <= _SIMILARITIES_KEPT else merged[::2]
+
+
+def _kept_surprises(kept: list[float], fresh: float | None) -> list[float]:
+    return kept if fresh is None else _kept_similarities(kept, [fresh])
 
 
 def _words(baseline: BaselineStats, run: RunSummary) -> tuple[bytes, int]:

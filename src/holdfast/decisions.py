@@ -39,7 +39,10 @@ _RUNGS: Final = {action: rung for rung, action in enumerate(LADDER)}
 
 
 class Intervention(Struct, frozen=True, kw_only=True):
-    """One response to one incident: what was advised, what was carried out, and whether it helped."""
+    """One response to one incident: what was advised, what was carried out, and whether it helped.
+
+    `hard` says that the pattern had become chronic by then.
+    """
 
     action: DriftAction
     verdict: Verdict
@@ -47,6 +50,7 @@ class Intervention(Struct, frozen=True, kw_only=True):
     timestamp: float
     guidance: str = ""
     outcome: Outcome = "unknown"
+    hard: bool = False
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -54,13 +58,15 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     `action` is what it advises, whatever the mode.
     `verdict` is what the caller shall do now: with mode `observe` always `proceed`.
-    `guidance` holds the words for the model, empty when there is nothing to say.
+    `guidance` holds the words for the model, empty when there is nothing to say, or nothing new.
+    `hard` says that what was noticed has become chronic in this run.
     """
 
     action: DriftAction = DriftAction.CONTINUE
     verdict: Verdict = "proceed"
     guidance: str = ""
     findings: tuple[DriftEvent, ...] = ()
+    hard: bool = False
 
     @property
     def drifting(self) -> bool:

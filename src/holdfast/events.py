@@ -28,6 +28,7 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     seen when it was issued, so calls of one parallel batch share it.
     `call_hash` and `result_hash` are fingerprints of what was asked and what came back;
     0 until somebody computed them (see `holdfast.fingerprints`).
+    `tool_kind` is what a user declared the tool to be (see `holdfast.declarations`).
 
     An `action_type` we do not know is kept and ignored by the detectors, never an error.
     """
@@ -51,6 +52,7 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     call_hash: int = 0
     result_hash: int = 0
+    tool_kind: str = ""
 
     @property
     def text(self) -> str:
@@ -97,6 +99,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """What remains of a run when it has ended: the numbers a baseline is learnt from.
 
     `similarities` are the goal similarities of its windows of outputs as `embedder` saw them,
+    `actions` its first actions in order, `surprise` how unusual that order was for this agent,
+    `doubts` the tools and files findings have brought into doubt, with the trust left in them,
     `words` a bitmap of the (hashed) words its outputs used, `sequences` its most frequent runs of
     two to four actions.
     """
@@ -116,6 +120,9 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     had_incident: bool = False
     sequences: list[list[str]] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
+    surprise: float | None = None
+    doubts: list[tuple[str, str, float]] = field(default_factory=list)
     embedder: str = ""
     similarities: list[float] = field(default_factory=list)
     words: bytes = b""

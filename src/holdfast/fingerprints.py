@@ -7,7 +7,7 @@ arguments; at most 8 KiB of each field is looked at, and 64 KiB of them all.
 import dataclasses
 import enum
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -83,6 +83,11 @@ class _Room:
         self.places = _PLACES
         self.characters = _LOOKED_AT_IN_ALL
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more is looked at."""
+        return self.places <= 0 or self.characters <= 0
+
 
 def describe(value: Any) -> Any:
     """An object JSON has no form for, as something it has: its fields if it has any, else its words."""
@@ -122,10 +127,11 @@ def _reduced(value: Any, depth: int, room: _Room) -> Any:
         return f"<{type(value).__name__}>"
 
 
-def _reduced_items(value: Iterable[Any], depth: int, room: _Room) -> list[Any]:
+def _reduced_items(value: Collection[Any], depth: int, room: _Room) -> list[Any]:
     items = []
     for item in islice(value, _ITEMS):
-        if room.places <= 0:
+        if room.is_used_up:
+            items.append(_rest(value))
             break
         items.append(_reduced(item, depth + 1, room))
     return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
@@ -139,10 +145,16 @@ def _reduced_mapping(value: Mapping[Any, Any], depth: int, room: _Room) -> dict[
     ]
     plain: dict[str, Any] = {}
     for name, _, item in sorted(entries, key=lambda entry: entry[:2]):
-        if room.places <= 0:
+        if room.is_used_up:
+            plain["…"] = _rest(value)
             break
         plain[_shortened(name, room)] = _reduced(item, depth + 1, room)
     return plain
+
+
+def _rest(value: Any) -> str:
+    """What stands for the part of a collection that is not looked at."""
+    return f"[{len(value)} in all]"
 
 
 def _shortened(text: str, room: _Room) -> str:

@@ -23,6 +23,7 @@ from holdfast.findings import Severity
 FILE_NAME: Final = "holdfast.toml"
 PREFIX: Final = "HOLDFAST_"
 _DETECTORS: Final = "detectors"
+_TOOLS: Final = "tools"
 
 
 def home() -> Path:
@@ -57,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retention_payload_days: float = 30.0
     retention_run_days: float = 180.0
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def database(self) -> Path:
@@ -182,23 +184,24 @@ def load(
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     origins = {setting.name: "default" for setting in SETTINGS}
-    detectors: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
     found = _file(path, environment)
     if found is not None:
-        _take_file(found, values, detectors, origins)
+        _take_file(found, values, tables, origins)
     for setting in SETTINGS:
         if setting.variable in environment:
             values[setting.name] = _checked(setting, environment[setting.variable])
             origins[setting.name] = f"environment {setting.variable}"
     for name, value in (arguments or {}).items():
-        if value is not None and name != _DETECTORS:
+        if value is not None and name not in tables:
             values[name] = _checked(_known(name, "argument"), value)
             origins[name] = "argument"
-    for name, options in _tables((arguments or {}).get(_DETECTORS) or {}, "the arguments").items():
-        detectors.setdefault(name, {}).update(options)
-        origins.update({f"{_DETECTORS}.{name}.{option}": "argument" for option in options})
+    for group, table in tables.items():
+        for name, options in _tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
+            table.setdefault(name, {}).update(options)
+            origins.update({f"{group}.{name}.{option}": "argument" for option in options})
     fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
-    return Loaded(Settings(**fields, detectors=detectors), origins)
+    return Loaded(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
 
 
 def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
@@ -215,29 +218,35 @@ def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
 
 
 def _take_file(
-    path: Path, values: dict[str, Any], detectors: dict[str, dict[str, Any]], origins: dict[str, str]
+    path: Path,
+    values: dict[str, Any],
+    tables: dict[str, dict[str, dict[str, Any]]],
+    origins: dict[str, str],
 ) -> None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
-    for name, options in _tables(content.pop(_DETECTORS, {}), str(path)).items():
-        detectors[name] = options
-        origins.update({f"{_DETECTORS}.{name}.{option}": f"file {path}" for option in options})
+    for group, table in tables.items():
+        for name, options in _tables(group, content.pop(group, {}), str(path)).items():
+            table[name] = options
+            origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
     for name, value in _flat(content):
         values[name] = _checked(_known(name, str(path)), value)
         origins[name] = f"file {path}"
 
 
-def _tables(content: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Options by detector."""
+def _tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
+    """Options by detector, or by tool."""
     if not isinstance(content, dict):
-        raise SettingsError(f"detectors in {where} must hold a table per detector, got {content!r}.")
+        one = group.removesuffix("s")
+        raise SettingsError(f"{group} in {where} must hold a table per {one}, got {content!r}.")
     for name, options in content.items():
         if not isinstance(options, dict):
+            example = {"enabled": False} if group == _DETECTORS else {"kind": "poll"}
             raise SettingsError(
-                f"detectors.{name} in {where} must be a table of its options, "
-                f"such as {{'enabled': False}}, got {options!r}."
+                f"{group}.{name} in {where} must be a table of its options, "
+                f"such as {example}, got {options!r}."
             )
     return content
 

@@ -100,7 +100,7 @@ class TestCalibrationStates:
         """
         Loops need no baseline.
         """
-        assert [3, 4] == fired_at(ActionLoop(), "aaaaa", baseline)
+        assert [1, 2, 3, 4] == fired_at(ActionLoop(), "aaaaa", baseline)
 
     @pytest.mark.parametrize("baseline", [UNCALIBRATED, CALIBRATED], ids=["uncalibrated", "calibrated"])
     def test_hard_limits_hold_in_either_state(self, baseline):

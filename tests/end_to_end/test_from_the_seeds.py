@@ -71,11 +71,12 @@ class TestTheFrontDoor:
         monitor.record_event("llm_request", "complete", output_data={"output": "a poem on the grey sea"})
         monitor.end_run(run_id)
 
-        assert [DetectorType.ACTION_LOOP, DetectorType.GOAL_DRIFT] == [drift.detector for drift in heard]
-        loop = heard[0]
+        told = [drift for drift in heard if drift.severity is not Severity.LOW]
+        assert [DetectorType.ACTION_LOOP, DetectorType.GOAL_DRIFT] == [drift.detector for drift in told]
+        loop = told[0]
         assert ("search_database", 4) == (loop.context["tool_name"], loop.context["repeat_count"])
         assert ["search_database"] * 4 == loop.context["recent_actions"]
-        assert 2 == len(monitor.get_recent_alerts(hours=1, limit=10))
+        assert heard[::-1] == monitor.get_recent_alerts(hours=1, limit=10)
         monitor.close()
 
 

@@ -9,12 +9,12 @@ from holdfast.testing.traces import AGENT, RUN, events
 REMINDED = Decision(action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.")
 
 
-def found(event, score=0.6, detector="action_loop", **context):
+def found(event, score=0.6, detector="action_loop", kind="loop", **context):
     return DriftEvent(
         agent_id=AGENT,
         run_id=RUN,
         detector=detector,
-        kind="loop",
+        kind=kind,
         severity=Severity.from_score(score),
         score=score,
         message=f"scored {score}",
@@ -138,18 +138,60 @@ class TestClosing:
         assert [("closed", 99.0)] == [(it.state, it.closed_at) for it in episodes.close_all(99.0)]
         assert [] == episodes.close_all(99.0)
 
-    def test_two_detectors_have_an_incident_each(self):
+    def test_two_kinds_have_an_incident_each(self):
         """
-        Findings of two detectors are two incidents, which end apart.
+        Findings of two kinds are two incidents, which end apart.
         """
         episodes = Episodes()
         first, second, *rest = events("." * (QUIET_EVENTS + 2))
-        episodes.note(first, [found(first), found(first, detector="goal_drift")], PROCEED)
+        astray = found(first, detector="goal_drift", kind="goal")
+        episodes.note(first, [found(first), astray], PROCEED)
         episodes.note(second, [found(second)], PROCEED)
         closed = [incident.detector for event in rest[:-1] for incident in episodes.note(event, (), PROCEED)]
 
         assert ["goal_drift"] == closed
-        assert ["action_loop"] == list(episodes.open)
+        assert ["loop"] == list(episodes.open)
+
+
+class TestSeveralDetectors:
+    def test_the_same_episode_is_one_incident(self):
+        """
+        A loop that several detectors see is one incident, under the name of the first to see it.
+        """
+        episodes = Episodes()
+        first, second = events("..")
+        episodes.note(first, [found(first)], REMINDED)
+        (incident,) = episodes.note(second, [found(second, detector="failing_loop")], REMINDED)
+
+        assert ("action_loop", 2, 1) == (incident.detector, incident.findings, episodes.total)
+
+    def test_at_one_event(self):
+        """
+        What several see at one event counts once, was answered once, and the worst of it gives the words.
+        """
+        (event,) = events(".")
+        both = [found(event), found(event, 0.95, detector="failing_loop")]
+        (incident,) = Episodes().note(event, both, REMINDED)
+
+        assert (1, 1, 0.95, "scored 0.95") == (
+            incident.findings,
+            len(incident.interventions),
+            incident.peak,
+            incident.message,
+        )
+
+    def test_either_keeps_it_going(self):
+        """
+        It is over when neither has seen anything for a while.
+        """
+        episodes = Episodes()
+        trace = events("." * (2 * QUIET_EVENTS))
+        episodes.note(trace[0], [found(trace[0])], PROCEED)
+        later = trace[QUIET_EVENTS - 1]
+        episodes.note(later, [found(later, detector="failing_loop")], PROCEED)
+        closed = [it for event in trace[QUIET_EVENTS:] for it in episodes.note(event, (), PROCEED)]
+
+        assert [2 * QUIET_EVENTS - 1] == [round((it.closed_at - trace[0].timestamp) * 10) for it in closed]
 
 
 class TestAnswers:
@@ -164,9 +206,9 @@ class TestAnswers:
             ("INJECT_REMINDER", "guide", 1, "Stop that."),
         ] == [(it.action, it.verdict, it.seq, it.guidance) for it in incident.interventions]
 
-    def test_answered_names_the_detectors(self):
+    def test_answered_names_the_kinds(self):
         """
-        A detector whose incident got an answer is named until the incident is over.
+        A kind of drift that got an answer is named until its incident is over.
         """
         episodes = Episodes()
         before = episodes.answered()
@@ -174,7 +216,7 @@ class TestAnswers:
         during = episodes.answered()
         episodes.close_all(0.0)
 
-        assert (set(), {"action_loop"}, set()) == (before, during, episodes.answered())
+        assert (set(), {"loop"}, set()) == (before, during, episodes.answered())
 
     def test_answers_are_bounded(self):
         """

@@ -38,14 +38,14 @@ def stored(monitor, run_id):
 
 
 class TestRecording:
-    def test_a_loop_is_noticed_at_the_fourth_call(self, monitor):
+    def test_a_loop_is_reported_at_the_third_call(self, monitor):
         """
-        The fourth call with the same arguments and the same answer is a finding, with its proof.
+        The third call in a row with the same arguments and the same answer is a loop, with its proof.
         """
         run_id = monitor.start_run(goal="find a flight")
-        decisions = loop(monitor, 4)
+        decisions = loop(monitor, 3)
 
-        assert [False, False, False, True] == [decision.drifting for decision in decisions]
+        assert [False, False, True] == [decision.drifting for decision in decisions]
         (finding,) = decisions[-1].findings
         assert ("action_loop", "loop", Severity.MED, 0.5) == (
             finding.detector,
@@ -53,19 +53,18 @@ class TestRecording:
             finding.severity,
             finding.score,
         )
-        assert [f"{run_id}.{seq}" for seq in range(4)] == finding.event_ids
+        assert [f"{run_id}.{seq}" for seq in range(3)] == finding.event_ids
 
     def test_the_answer_grows_stronger_while_it_goes_on(self, monitor):
         """
         A reminder first, then a new plan, a return, and in the end a question to the user.
         """
         monitor.start_run()
-        actions = [decision.action for decision in loop(monitor, 8)][3:]
+        actions = [decision.action for decision in loop(monitor, 6)][2:]
 
         assert [
             DriftAction.INJECT_REMINDER,
             DriftAction.SUMMARIZE_REPLAN,
-            DriftAction.CHECKPOINT_RESET,
             DriftAction.CHECKPOINT_RESET,
             DriftAction.ASK_USER,
         ] == actions
@@ -129,11 +128,11 @@ class TestRecording:
         The findings of the last hours can be asked for at once, newest first.
         """
         monitor.start_run()
-        loop(monitor, 5)
+        loop(monitor, 4)
         alerts = monitor.get_recent_alerts(hours=24, limit=50)
 
-        assert [0.625, 0.5] == [alert.score for alert in alerts]
-        assert [0.625] == [alert.score for alert in monitor.get_recent_alerts(limit=1)]
+        assert [0.67, 0.5, 0.3] == [round(alert.score, 2) for alert in alerts]
+        assert [0.67] == [round(alert.score, 2) for alert in monitor.get_recent_alerts(limit=1)]
 
     def test_callbacks_hear_every_finding(self, monitor):
         """
@@ -142,11 +141,24 @@ class TestRecording:
         heard = []
         monitor.on_drift(heard.append)
         monitor.start_run()
-        loop(monitor, 3)
-        assert [] == heard
         loop(monitor, 1)
+        assert [] == heard
+        loop(monitor, 2)
 
-        assert ["action_loop"] == [finding.detector for finding in heard]
+        assert [("action_loop", "LOW"), ("action_loop", "MED")] == [
+            (it.detector, it.severity) for it in heard
+        ]
+
+    def test_callbacks_may_ask_for_the_worse_ones(self, monitor):
+        """
+        A callback that named a severity hears nothing milder.
+        """
+        heard = []
+        monitor.on_drift(heard.append, min_severity="MED")
+        monitor.start_run()
+        loop(monitor, 3)
+
+        assert ["MED"] == [finding.severity for finding in heard]
 
     def test_a_callback_may_record_events_itself(self, monitor):
         """
@@ -160,7 +172,7 @@ class TestRecording:
 
         monitor.on_drift(again)
         monitor.start_run()
-        loop(monitor, 4)
+        loop(monitor, 2)
 
         assert 1 == len(calls)
 
@@ -358,9 +370,9 @@ class TestTheAgentNeverNotices:
         def broken(finding):
             raise RuntimeError("in a callback")
 
-        monitor.on_drift(broken)
+        monitor.on_drift(broken, min_severity="MED")
         monitor.start_run()
-        assert loop(monitor, 4)[-1].drifting
+        assert loop(monitor, 3)[-1].drifting
 
         assert {"error in on_drift callback": 1} == monitor.health.totals()
 
@@ -600,7 +612,7 @@ class TestIncidents:
         monitor.flush()
         (incident,) = monitor.store.incidents("researcher")
 
-        assert (9, 1.0, "closed") == (incident.findings, incident.peak, incident.state)
+        assert (10, 1.0, "closed") == (incident.findings, incident.peak, incident.state)
         assert Severity.CRITICAL == incident.severity
         assert DriftAction.INJECT_REMINDER == incident.interventions[0].action
 

@@ -1,20 +1,21 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from holdfast.decisions import LADDER, MODES, DriftAction
 from holdfast.findings import DriftEvent, Severity
 from holdfast.policy.ladder import ENFORCED, FIRST_RUNG, VERDICTS, respond, verdict
 
-NAMES = ("action_loop", "goal_drift", "resource_spike")
+KINDS = ("loop", "goal", "resource")
 
 
-def finding(severity, detector="action_loop"):
+def finding(severity, kind="loop"):
     return DriftEvent(
         agent_id="a",
         run_id="r",
-        detector=detector,
-        kind="loop",
+        detector=f"{kind} detector",
+        kind=kind,
         severity=Severity(severity),
         score=0.5,
         message="m",
@@ -24,7 +25,7 @@ def finding(severity, detector="action_loop"):
     )
 
 
-FINDINGS = st.lists(st.builds(finding, st.sampled_from(Severity), st.sampled_from(NAMES)), max_size=4)
+FINDINGS = st.lists(st.builds(finding, st.sampled_from(Severity), st.sampled_from(KINDS)), max_size=4)
 ABILITIES = st.sets(st.sampled_from(VERDICTS))
 ACTIONS = st.sampled_from(DriftAction)
 
@@ -34,7 +35,7 @@ class TestRespond:
         """
         Without findings the agent goes on.
         """
-        assert DriftAction.CONTINUE is respond([], {"action_loop"})
+        assert DriftAction.CONTINUE is respond([], {"loop"})
 
     @pytest.mark.parametrize(
         ("severity", "first", "again"),
@@ -51,16 +52,24 @@ class TestRespond:
         """
         assert (first, again) == (
             respond([finding(severity)], set()),
-            respond([finding(severity)], {"action_loop"}),
+            respond([finding(severity)], {"loop"}),
         )
+
+    def test_another_detectors_word_on_the_same_does_count(self):
+        """
+        Whichever detector was answered, drift of that kind is answered one rung higher when it goes on.
+        """
+        other = structs.replace(finding("MED"), detector="failing_loop")
+
+        assert "SUMMARIZE_REPLAN" == respond([other], {"loop"})
 
     def test_anothers_incident_does_not_count(self):
         """
-        That another detector's incident goes on makes this one no worse.
+        That drift of another kind goes on makes this one no worse.
         """
-        assert "INJECT_REMINDER" == respond([finding("MED")], {"goal_drift"})
+        assert "INJECT_REMINDER" == respond([finding("MED")], {"goal"})
 
-    @given(FINDINGS, FINDINGS, st.sets(st.sampled_from(NAMES)))
+    @given(FINDINGS, FINDINGS, st.sets(st.sampled_from(KINDS)))
     def test_more_findings_never_weaken_the_answer(self, some, more, going_on):
         """
         The strongest answer that any finding calls for is given.
@@ -69,7 +78,7 @@ class TestRespond:
             respond(some, going_on).rung, respond(more, going_on).rung
         )
 
-    @given(FINDINGS, st.sets(st.sampled_from(NAMES)))
+    @given(FINDINGS, st.sets(st.sampled_from(KINDS)))
     def test_an_incident_that_goes_on_raises_by_one_rung_at_most(self, findings, going_on):
         """
         What goes on is answered one rung higher, never two, and never weaker.

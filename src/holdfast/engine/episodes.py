@@ -6,38 +6,37 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from holdfast.decisions import Decision, DriftAction, Intervention
+from holdfast.decisions import Decision, Intervention
 from holdfast.events import TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import EVIDENCE_KEPT, Incident
 
 QUIET_EVENTS: Final = 10
-"""An incident is over when its detector has been silent for this many events."""
+"""An incident is over when nothing of its kind was seen for this many events."""
 
 _INTERVENTIONS_KEPT: Final = 20
 
 
 class Episodes(Struct):
-    """The open incidents of one run, one per detector."""
+    """The open incidents of one run, one per kind: several detectors may see the same loop."""
 
     open: dict[str, Incident] = field(default_factory=dict)
     total: int = 0
 
     def answered(self) -> set[str]:
-        """The detectors whose incident already got an answer."""
-        return {name for name, incident in self.open.items() if incident.interventions}
+        """The kinds of drift that already got an answer."""
+        return {kind for kind, incident in self.open.items() if incident.interventions}
 
     def note(self, event: TraceEvent, findings: Sequence[DriftEvent], decision: Decision) -> list[Incident]:
         """Take in what one event showed and what was answered; gives the incidents that changed."""
-        changed = []
+        changed: dict[str, Incident] = {}
         for finding in findings:
             if finding.severity is Severity.LOW:
                 continue
             incident = self._grown(event, finding, decision)
-            self.open[finding.detector] = incident
-            changed.append(incident)
-        changed.extend(self._quiet_ones(event))
-        return changed
+            self.open[finding.kind] = incident
+            changed[incident.incident_id] = incident
+        return [*changed.values(), *self._quiet_ones(event)]
 
     def close_all(self, at: float) -> list[Incident]:
         """The run is over, and so are its incidents."""
@@ -46,18 +45,20 @@ class Episodes(Struct):
         return closed
 
     def _grown(self, event: TraceEvent, finding: DriftEvent, decision: Decision) -> Incident:
-        before = self.open.get(finding.detector)
+        before = self.open.get(finding.kind)
         if before is None:
             self.total += 1
             before = _opened(event, finding)
         interventions = before.interventions
-        if decision.action is not DriftAction.CONTINUE:
+        # Several detectors may see the same at one event: it was answered once.
+        if decision.guidance and before.last_seq != event.seq:
             answer = Intervention(
                 action=decision.action,
                 verdict=decision.verdict,
                 seq=event.seq,
                 timestamp=event.timestamp,
                 guidance=decision.guidance,
+                hard=decision.hard,
             )
             interventions = (*interventions, answer)[-_INTERVENTIONS_KEPT:]
         is_peak = finding.score >= before.peak
@@ -69,7 +70,7 @@ class Episodes(Struct):
             message=finding.message if is_peak else before.message,
             last_at=event.timestamp,
             last_seq=event.seq,
-            findings=before.findings + (0 if before.last_seq < 0 else 1),
+            findings=before.findings + (before.last_seq not in {-1, event.seq}),
             event_ids=(*before.event_ids, *fresh)[-EVIDENCE_KEPT:],
             interventions=interventions,
         )

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -17,6 +17,7 @@ from msgspec import structs
 
 from holdfast.baselines import BaselineStats
 from holdfast.decisions import PROCEED, Decision, Mode
+from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.capture import Capture
 from holdfast.engine.dispatch import Dispatch, FlushResult
@@ -50,6 +51,7 @@ class Monitor:
         goal: The goal of runs that bring none.
         version: The agent's version; a new one learns its own baseline.
         calibration_runs: Clean runs until the baseline counts.
+        tools: What is known about tools, by name.
         sample_rate: The share of runs that is watched.
         most_live: Live runs held in memory; the oldest is put aside when there are more.
     """
@@ -67,6 +69,7 @@ class Monitor:
         goal: str = "",
         version: str = "",
         calibration_runs: int = 30,
+        tools: Mapping[str, ToolDeclaration] | None = None,
         sample_rate: float = 1.0,
         most_live: int = 10_000,
         disabled: bool = False,
@@ -93,6 +96,7 @@ class Monitor:
             health=health,
             mode=mode,
             calibration_runs=calibration_runs,
+            tools=tools,
             clock=clock,
         )
         self._callbacks: list[tuple[Callback, Severity]] = []
@@ -269,6 +273,10 @@ class Monitor:
         """Put live runs aside and write what is queued, within the time given."""
         self.suspend_all()
         return self._dispatch.close(timeout_s)
+
+    def declare(self, tool: str, declaration: ToolDeclaration) -> None:
+        """Say what is known about a tool, for runs that begin from now on."""
+        self._sessions.tools[tool] = declaration
 
     def learnt(self, baseline: BaselineStats) -> None:
         """The store has a newer baseline of this agent."""

@@ -20,8 +20,13 @@ ADAPTERS: Final = "holdfast.adapters"
 OWN: Final = {
     DETECTORS: {
         "action_loop": "holdfast.detectors.action_loop:ActionLoop",
+        "chanting": "holdfast.detectors.chanting:Chanting",
+        "edit_revert": "holdfast.detectors.edit_revert:EditRevert",
+        "failing_loop": "holdfast.detectors.failing_loop:FailingLoop",
         "goal_drift": "holdfast.detectors.goal_drift:GoalDrift",
         "resource_spike": "holdfast.detectors.resource_spike:ResourceSpike",
+        "stagnation": "holdfast.detectors.stagnation:Stagnation",
+        "transition": "holdfast.detectors.transition:Transition",
     },
     SINKS: {
         "callback": "holdfast.sinks.callback:Callback",

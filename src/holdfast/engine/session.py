@@ -12,18 +12,22 @@ from msgspec import Struct, field
 from holdfast.baselines import BaselineStats
 from holdfast.calibration import frequent_sequences
 from holdfast.decisions import PROCEED, Decision, DriftAction, Mode
+from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.episodes import Episodes
 from holdfast.engine.health import Health
 from holdfast.errors import FormatError
 from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
-from holdfast.findings import DriftEvent
+from holdfast.fatigue import Fatigue, SubjectKind, Trust, TrustBand
+from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident
+from holdfast.loops.oscillation import path_in
 from holdfast.policy.guidance import guidance
 from holdfast.policy.ladder import respond, verdict
 
 _NAMES_KEPT: Final = 400
 _FAILURES_ALLOWED: Final = 3
+_DOUBTS_KEPT: Final = 10
 STATE_VERSION: Final = 1
 
 
@@ -63,6 +67,8 @@ class _State(Struct):
     totals: _Totals
     episodes: Episodes
     detectors: dict[str, bytes]
+    fatigue: Fatigue
+    trust: Trust
 
 
 class Session:
@@ -74,6 +80,7 @@ class Session:
         baseline: What is normal for this agent.
         mode: Whether anything but watching is allowed.
         thresholds: Scores below which a detector's findings are noticed, not reported.
+        tools: What is known about tools, by name.
         health: Where a failing detector is counted.
     """
 
@@ -85,6 +92,7 @@ class Session:
         *,
         mode: Mode = "observe",
         thresholds: Mapping[str, float] | None = None,
+        tools: Mapping[str, ToolDeclaration] | None = None,
         health: Health | None = None,
     ) -> None:
         self.run = run
@@ -92,10 +100,13 @@ class Session:
         self.mode: Mode = mode
         self._detectors = list(detectors)
         self._thresholds = dict(thresholds or {})
+        self._tools = tools or {}
         self._health = health or Health()
         self._failures: dict[str, int] = {}
         self._totals = _Totals()
         self._episodes = Episodes()
+        self._fatigue = Fatigue()
+        self._trust = Trust()
         for detector in self._detectors:
             try:
                 detector.begin(run)
@@ -120,6 +131,8 @@ class Session:
             self._health.count("event seen twice")
             return QUIET
         self._add(event)
+        if event.action_name in self._tools:
+            event = self._tools[event.action_name].applied(event)
         findings = None
         for detector in self._detectors:
             try:
@@ -128,11 +141,18 @@ class Session:
                     findings = [*(findings or ()), self._weighed(finding)]
             except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
                 self._failed(detector, exc)
+        reported = [it for it in findings or () if it.severity is not Severity.LOW]
+        readings = self._fatigue.observe([_pattern(finding) for finding in reported])
+        self._weigh_trust(event, lowered=bool(reported))
         if findings is None:
             if not self._episodes.open:
                 return QUIET
             return Observation(PROCEED, self._episodes.note(event, (), PROCEED))
-        decision = self._decide(findings)
+        decision = self._decide(findings, seq=event.seq, hard=any(reading.hard for reading in readings))
+        if decision.verdict != "proceed":
+            # Somebody stepped in: whether the pattern comes back is counted from here.
+            for finding in reported:
+                self._fatigue.start_afresh(_pattern(finding))
         return Observation(decision, self._episodes.note(event, findings, decision))
 
     def foresee(self, call: TraceEvent) -> Decision:
@@ -145,7 +165,7 @@ class Session:
                     findings.append(self._weighed(finding))
             except Exception as exc:  # noqa: BLE001 - see observe
                 self._failed(detector, exc)
-        return self._decide(findings) if findings else PROCEED
+        return self._decide(findings, seq=self.next_seq) if findings else PROCEED
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """The run is over: judge it as a whole, and sum it up."""
@@ -175,7 +195,9 @@ class Session:
     def state(self) -> bytes:
         """Everything needed to go on with this run later, or elsewhere."""
         detectors = {detector.name: detector.state() for detector in self._detectors}
-        return msgspec.msgpack.encode(_State(STATE_VERSION, self._totals, self._episodes, detectors))
+        return msgspec.msgpack.encode(
+            _State(STATE_VERSION, self._totals, self._episodes, detectors, self._fatigue, self._trust)
+        )
 
     def restore(self, state: bytes) -> None:
         """Go on from a state that `state` gave; raises FormatError when it is none of ours.
@@ -189,6 +211,7 @@ class Session:
         if saved.version != STATE_VERSION:
             raise FormatError(f"The saved session of run {self.run.run_id!r} has version {saved.version}.")
         self._totals, self._episodes = saved.totals, saved.episodes
+        self._fatigue, self._trust = saved.fatigue, saved.trust
         for detector in self._detectors:
             if detector.name in saved.detectors:
                 try:
@@ -228,13 +251,35 @@ class Session:
             return finding.lowered("an incident like this was marked a false alarm")
         return finding
 
-    def _decide(self, findings: Sequence[DriftEvent]) -> Decision:
+    def _decide(self, findings: Sequence[DriftEvent], *, seq: int, hard: bool = False) -> Decision:
         action = respond(findings, self._episodes.answered())
         if action is DriftAction.CONTINUE:
             return Decision(findings=tuple(findings))
+        if not self._is_news(findings, action, seq):
+            return Decision(action=action, findings=tuple(findings), hard=hard)
         answer = verdict(action, self.mode)
         words = guidance(action, findings, self.run.goal)
-        return Decision(action=action, verdict=answer, guidance=words, findings=tuple(findings))
+        return Decision(action=action, verdict=answer, guidance=words, findings=tuple(findings), hard=hard)
+
+    def _is_news(self, findings: Sequence[DriftEvent], action: DriftAction, seq: int) -> bool:
+        """Whether there is anything new to say: something stronger, or the last word is long enough ago."""
+        for finding in findings:
+            incident = self._episodes.open.get(finding.kind)
+            if incident is None or not incident.interventions:
+                return True
+            last = incident.interventions[-1]
+            if action.rung > last.action.rung or seq - last.seq > self._fatigue.cooldown(_pattern(finding)):
+                return True
+        return False
+
+    def _weigh_trust(self, event: TraceEvent, *, lowered: bool) -> None:
+        if event.action_type != TOOL_CALL:
+            return
+        weigh = self._trust.lower if lowered else self._trust.raise_
+        weigh("tool", event.action_name)
+        path = path_in(event.input_data)
+        if path is not None:
+            weigh("file", path)
 
     def _failed(self, detector: Detector, exc: Exception) -> None:
         """A detector that fails again and again is left out for the rest of the run, and says so."""
@@ -244,6 +289,17 @@ class Session:
             self._detectors = [other for other in self._detectors if other is not detector]
             self._detectors.append(_Failed(name, f"failed {_FAILURES_ALLOWED} times: {type(exc).__name__}"))
         self._health.swallowed(f"detector {name}", exc)
+
+    def _doubts(self) -> list[tuple[str, str, float]]:
+        """The tools and files that findings have brought into doubt, the most doubtful first."""
+        kinds: tuple[SubjectKind, ...] = ("tool", "file")
+        doubtful: list[tuple[str, str, float]] = [
+            (kind, subject, round(standing.mean, 3))
+            for kind in kinds
+            for subject, standing in self._trust.standings(kind).items()
+            if standing.band in {TrustBand.DISTRUSTED, TrustBand.DOUBTFUL}
+        ]
+        return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTS_KEPT]
 
     def _summary(self, at: float, outcome: str, had_incident: bool) -> RunSummary:
         totals, run = self._totals, self.run
@@ -264,6 +320,7 @@ class Session:
             duration_ms=max(0.0, totals.last_at - started_at) * 1000,
             had_incident=had_incident,
             sequences=frequent_sequences(totals.names),
+            doubts=self._doubts(),
         )
         for detector in self._detectors:
             try:
@@ -271,6 +328,11 @@ class Session:
             except Exception as exc:  # noqa: BLE001 - see observe
                 self._failed(detector, exc)
         return summary
+
+
+def _pattern(finding: DriftEvent) -> str:
+    """What a finding is an instance of: its detector's pattern, or the detector itself."""
+    return f"{finding.detector}/{finding.context.get('pattern', '')}"
 
 
 class _Failed(Detector):

@@ -1,10 +1,11 @@
 """Begins sessions: each with fresh detectors and with what is known about the agent so far."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from holdfast.baselines import BaselineStats
 from holdfast.decisions import Mode
+from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.health import Health, logger
 from holdfast.engine.session import Session
@@ -28,6 +29,7 @@ class Sessions:
         health: Health,
         mode: Mode = "observe",
         calibration_runs: int = 30,
+        tools: Mapping[str, ToolDeclaration] | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._agent_id = agent_id
@@ -36,6 +38,7 @@ class Sessions:
         self._health = health
         self._mode: Mode = mode
         self._calibration_runs = calibration_runs
+        self.tools = dict(tools or {})
         self._clock = clock
         self._baselines: dict[tuple[str, str], tuple[float, BaselineStats]] = {}
 
@@ -47,6 +50,7 @@ class Sessions:
             self.baseline(info.version, info.task_type),
             mode=self._mode,
             thresholds=self._thresholds(),
+            tools=self.tools,
             health=self._health,
         )
         if state is not None:

@@ -19,14 +19,20 @@ def guidance(action: DriftAction, findings: Sequence[DriftEvent], goal: str) -> 
     if action is DriftAction.CONTINUE:
         return ""
     lines = [_OPENINGS[action]]
-    lines += [
-        f"- {_one_line(finding.message)}. {finding.suggested_action}"
-        for finding in findings
-        if finding.severity is not Severity.LOW
-    ]
+    lines += [f"- {_one_line(finding.message)}. {finding.suggested_action}" for finding in _worst(findings)]
     if goal:
         lines.append(f"Your goal: {_one_line(goal)}")
     return "\n".join(lines)
+
+
+def _worst(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
+    """The worst finding of each kind: several detectors may see one loop, and the model hears of it once."""
+    worst: dict[str, DriftEvent] = {}
+    for finding in findings:
+        known = worst.get(finding.kind)
+        if finding.severity is not Severity.LOW and (known is None or finding.score > known.score):
+            worst[finding.kind] = finding
+    return list(worst.values())
 
 
 def _one_line(text: str) -> str:

@@ -28,12 +28,12 @@ VERDICTS: Final[tuple[Verdict, ...]] = ("proceed", "guide", "deny", "rollback", 
 def respond(findings: Sequence[DriftEvent], going_on: Collection[str]) -> DriftAction:
     """The strongest answer any finding calls for; one rung higher where its incident was already answered.
 
-    `going_on` names the detectors whose incident got an answer before this event.
+    `going_on` names the kinds of drift whose incident got an answer before this event.
     """
     strongest = DriftAction.CONTINUE
     for finding in findings:
         action = FIRST_RUNG[finding.severity]
-        if action is not DriftAction.CONTINUE and finding.detector in going_on:
+        if action is not DriftAction.CONTINUE and finding.kind in going_on:
             action = action.raised()
         if action.rung > strongest.rung:
             strongest = action

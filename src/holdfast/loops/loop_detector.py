@@ -1,0 +1,45 @@
+"""What the loop detectors share: a pattern that takes events in, and the finding its sighting becomes."""
+
+from typing import ClassVar, Protocol
+
+from holdfast.baselines import BaselineStats
+from holdfast.detector import Detector
+from holdfast.events import TOOL_CALL, USER_MESSAGE, TraceEvent
+from holdfast.findings import DriftEvent
+from holdfast.loops.sightings import Sighting
+
+
+class Pattern(Protocol):
+    """A loop pattern: a msgspec Struct that remembers a run and says what each event repeats."""
+
+    def take(self, event: TraceEvent) -> Sighting | None:
+        """What this event repeats, if anything."""
+
+
+class LoopDetector(Detector):
+    """A thin plug-in over one loop pattern."""
+
+    kind = "loop"
+    advice: ClassVar[str]
+    looks_at: ClassVar[frozenset[str]] = frozenset({TOOL_CALL, USER_MESSAGE})
+
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """Show the event to the pattern."""
+        if event.action_type not in self.looks_at:
+            return None
+        pattern: Pattern = self._memory  # type: ignore[assignment]
+        sighting = pattern.take(event)
+        return None if sighting is None else self.sighted(event, sighting)
+
+    def sighted(self, event: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
+        """The finding a sighting becomes."""
+        return self.finding(
+            event,
+            score=sighting.score,
+            message=sighting.message,
+            suggested_action=self.advice,
+            event_ids=sighting.event_ids,
+            pattern=sighting.pattern,
+            repeat_count=sighting.count,
+            **context,
+        )

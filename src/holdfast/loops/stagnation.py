@@ -1,0 +1,166 @@
+"""Other questions, the same answer: the agent asks on and learns nothing."""
+
+import re
+from typing import Any, Final
+from zlib import crc32
+
+from msgspec import Struct, field
+
+from holdfast.events import TOOL_CALL, TraceEvent
+from holdfast.loops.likeness import likeness, words_of
+from holdfast.loops.scope import Scope
+from holdfast.loops.sightings import IDS_KEPT, Sighting, is_told
+from holdfast.loops.steps import Step, read_step, same_outcome
+
+SAME_ANSWER: Final = 5
+SAME_ANSWER_REWORDED: Final = 3
+NOTHING_FOUND: Final = 8
+SAME_SEARCH: Final = 4
+
+_REWORDED: Final = 0.8
+_SEARCH_ALIKE: Final = 0.5
+_SEARCHES_KEPT: Final = 12
+_LEAST_WORDS: Final = 3
+
+# An answer that says "nothing here" or "done" may rightly come many times.
+_SAYS_LITTLE: Final = re.compile(
+    r"\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
+)
+_QUESTIONS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
+
+
+class Answer(Struct):
+    """What one tool has kept saying."""
+
+    raw: int
+    sample: str
+    size: int
+    last_seq: int
+    last_step: int
+    asked: bytes
+    ids: list[str]
+    count: int = 1
+    alike: float = 1.0
+
+
+class Search(Struct):
+    """A question asked in words."""
+
+    name: str
+    question: int
+    seq: int
+    words: list[int]
+    event_id: str
+
+
+class Answers(Struct):
+    """The latest answer of the tool in use, and the searches of this stretch."""
+
+    scope: Scope = field(default_factory=Scope)
+    tool: str = ""
+    answer: Answer | None = None
+    searches: list[Search] = field(default_factory=list)
+    steps: int = 0
+
+    def take(self, event: TraceEvent) -> Sighting | None:
+        """What this event asks again, if anything."""
+        if self.scope.take(event):
+            self.answer = None
+            self.searches.clear()
+        if event.action_type != TOOL_CALL:
+            return None
+        step = read_step(event)
+        self.steps += 1
+        return self._same_answer(step) or self._same_search(step)
+
+    def _same_answer(self, step: Step) -> Sighting | None:
+        if not step.known or step.failed or step.kind in {"wait", "plan", "work"}:
+            return None
+        answer, event = self.answer, step.event
+        if (
+            answer is None
+            or self.tool != event.action_name
+            or not same_outcome(answer.raw, answer.sample, answer.size, step)
+        ):
+            self.tool = event.action_name
+            self.answer = Answer(
+                raw=step.raw,
+                sample=step.sample,
+                size=step.size,
+                last_seq=event.seq,
+                last_step=self.steps,
+                asked=step.asked,
+                ids=[event.event_id],
+            )
+            return None
+        if not step.had_seen(answer.last_seq):
+            return None
+        asked = step.asked
+        if asked == answer.asked:
+            return None  # the same question: that is for the repetition to count
+        near = likeness(words_of(asked), words_of(answer.asked))
+        adjacent = self.steps - answer.last_step == 1
+        answer.count += 1
+        answer.alike = min(answer.alike, near)
+        answer.asked, answer.last_seq, answer.last_step = asked, event.seq, self.steps
+        answer.ids = [*answer.ids, event.event_id][-IDS_KEPT:]
+        return self._judged(step, answer, reworded=adjacent and near >= _REWORDED)
+
+    def _judged(self, step: Step, answer: Answer, *, reworded: bool) -> Sighting | None:
+        says_little = step.size == 0 or _SAYS_LITTLE.match(step.sample) is not None
+        enough = NOTHING_FOUND if says_little else SAME_ANSWER
+        if answer.alike >= _REWORDED and not says_little:
+            enough = SAME_ANSWER_REWORDED
+        if answer.count >= enough and is_told(answer.count, enough):
+            what = f"{step.event.action_name} gave the same answer {answer.count} times, however it was asked"
+            ids = tuple(answer.ids)
+            return Sighting(
+                pattern="stagnation", count=answer.count, patience=enough, event_ids=ids, message=what
+            )
+        if reworded and answer.count < enough:
+            return Sighting(
+                pattern="near repetition",
+                count=answer.count,
+                patience=enough,
+                event_ids=tuple(answer.ids[-2:]),
+                message=f"{step.event.action_name} was asked the same in other words, with the same answer",
+                noticed_only=True,
+            )
+        return None
+
+    def _same_search(self, step: Step) -> Sighting | None:
+        question = _question(step.event.input_data)
+        if question is None or step.outage:
+            return None
+        asked = question.encode("utf-8", "replace")
+        key, words = crc32(asked), words_of(asked)
+        if len(words) < _LEAST_WORDS or any(key == search.question for search in self.searches):
+            return None  # the very same question is for the repetition to count, or its next page
+        name = step.event.action_name
+        alike = [
+            search.event_id
+            for search in self.searches
+            if search.name == name
+            and step.had_seen(search.seq)
+            and likeness(words, search.words) >= _SEARCH_ALIKE
+        ]
+        self.searches.append(Search(name, key, step.event.seq, words, step.event.event_id))
+        del self.searches[:-_SEARCHES_KEPT]
+        count = len(alike) + 1
+        if count < SAME_SEARCH or not is_told(count, SAME_SEARCH):
+            return None
+        return Sighting(
+            pattern="reworded search",
+            count=count,
+            patience=SAME_SEARCH,
+            event_ids=(*alike, step.event.event_id),
+            message=f"{name} was asked nearly the same {count} times",
+        )
+
+
+def _question(args: Any) -> str | None:
+    if not isinstance(args, dict) or _QUESTIONS.isdisjoint(args):
+        return None
+    return next(
+        (str(args[name]) for name in args if name in _QUESTIONS and isinstance(args[name], str)), None
+    )

@@ -1,0 +1,84 @@
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.baselines import BaselineStats
+from holdfast.detectors.stagnation import Stagnation
+from holdfast.events import RunInfo
+from holdfast.findings import Severity
+from holdfast.testing.traces import AGENT, RUN, events, fired_at
+
+PLACES = ("north gate", "river bank", "old mill", "high street", "town hall", "east wing", "south pier")
+
+
+def findings(trace, detector=None):
+    detector = detector or Stagnation()
+    detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+    return [it for event in trace if (it := detector.check(event, BaselineStats(agent_id=AGENT)))]
+
+
+def asked(questions, answers):
+    """One tool asked these questions, with these answers."""
+    return [
+        msgspec.structs.replace(event, input_data=question, output_data=answer)
+        for event, question, answer in zip(events("a" * len(questions)), questions, answers, strict=True)
+    ]
+
+
+class TestStagnation:
+    def test_other_questions_the_same_answer(self):
+        """
+        The fifth question that gets the same answer is reported, with its proof.
+        """
+        (finding,) = findings(
+            asked([{"at": place, "how": "long"} for place in PLACES], ["a wall of stone"] * 7)
+        )
+
+        assert "a gave the same answer 5 times, however it was asked" == finding.message
+        assert ("loop", Severity.MED, 0.5) == (finding.kind, finding.severity, finding.score)
+        assert {
+            "pattern": "stagnation",
+            "repeat_count": 5,
+            "event_ids": [f"run.{n}" for n in range(5)],
+        } == finding.context
+
+    def test_one_question_in_other_words(self):
+        """
+        One question in ever other words is reported at the fourth.
+        """
+        wordings = (
+            "cheap flights to oslo",
+            "cheap flights oslo norway",
+            "flights to oslo cheap",
+            "cheap oslo flights",
+        )
+        *_, finding = findings(asked([{"query": it} for it in wordings], [f"about {it}" for it in wordings]))
+
+        assert ("reworded search", Severity.MED) == (finding.context["pattern"], finding.severity)
+
+    def test_pictures_without_it(self):
+        """
+        Repetition, work and failures are others' business.
+        """
+        assert [] == fired_at(Stagnation(), "aaaaaaaa")
+        assert [] == fired_at(Stagnation(), "AAAAAAAA........xxxxxxxx")
+        assert [] == fired_at(Stagnation(), "abcabcabcabc")
+
+    @given(st.text(alphabet="ABCDEFGH", max_size=60))
+    def test_where_every_result_is_new(self, picture):
+        """
+        A run in which every result is new is never reported.
+        """
+        assert [] == fired_at(Stagnation(), picture)
+
+    @given(st.lists(st.sampled_from(PLACES), max_size=30), st.integers(0, 30))
+    def test_put_aside_anywhere_it_goes_on_alike(self, places, cut):
+        """
+        Put aside after any event and taken up by another detector, it finds the same.
+        """
+        trace = asked([{"at": place, "how": "long"} for place in places], ["a wall of stone"] * len(places))
+        first, second = Stagnation(), Stagnation()
+        before = findings(trace[:cut], first)
+        second.restore(first.state())
+
+        assert findings(trace) == before + findings(trace[cut:], second)

@@ -1,0 +1,236 @@
+import msgspec
+import pytest
+from agent_steps import call, edit, failing, names, reported, run, shell, sighted, taken_up, user, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.loops.stagnation import Answers
+from holdfast.testing.traces import healthy
+
+PLACES = (
+    "north gate",
+    "river bank",
+    "old mill",
+    "high street",
+    "town hall",
+    "east wing",
+    "south pier",
+    "dark wood",
+)
+FLIGHTS = (
+    "cheap flights to oslo",
+    "cheap flights oslo norway",
+    "flights to oslo cheap",
+    "cheap oslo flights may",
+)
+STEPS = (
+    *(call("look", {"at": place}, "a wall of stone") for place in PLACES[:3]),
+    *(call("search", {"query": words}, f"about {words}") for words in FLIGHTS),
+    write("a", "x"),
+    user("go on"),
+    shell("ls", ""),
+)
+
+
+def seen(*steps):
+    return reported(Answers(), run(*steps))
+
+
+def asked(*results, of="look"):
+    return [
+        call(of, {"at": place, "from": "here"}, result)
+        for place, result in zip(PLACES, results, strict=False)
+    ]
+
+
+class TestSameAnswer:
+    def test_the_fifth_time(self):
+        """
+        Other questions that get the same answer five times over are stagnation.
+        """
+        assert [4] == seen(*asked(*["a wall of stone"] * 5))
+
+    def test_noise_does_not_hide_it(self):
+        """
+        How long each answer took does not make it another answer.
+        """
+        assert [4] == seen(*asked(*[f"a wall of stone ({n + 8} ms)" for n in range(5)]))
+
+    def test_one_word_apart_the_third_time(self):
+        """
+        Nearly the same question, with the same answer, takes three.
+        """
+        paths = [f"/srv/data/files/of/the/old/project/part/{n}" for n in range(3)]
+
+        assert [2] == seen(
+            *[call("look", {"at": path, "how": "one by one"}, "a wall of stone") for path in paths]
+        )
+
+    def test_one_short_word_after_another(self):
+        """
+        Other things asked for by one word each are other questions, not the same one reworded.
+        """
+        words = ("alpha", "beta", "gamma", "delta")
+
+        assert {} == sighted(
+            Answers(), run(*[call("Grep", {"pattern": it}, "Found src/a.py") for it in words])
+        )
+
+    def test_nothing_found_is_patient(self):
+        """
+        "Nothing found" may rightly come many times: the eighth is too many.
+        """
+        assert [7] == seen(*asked(*["No matches found"] * 8))
+        assert [] == seen(*asked(*[""] * 7))
+
+    def test_a_new_answer_is_progress(self):
+        """
+        One other answer begins anew.
+        """
+        assert [] == seen(*asked(*["a wall"] * 4, "a door", *["a wall"] * 3))
+
+    def test_the_same_question_is_left_to_others(self):
+        """
+        The same question again is a repetition, and told as that.
+        """
+        assert {} == sighted(Answers(), run(*[shell("cat a", "the text")] * 9))
+
+    def test_one_batch(self):
+        """
+        Questions asked at once learn nothing from each other.
+        """
+        assert [] == seen(asked(*["a wall of stone"] * 8))
+
+    @pytest.mark.parametrize("between", [edit("a", "x", "y"), user("look elsewhere")])
+    def test_progress_between(self, between):
+        """
+        New work and a user's new words begin anew.
+        """
+        steps = asked(*["a wall of stone"] * 6)
+
+        assert [] == seen(*steps[:3], between, *steps[3:])
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda n: write(f"{n}.txt", f"text {n}"),
+            lambda n: shell(f"mkdir out/{n}", ""),
+            lambda n: call("TodoWrite", {"todos": [n]}, "noted down"),
+            lambda n: call("wait_for", {"what": n}, "it is not there yet"),
+            lambda n: failing("look", {"at": PLACES[n % 8]}, f"fault {n}"),
+        ],
+        ids=["writing", "shell work", "planning", "waiting", "failing"],
+    )
+    def test_what_is_no_question(self, make):
+        """
+        Work, plans, waiting and failures are not questions.
+        """
+        assert [] == seen(*[make(n) for n in range(12)])
+
+    def test_reading_many_files(self):
+        """
+        Reading one file after another is work.
+        """
+        assert [] == seen(*[call("Read", {"file_path": f"{n}.py"}, f"class C{n}: ...") for n in range(40)])
+
+    def test_told_when_it_doubles(self):
+        """
+        Stagnation that goes on is told again when it has doubled.
+        """
+        steps = [
+            call("look", {"at": f"place {n} {'abcdefgh'[n % 8] * 9}", "way": f"w{n}"}, "a wall")
+            for n in range(30)
+        ]
+
+        assert [4, 9, 19] == seen(*steps)
+
+
+class TestRewordedSearch:
+    def test_the_fourth_time(self):
+        """
+        One question in ever other words is a loop at the fourth.
+        """
+        steps = [call("search", {"query": words}, f"about {words}") for words in FLIGHTS]
+
+        assert [3] == seen(*steps)
+        assert ["reworded search"] == names(Answers(), run(*steps))
+
+    def test_other_questions(self):
+        """
+        Questions about other things are work.
+        """
+        things = (
+            "oslo harbour history",
+            "norway salmon export",
+            "fjord ferry timetable",
+            "bergen rain statistics",
+        )
+
+        assert [] == seen(*[call("search", {"query": words}, words) for words in things * 2])
+
+    def test_the_same_words_with_new_answers(self):
+        """
+        The very same search whose answer changes is polling.
+        """
+        assert [] == seen(*[call("search", {"query": FLIGHTS[0]}, f"{n} offers") for n in range(9)])
+
+    def test_page_after_page(self):
+        """
+        The same search read page by page is work.
+        """
+        pages = [call("search", {"query": FLIGHTS[0], "page": n}, f"page {n} of offers") for n in range(9)]
+
+        assert [] == seen(*pages)
+
+    def test_an_outage(self):
+        """
+        A search engine that is down may be asked again.
+        """
+        assert [] == seen(
+            *[failing("search", {"query": words}, "429 Too Many Requests") for words in FLIGHTS]
+        )
+
+    def test_one_batch(self):
+        """
+        A question asked at once in several wordings is one decision.
+        """
+        assert [] == seen([call("search", {"query": words}, words) for words in FLIGHTS])
+
+    def test_new_work_between(self):
+        """
+        After new work the same may be asked again.
+        """
+        steps = [call("search", {"query": words}, words) for words in FLIGHTS]
+
+        assert [] == seen(*steps[:2], write("notes", "x"), *steps[2:])
+
+
+class TestMemory:
+    @given(st.lists(st.sampled_from(STEPS), max_size=40), st.integers(0, 40))
+    def test_put_aside_anywhere(self, steps, cut):
+        """
+        Put aside after any event and taken up again, it sees the same.
+        """
+        trace, first = run(*steps), Answers()
+        before = sighted(first, trace[:cut])
+
+        assert sighted(Answers(), trace) == before | sighted(taken_up(first), trace[cut:])
+
+    @given(st.lists(st.sampled_from(["ls", "pwd", "cat a", "pytest", "grep -rn x ."]), max_size=60))
+    def test_where_every_result_is_new(self, commands):
+        """
+        A run in which every result is new is never stagnation.
+        """
+        assert [] == seen(*[shell(command, f"result number {n}") for n, command in enumerate(commands)])
+
+    def test_bounded(self):
+        """
+        Twenty thousand events leave no more in memory than a thousand do.
+        """
+        pattern, sizes = Answers(), []
+        for event in healthy(20_000):
+            pattern.take(event)
+            if event.seq in {999, 19_999}:
+                sizes.append(len(msgspec.msgpack.encode(pattern)))
+
+        assert sizes[1] < 2 * sizes[0]

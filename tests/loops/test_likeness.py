@@ -1,0 +1,54 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.loops.likeness import likeness, words_of
+
+WORDS = st.lists(st.sampled_from(["find", "pan", "scroll", "mouse", "menu", "grep"])).map(
+    lambda words: words_of(" ".join(words).encode())
+)
+
+
+class TestLikeness:
+    def test_order_does_not_matter(self):
+        """
+        The same words in another order are the same words.
+        """
+        assert 1.0 == likeness(words_of(b"cheap flights to Oslo"), words_of(b"Oslo: flights to, cheap!"))
+
+    def test_case_does_not_matter(self):
+        """
+        Neither do capitals.
+        """
+        assert words_of(b"Cheap FLIGHTS") == words_of(b"cheap flights")
+
+    def test_the_share_they_have_in_common(self):
+        """
+        Three words in common of five used are three fifths.
+        """
+        assert 0.6 == likeness(words_of(b"find pan scroll one"), words_of(b"find pan scroll two"))
+
+    def test_nothing_in_common(self):
+        """
+        Other words are nothing alike.
+        """
+        assert 0.0 == likeness(words_of(b"one two three"), words_of(b"four five six"))
+
+    def test_nothing_asked(self):
+        """
+        Two calls that ask nothing are alike.
+        """
+        assert 1.0 == likeness(words_of(b"{}"), words_of(b""))
+
+    @given(WORDS, WORDS)
+    def test_a_share_either_way(self, one, other):
+        """
+        It is a share between 0 and 1, the same in both directions, and 1 for itself.
+        """
+        assert 0.0 <= likeness(one, other) == likeness(other, one) <= 1.0
+        assert 1.0 == likeness(one, one)
+
+    def test_a_very_long_call(self):
+        """
+        Of a very long call its first words are kept.
+        """
+        assert 200 == len(words_of(b" ".join(b"w%d" % n for n in range(5_000))))

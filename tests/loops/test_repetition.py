@@ -1,0 +1,403 @@
+import pytest
+from agent_steps import (
+    call,
+    edit,
+    failing,
+    in_turn,
+    names,
+    reported,
+    run,
+    says,
+    shell,
+    sighted,
+    taken_up,
+    user,
+    write,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.loops.repetition import Repetition
+from holdfast.testing.traces import events, healthy
+
+PICTURES = st.text(alphabet="aabbccA. x", max_size=60)
+
+
+def seen(*steps, **settings):
+    """The places at which a run of these steps is reported."""
+    pattern = Repetition()
+    found = ((event.seq, pattern.take(event, **settings)) for event in run(*steps))
+    return [place for place, sighting in found if sighting is not None and sighting.score >= 0.5]
+
+
+class TestInARow:
+    def test_the_third_time(self):
+        """
+        The third equal call with an equal result in a row is a loop, and so is every one after it.
+        """
+        assert [2, 3, 4] == reported(Repetition(), events("aaaaa"))
+
+    def test_the_second_is_noticed(self):
+        """
+        The second is noticed, not reported.
+        """
+        assert {1: 0.3} == {
+            place: sighting.score for place, sighting in sighted(Repetition(), events("aa")).items()
+        }
+
+    def test_without_results(self):
+        """
+        Where results are not known it takes a fourth.
+        """
+        assert [3] == seen(*[call("search", {"query": "x"})] * 4)
+
+    def test_what_the_model_says_does_not_hide_it(self):
+        """
+        Replies between equal calls change nothing.
+        """
+        assert [4] == reported(Repetition(), events("arara"))
+
+    def test_verifying_again_without_an_edit(self):
+        """
+        A test that passes, run again and again with nothing changed, goes in circles.
+        """
+        assert [3] == seen(edit("a", "x", "y"), *[shell("pytest -q", "3 passed in 0.12s")] * 3)
+
+    @pytest.mark.parametrize(
+        "results",
+        [
+            ["ok, took 9ms", "ok, took 10ms", "ok, took 1.5s"],
+            ["started, pid 99", "started, pid 100", "started, pid 7321"],
+            ["[10:00:00] idle", "[10:00:31] idle", "[10:01:02] idle"],
+            ["2024-01-01T10:00:00Z idle", "2024-01-01T10:00:01Z idle", "2024-01-02T10:00:00Z idle"],
+            [
+                '{"request_id": "ab1", "hits": 0}',
+                '{"request_id": "9c2", "hits": 0}',
+                '{"request_id": "d33", "hits": 0}',
+            ],
+            ["attempt 1: no", "attempt 2: no", "attempt 3: no"],
+            ["wrote /tmp/kx1/o", "wrote /tmp/zz2/o", "wrote /tmp/q/o"],
+            ["Login [ref=e9]", "Login [ref=e10]", "Login [ref=e11]"],
+        ],
+    )
+    def test_noise_does_not_hide_it(self, results):
+        """
+        Durations, process numbers, clocks, ids, counters, temporary paths and element references are no news.
+        """
+        assert [2] == seen(*[shell("check", result) for result in results])
+
+    def test_a_reason_does_not_hide_it(self):
+        """
+        The same command with another explanation each time is the same command.
+        """
+        steps = [call("Bash", {"command": "ls", "description": f"look, {n}"}, "a b") for n in range(3)]
+
+        assert [2] == seen(*steps)
+
+    def test_keys_in_another_order_do_not_hide_it(self):
+        """
+        Neither is it hidden by arguments that change places.
+        """
+        turned = call("search", {"b": 2, "a": 1}, {"y": 1, "x": 2})
+
+        assert [2] == seen(call("search", {"a": 1, "b": 2}, {"x": 2, "y": 1}), turned, turned)
+
+
+class TestProgress:
+    def test_polling_with_changing_results(self):
+        """
+        The same question with another answer each time is progress.
+        """
+        assert [] == seen(*[shell("gh run view 7", f"step {n} of 20 done") for n in range(20)])
+
+    def test_progress_by_size(self):
+        """
+        A download that grows is progress.
+        """
+        assert [] == seen(*[shell("du", f"{n}0 MB of 100 MB") for n in range(10)])
+
+    def test_batch_work(self):
+        """
+        One tool over many things is work.
+        """
+        assert [] == seen(*[call("Read", {"file_path": f"{n}.py"}, f"class C{n}") for n in range(30)])
+
+    def test_test_and_fix(self):
+        """
+        The same test after each new edit is how one works.
+        """
+        rounds = [(edit("a", f"x{n}", f"x{n + 1}"), shell("pytest", "1 failed")) for n in range(8)]
+
+        assert [] == seen(*[step for pair in rounds for step in pair])
+
+    def test_looking_around_between_edits(self):
+        """
+        The same look at the state of things after each new edit is no loop.
+        """
+        rounds = [(edit(f"{n}.py", "x", "y"), shell("git status -s", " M a.py")) for n in range(8)]
+
+        assert [] == seen(*[step for pair in rounds for step in pair])
+
+    def test_the_same_edit_again_is_none(self):
+        """
+        An edit that was made before opens nothing.
+        """
+        rounds = [(write("a", "same"), shell("pytest", "1 failed")) for _ in range(3)]
+
+        assert [5] == seen(*[step for pair in rounds for step in pair])
+
+    def test_a_users_new_words(self):
+        """
+        What a user asks for again is not the agent's loop.
+        """
+        assert [] == reported(Repetition(), events("aa aa aa aa"))
+
+    def test_the_same_words_again(self):
+        """
+        What a harness says again by itself opens nothing.
+        """
+        assert [5] == seen(*[user("go on"), shell("ls", "a")] * 3)
+
+    def test_plans_do_not_count(self):
+        """
+        A list of things to do, written down again, is neither a repetition nor work.
+        """
+        assert [] == seen(*[call("TodoWrite", {"todos": ["a"]}, "ok")] * 8)
+        assert [4] == seen(*[shell("ls", "a"), call("TodoWrite", {"todos": ["a"]}, "ok")] * 3)
+
+    @given(st.lists(st.sampled_from(["ls", "pwd", "cat a", "pytest"]), max_size=60))
+    def test_where_every_result_is_new(self, commands):
+        """
+        A run in which every result is new is never a loop.
+        """
+        assert [] == seen(*[shell(command, f"result number {n}") for n, command in enumerate(commands)])
+
+
+class TestSpreadOut:
+    def test_the_fourth_time(self):
+        """
+        With other calls between, the fourth equal call with an equal result is a slow loop.
+        """
+        assert [9] == reported(Repetition(), events("abcadeafga"))
+        assert ["slow loop"] == names(Repetition(), events("abcadeafga"))
+
+    def test_read_again_and_again(self):
+        """
+        One file read again and again among others is a loop.
+        """
+        other = [call("Read", {"file_path": f"{n}.py"}, f"text {n}") for n in range(4)]
+
+        assert [6] == seen(*in_turn([call("Read", {"file_path": "a.py"}, "the text")] * 4, other))
+
+    def test_two_slow_loops_at_once(self):
+        """
+        Two questions asked in turn, with other work between, are found each.
+        """
+        others = [shell(f"ls {n}", f"{n}") for n in range(4)]
+        steps = in_turn([shell("cat a", "aa")] * 4, others, [shell("cat b", "bb")] * 4)
+
+        assert [9, 11] == seen(*steps)
+
+    def test_with_a_long_way_between(self):
+        """
+        Thirty other calls between do not hide it.
+        """
+        others = ([shell(f"ls {part}/{n}", f"result {part}/{n}") for n in range(30)] for part in range(3))
+        steps = [step for stretch in others for step in (shell("cat goal", "text"), *stretch)]
+
+        assert [93] == seen(*steps, shell("cat goal", "text"))
+
+
+class TestCycles:
+    @pytest.mark.parametrize("period", range(2, 9))
+    def test_of_every_period_up_to_eight(self, period):
+        """
+        Two to eight calls in the same order, three times over, are a cycle.
+        """
+        assert [3 * period - 1] == reported(Repetition(), events("abcdefgh"[:period] * 3))
+
+    def test_of_nine_is_a_slow_loop(self):
+        """
+        Longer ones are found as the slow loops they are made of.
+        """
+        assert ["slow loop"] == names(Repetition(), events("abcdefghi" * 4))
+
+    def test_with_a_changing_result(self):
+        """
+        A cycle in which one result is new each time is progress.
+        """
+        assert [] == reported(Repetition(), events("aBaBaB"))
+
+    def test_broken_by_new_work(self):
+        """
+        New work in the middle begins it anew.
+        """
+        turn = [shell("ls", "a"), shell("pwd", "/")]
+
+        assert [] == seen(*turn * 2, edit("a", "x", "y"), *turn * 2)
+
+    def test_said_in_words(self):
+        """
+        It is told with its calls, how often they came, and that the results were the same.
+        """
+        sighting = sighted(Repetition(), events("ababab"))[5]
+
+        assert "a → b repeated 3 times, results and all" == sighting.message
+        assert (("a", "b"), 3) == (sighting.sequence, sighting.count)
+        assert tuple(f"run.{n}" for n in range(6)) == sighting.event_ids
+
+    @given(st.text(alphabet="abc", min_size=1, max_size=3), st.integers(3, 6))
+    def test_any_short_cycle(self, cycle, times):
+        """
+        Whatever the cycle of one to three calls is, it is found by its fourth round at the latest.
+        """
+        found = reported(Repetition(), events(cycle * (times + 1)))
+
+        assert found
+        assert found[0] < 4 * len(cycle)
+
+
+class TestBatches:
+    def test_calls_of_one_batch(self):
+        """
+        Six equal calls issued at once are one decision, not six.
+        """
+        assert [] == seen([shell("ls", "a")] * 6)
+
+    def test_batches_repeat_each_other(self):
+        """
+        The same batch three times over is a loop.
+        """
+        batch = [shell("ls", "a"), shell("pwd", "/")]
+
+        assert [5] == seen(batch, batch, batch)
+
+    def test_batches_of_equal_calls(self):
+        """
+        However often a call stands in its batch, the batch counts once.
+        """
+        batch = [shell("ls", "a")] * 3
+
+        assert [6] == seen(batch, batch, batch)
+
+
+class TestWaiting:
+    def test_up_to_ten(self):
+        """
+        Looking whether something is ready is patient: the tenth time in vain is a loop.
+        """
+        assert [9] == seen(*[call("BashOutput", {"bash_id": "1"}, "<status>running</status>")] * 10)
+
+    def test_sleeping(self):
+        """
+        So is waiting in a shell.
+        """
+        assert [] == seen(*[shell("sleep 30 && curl localhost", "starting")] * 9)
+
+    def test_a_cycle_of_looking_and_sleeping(self):
+        """
+        Sleeping and looking in turn is waiting too, as long as the look says "not yet".
+        """
+        assert [] == seen(*[shell("sleep 60"), shell("gh run view 7", '{"status": "in_progress"}')] * 9)
+
+    def test_an_outage(self):
+        """
+        A service that is down may be tried again: the eighth time is a loop.
+        """
+        assert [7] == seen(*[failing("search", {"query": "x"}, "503 Service Unavailable")] * 8)
+
+    def test_a_tool_declared_to_poll(self):
+        """
+        A tool that a user declared to poll is waiting, whatever it says.
+        """
+        assert [] == seen(*[call("door", {}, "closed", tool_kind="poll")] * 9)
+
+
+class TestNearRepetition:
+    def test_the_same_words_in_another_order(self):
+        """
+        A call with its words in another order is noticed, not reported.
+        """
+        steps = [
+            call("search", {"query": query}, result)
+            for query, result in [("oslo cheap flights", "a"), ("flights oslo cheap", "b")]
+        ]
+        (found,) = sighted(Repetition(), run(*steps)).values()
+
+        assert ("near repetition", 0.3, ("run.0", "run.1")) == (found.pattern, found.score, found.event_ids)
+
+    def test_one_thing_after_another_is_not(self):
+        """
+        Things looked at one by one are none, however little is asked of each.
+        """
+        assert {} == sighted(Repetition(), run(*[call("read", {"n": n}, f"{n}") for n in range(20)]))
+
+    def test_other_words_are_not(self):
+        """
+        A call with other words is another call.
+        """
+        steps = [
+            call("search", {"query": query}, query) for query in ("cheap flights oslo", "cheap hotels rome")
+        ]
+
+        assert {} == sighted(Repetition(), run(*steps))
+
+
+class TestSettings:
+    def test_patience(self):
+        """
+        A number of one's own replaces the usual ones.
+        """
+        assert [1, 2] == seen(*[shell("ls", "a")] * 3, patience=2)
+        assert [5] == seen(*[shell("ls", "a")] * 6, patience=6)
+
+    def test_a_window(self):
+        """
+        With a window only the latest steps count.
+        """
+        steps = in_turn(
+            [shell("ls", "a")] * 4, *([shell(f"cat {k}{n}", f"{k}{n}") for n in range(4)] for k in "xyz")
+        )
+
+        assert [12] == seen(*steps)
+        assert [] == seen(*steps, window=3)
+
+
+class TestMemory:
+    @given(PICTURES, st.integers(0, 60))
+    def test_put_aside_anywhere(self, picture, cut):
+        """
+        Put aside after any event and taken up again, it sees the same.
+        """
+        trace, first = events(picture), Repetition()
+        before = sighted(first, trace[:cut])
+
+        assert sighted(Repetition(), trace) == before | sighted(taken_up(first), trace[cut:])
+
+    def test_bounded(self):
+        """
+        Twenty thousand events leave no more in memory than a thousand do.
+        """
+        import msgspec
+
+        pattern, sizes = Repetition(), []
+        for event in healthy(20_000):
+            pattern.take(event)
+            if event.seq in {999, 19_999}:
+                sizes.append(len(msgspec.msgpack.encode(pattern)))
+
+        assert sizes[1] < 2 * sizes[0]
+
+    def test_a_long_loop_keeps_some_proof(self):
+        """
+        After a thousand repetitions the newest events prove it.
+        """
+        last = sighted(Repetition(), events("a" * 1000))[999]
+
+        assert (1000, 24, "run.999") == (last.count, len(last.event_ids), last.event_ids[-1])
+
+    def test_replies_alone(self):
+        """
+        A run without a call is no repetition.
+        """
+        assert {} == sighted(Repetition(), run(*[says("the same words again")] * 9))

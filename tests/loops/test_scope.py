@@ -1,0 +1,90 @@
+from agent_steps import call, edit, failing, run, says, shell, taken_up, user, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.loops.scope import Scope
+
+
+def openings(*steps):
+    scope = Scope()
+    return [scope.take(event) for event in run(*steps)]
+
+
+class TestWork:
+    def test_new_work_opens(self):
+        """
+        An edit, a written file and a commit are new work.
+        """
+        assert ["work"] * 3 == openings(edit("a", "x", "y"), write("b", "z"), shell("git commit -m c", "ok"))
+
+    def test_looking_does_not(self):
+        """
+        Reading and testing open nothing.
+        """
+        assert ["", ""] == openings(call("Read", {"file_path": "a"}, "x"), shell("pytest", "3 passed"))
+
+    def test_the_same_work_again_does_not(self):
+        """
+        The same edit made again is nothing new, whatever was done in between.
+        """
+        assert ["work", "work", ""] == openings(write("a", "x"), write("a", "y"), write("a", "x"))
+
+    def test_failed_work_does_not(self):
+        """
+        An edit that failed has changed nothing.
+        """
+        assert [""] == openings(failing("Edit", {"file_path": "a"}, "no match"))
+
+    def test_work_without_a_result_does_not(self):
+        """
+        Of an edit whose result is not known nobody can say that it was done.
+        """
+        assert [""] == openings(call("Edit", {"file_path": "a"}))
+
+
+class TestWords:
+    def test_a_users_new_words_open(self):
+        """
+        What a user says is a new beginning.
+        """
+        assert ["words", "words"] == openings(user("fix it"), user("now test it"))
+
+    def test_the_same_words_again_do_not(self):
+        """
+        A harness that sends the same text again is no user.
+        """
+        assert ["words", "", "", ""] == openings(
+            user("go on"), user("go on"), shell("ls", "a"), user("go on")
+        )
+
+    def test_the_models_words_do_not(self):
+        """
+        What the model says opens nothing.
+        """
+        assert [""] == openings(says("I shall look into it."))
+
+
+class TestMemory:
+    def test_bounded(self):
+        """
+        Of very many edits the latest are remembered.
+        """
+        scope = Scope()
+        for event in run(*[write(f"{n}.txt", "x") for n in range(500)]):
+            scope.take(event)
+
+        assert 64 == len(scope.works)
+
+    @given(
+        st.lists(st.sampled_from([user("a"), user("b"), write("f", "x"), write("f", "y"), shell("ls", "f")]))
+    )
+    def test_put_aside_anywhere(self, steps):
+        """
+        Put aside and taken up again after every event, it says the same.
+        """
+        scope, said = Scope(), []
+        for event in run(*steps):
+            scope = taken_up(scope)
+            said.append(scope.take(event))
+
+        assert openings(*steps) == said

@@ -1,0 +1,115 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.noise import may_be_alike, skeleton, stable
+
+
+class TestStable:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("ran in 83ms", "ran in 1207ms"),
+            ("finished in 9.8 seconds", "finished in 10.25 seconds"),
+            ("at 2024-05-01T10:00:00Z: ok", "at 2026-12-24T23:59:59.123+02:00: ok"),
+            ("[09:15:00] ok", "[23:59:01.5] ok"),
+            ("job 123e4567-e89b-12d3-a456-426614174000", "job 9f3e4567-e89b-12d3-a456-4266141740aa"),
+            ("<object at 0x7f3a10>", "<object at 0x55dd0c9>"),
+            ("stamp 1700000000", "stamp 1712345678.25"),
+            ("tried 2x", "tried 31x"),
+            ("12.5 MB/s", "9 kB/s"),
+            ("pid 4001", "pid 399"),
+            ("session sess-3", "session sess-17"),
+            ('{"elapsed_s": 300}', '{"elapsed_s": 12.5}'),
+            ('{"request_id": "ab12"}', '{"request_id": "0f9e"}'),
+            ('{"sessionId": "ab12"}', '{"sessionId": "0f9e"}'),
+            ("attempt 2", "attempt 11"),
+            ("button [ref=e9]", "button [ref=e12]"),
+            ("wrote /tmp/tmpk3x9/out.txt", "wrote /tmp/tmpzz/out.txt"),
+            ("wrote /var/folders/x1/out", "wrote /private/var/folders/y2/out"),
+        ],
+    )
+    def test_what_is_volatile(self, one, other):
+        """
+        Durations, clocks, ids, addresses, counters, element references and temporary paths do not count.
+        """
+        assert stable(one) == stable(other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("step 3 of 9", "step 4 of 9"),
+            ("12 passed, 3 failed", "13 passed, 2 failed"),
+            ("downloaded 10 MB of 100 MB", "downloaded 20 MB of 100 MB"),
+            ("total paid: 100", "total paid: 200"),
+            ("70% done", "80% done"),
+            ("line 7", "line 8"),
+            ("http 404", "http 500"),
+            ("balance 31.50", "balance 29.00"),
+            ("see /home/me/a.txt", "see /home/me/b.txt"),
+        ],
+    )
+    def test_what_is_progress(self, one, other):
+        """
+        A bare number, an amount, a share or a path of one's own is news when it changes.
+        """
+        assert stable(one) != stable(other)
+
+    @given(st.text(max_size=300))
+    def test_any_text(self, text):
+        """
+        Any text has a stable form, and that form is stable.
+        """
+        assert stable(text) == stable(stable(text))
+
+
+class TestMayBeAlike:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("took 9ms", "took 10ms"),
+            ("took 9.8s", "took 9.85s"),
+            ("0xab12", "0xcd12"),
+            ("/tmp/kx", "/tmp/zz"),
+        ],
+    )
+    def test_noise_is_let_through(self, one, other):
+        """
+        Texts that part in a number or in a temporary path are worth a closer look.
+        """
+        assert may_be_alike(one, other)
+
+    def test_other_words_are_not(self):
+        """
+        Texts that part in a word are not.
+        """
+        assert not may_be_alike("Kim was here", "Lee was here")
+
+    def test_equal_samples_of_unequal_texts_are_not(self):
+        """
+        Where the parts looked at are equal, the difference lies elsewhere: it is no noise we have seen.
+        """
+        assert not may_be_alike("the same", "the same")
+
+    @given(st.text(max_size=60), st.integers(0, 9_999), st.integers(0, 9_999), st.text(max_size=60))
+    def test_a_number_anywhere(self, before, one, other, after):
+        """
+        Two texts that differ in one number are always let through.
+        """
+        first, second = f"{before} {one} {after}", f"{before} {other} {after}"
+
+        assert first == second or may_be_alike(first, second)
+
+
+class TestSkeleton:
+    def test_numbers_of_any_length_are_alike(self):
+        """
+        Numbers do not tell errors apart, however many digits they have.
+        """
+        assert skeleton("line 9, id 3fa2") == skeleton("line 1024, id b7c01")
+
+    def test_words_are_not(self):
+        """
+        Words do.
+        """
+        assert skeleton("line 9: no name") != skeleton("line 9: no type")
