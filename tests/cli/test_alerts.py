@@ -93,8 +93,8 @@ class TestShow:
         out = holdfast("alerts show {long}", long=long[:6]).out
 
         assert f"■ HIGH incident {long}, action_loop (loop)" in out
-        assert "evidence  steps 1-7" in out
-        assert "step 4: INJECT_REMINDER, verdict proceed, outcome unknown: Before you go on:" in out
+        assert "evidence  steps 1-5" in out
+        assert "step 3: INJECT_REMINDER, verdict proceed, outcome unknown: Before you go on:" in out
 
     def test_hard_limit(self, holdfast, costly):
         """

@@ -16,7 +16,7 @@ class TestInfo:
         [document] = holdfast("db info --json").documents
 
         assert str(database) == document["path"]
-        assert (8, 34, 3) == tuple(document["rows"][name] for name in ("runs", "events", "incidents"))
+        assert (8, 32, 3) == tuple(document["rows"][name] for name in ("runs", "events", "incidents"))
         assert {} == document["losses"]
 
     def test_for_people(self, holdfast, database):
@@ -135,7 +135,7 @@ class TestDelete:
 
         answer = holdfast("db delete-run loop-l --yes")
 
-        assert "Deleted run loop-long of researcher: 7 steps.\n" == answer.err
+        assert "Deleted run loop-long of researcher: 5 steps.\n" == answer.err
         assert 7 == len(store.runs())
         assert [] == store.incidents("researcher", "loop-long")
 

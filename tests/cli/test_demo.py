@@ -105,7 +105,7 @@ class TestAlone:
         monkeypatch.setenv("HOLDFAST_DISABLED", "1")
         monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "https://example.org/hook")
 
-        assert "One incident, noticed at step 14" in holdfast("demo").out
+        assert "One incident, noticed at step 12" in holdfast("demo").out
         assert "1" == os.environ["HOLDFAST_DISABLED"]
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
             assert [] == store.deliveries()

@@ -20,7 +20,7 @@ class TestRuns:
 
         began, ended = line.split(" done ")
         assert ["loop-long", "researcher"] == began.split()[:2]
-        assert ["7", "700", "-", "4", "1", "■", "HIGH"] == ended.split()[:7]
+        assert ["5", "500", "-", "4", "1", "■", "HIGH"] == ended.split()[:7]
         assert line.rstrip().endswith("find the cheapest flight to Oslo")
 
     def test_a_quiet_run_has_no_marks(self, holdfast):

@@ -125,12 +125,12 @@ class TestFailOn:
     @pytest.mark.parametrize(
         ("times", "level", "status"),
         [
-            (4, "med", 3),
-            (4, "high", 0),
-            (6, "high", 3),
-            (6, "critical", 0),
-            (8, "CRITICAL", 3),
-            (3, "low", 0),
+            (6, "low", 3),
+            (6, "med", 3),
+            (6, "HIGH", 3),
+            (4, "critical", 0),
+            (9, "CRITICAL", 3),
+            (1, "low", 0),
         ],
     )
     def test_from_that_severity(self, apart, times, level, status):

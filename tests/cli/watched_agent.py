@@ -102,7 +102,7 @@ def fill(path):
     for number in range(3):
         work(monitor, f"clean-{number}", goal=goal)
     loop(monitor, "loop-short", times=4, goal=goal)
-    loop(monitor, "loop-long", times=7, goal=goal)
+    loop(monitor, "loop-long", times=5, goal=goal)
     with monitor.run(run_id="costly"):
         _recorder(monitor)("llm_request", "model", output_data={"text": "long"}, token_count=60_000)
     with monitor.run(run_id="failing", goal=goal):

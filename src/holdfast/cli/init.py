@@ -21,6 +21,7 @@ _HEAD: Final = """\
 
 # Not set unless somebody does; a value that makes sense when somebody wants one.
 EXAMPLES: Final[dict[str, Any]] = {
+    "detectors.action_loop.max_repeats": 4,
     "detectors.action_loop.window": 100,
     "detectors.goal_drift.similarity_threshold": 0.2,
     "detectors.resource_spike.spike_multiplier": 3.0,

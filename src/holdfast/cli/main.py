@@ -17,6 +17,7 @@ from holdfast.cli import (
     doctor,
     export,
     init,
+    lab,
     models,
     runs,
     scan,
@@ -43,6 +44,7 @@ app.add_typer(alerts.app, name="alerts")
 app.add_typer(baseline.app, name="baseline")
 app.command("export")(export.export)
 app.add_typer(models.app, name="models")
+app.add_typer(lab.app, name="lab")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 app.command("config")(config.config)

@@ -27,7 +27,7 @@ _UNSAFE: Final = re.compile(
 _UNBOUNDED: Final = 10_000
 """The width of a table in a pipe, where nothing may be cut."""
 
-_MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
+MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
 _COLOURS: Final = {"LOW": "dim", "MED": "yellow", "HIGH": "red", "CRITICAL": "bold red"}
 
 
@@ -83,7 +83,7 @@ def severity(name: str) -> Any:
     """A severity as shape, word and colour: never colour alone."""
     from rich.text import Text
 
-    return Text(f"{_MARKS.get(name, '?')} {name}", style=_COLOURS.get(name, ""))
+    return Text(f"{MARKS.get(name, '?')} {name}", style=_COLOURS.get(name, ""))
 
 
 def ago(then: float, *, now: float | None = None) -> str:

@@ -10,17 +10,20 @@ import typer
 
 from holdfast.cli.context import Shared
 from holdfast.cli.output import FAILED, FLAGGED, OK, USAGE, fail, safe, say
+from holdfast.cli.words import counted
 
 if TYPE_CHECKING:
-    from holdfast.adapters.runfile import BrokenLine, ReadRun
-    from holdfast.cli.scan_output import Bar, Report
-    from holdfast.cli.scan_report import Judge
+    from typing import TextIO
+
+    from holdfast.adapters.runfile import ReadRun
+    from holdfast.cli.scan_output import Bar, Place, Report
     from holdfast.findings import Severity
+    from holdfast.replay import Judge
     from holdfast.settings import Settings
     from holdfast.store import Store
 
 _STDIN: Final = "-"
-_ENDINGS: Final = (".jsonl", ".jsonl.gz")
+_ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json")
 
 
 class Format(enum.StrEnum):
@@ -28,6 +31,9 @@ class Format(enum.StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    HTML = "html"
+    JUNIT = "junit"
+    GITHUB = "github"
 
 
 class Level(enum.StrEnum):
@@ -43,11 +49,13 @@ def scan(
     context: typer.Context,
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH", help="Run files, folders of them, or - for standard input."),
+        typer.Argument(metavar="PATH", help="Run files, transcripts, folders of them, or -."),
     ],
     report_format: Annotated[
         Format,
-        typer.Option("--format", help="text for people, json for programs: one object a line and run."),
+        typer.Option(
+            "--format", help="text and html for people, json for programs, junit and github for CI."
+        ),
     ] = Format.TEXT,
     output: Annotated[
         Path | None, typer.Option("--output", help="Write the report to this file instead.")
@@ -60,6 +68,14 @@ def scan(
         Level,
         typer.Option("--fail-on", case_sensitive=False, help="The severity from which the exit status is 3."),
     ] = Level.MED,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Follow one file that is being written, until Ctrl-C; then report."),
+    ] = False,
+    follow_for: Annotated[
+        float | None,
+        typer.Option("--follow-for", min=0, metavar="SECONDS", help="Follow for this long at most."),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Name clean runs too, and what was odd but could be read.")
     ] = False,
@@ -68,27 +84,66 @@ def scan(
 
     Exit status: 0 clean, 3 a run was flagged, 2 usage, 1 something could not be read.
     """
-    from holdfast.cli.scan_output import Bar, JsonReport, TextReport, destination
-    from holdfast.cli.scan_report import Judge
+    from holdfast.cli.scan_output import Bar, destination
     from holdfast.findings import Severity
+    from holdfast.replay import Judge
 
     shared: Shared = context.obj
     files = _files(paths)
     _require_writable(output, files)
+    is_live = follow or follow_for is not None
+    if is_live:
+        _require_followable(files, paths)
     settings = shared.load().settings
     level = Severity(fail_on.upper())
     with _baselines(baseline, settings) as store, destination(output) as stream:
         judge = Judge(settings, store=store)
-        if report_format is Format.JSON:
-            report: Report = JsonReport(stream)
-        else:
-            report = TextReport(stream, settings, level, verbose=verbose)
+        report = _report(report_format, stream, settings, level, verbose=verbose)
+        if is_live:
+            on_stdout = report_format is Format.TEXT and output is None
+            _follow(files[0], judge, level, follow_for, on_stdout=on_stdout)
         with Bar(files, report) as bar:
             scanned = _Scan(judge, report, level, bar, verbose=verbose)
             for file in files:
-                scanned.read(file)
+                scanned.read(file, is_named=file in paths)
         report.end(scanned.tally, level, is_file=output is not None)
     raise typer.Exit(scanned.status())
+
+
+def _report(
+    kind: Format, stream: "TextIO", settings: "Settings", level: "Severity", *, verbose: bool
+) -> "Report":
+    from holdfast.cli.scan_github import GithubReport
+    from holdfast.cli.scan_html import HtmlReport
+    from holdfast.cli.scan_junit import JunitReport
+    from holdfast.cli.scan_output import JsonReport, TextReport
+    from holdfast.cli.scan_text import least_rank
+    from holdfast.evidence import Evidence
+    from holdfast.redaction import Redactor
+
+    redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
+    evidence = Evidence(redactor, least=least_rank(level))
+    if kind is Format.JSON:
+        return JsonReport(stream)
+    if kind is Format.HTML:
+        return HtmlReport(stream, evidence)
+    if kind is Format.JUNIT:
+        return JunitReport(stream, evidence, level)
+    if kind is Format.GITHUB:
+        return GithubReport(stream, evidence, level)
+    return TextReport(stream, evidence, verbose=verbose)
+
+
+def _follow(file: str, judge: "Judge", level: "Severity", seconds: float | None, *, on_stdout: bool) -> None:
+    """Tell what is found as it comes: where the report is text, on standard output, else as messages."""
+    from holdfast.cli.output import console
+    from holdfast.cli.scan_follow import Follower, follow, until_interrupted
+    from holdfast.cli.scan_text import least_rank
+
+    out = console(stderr=not on_stdout)
+    with until_interrupted(seconds) as is_over:
+        say(f"holdfast: following {safe(file)}; Ctrl-C ends it and reports.")
+        follow(file, lambda: Follower(judge, least=least_rank(level)), out.print, is_over=is_over)
 
 
 class _Scan:
@@ -106,26 +161,39 @@ class _Scan:
         self._least = least_rank(level)
         self._bar = bar
         self._verbose = verbose
+        self._passed_over: list[str] = []
 
-    def read(self, file: str) -> None:
-        """Judge every run in a file; what cannot be read is named, and the rest goes on."""
-        from holdfast.adapters.runfile import ReadRun, RunFile
+    def read(self, file: str, *, is_named: bool) -> None:
+        """Judge every run in a file; what cannot be read is named, and the rest goes on.
+
+        A JSON file of another kind is passed over where only its folder was named.
+        """
+        from holdfast.adapters.recognition import UNKNOWN, open_runs
+        from holdfast.adapters.runfile import ReadRun
+        from holdfast.cli.scan_output import Place
         from holdfast.errors import FormatError
 
         try:
-            for item in RunFile(file):
+            for item in open_runs(file):
                 if isinstance(item, ReadRun):
-                    self._take(item, file)
+                    self._take(item, Place(file, item.line))
+                elif item.reason == UNKNOWN and file.endswith(".json") and not is_named:
+                    self._passed_over.append(file)
                 else:
-                    self._broken(item, file)
+                    self._broken(Place(file, item.line), item.reason)
         except FormatError as exc:
             self.tally.unreadable += 1
+            self._report.broken(Place(file, 1), str(exc))
             self._bar.say(f"holdfast: {safe(exc)}")
         self._bar.done(file)
 
     def status(self) -> int:
         """The exit status; what could not be read counts more than what was found."""
         tally = self.tally
+        if self._passed_over:
+            names = f": {', '.join(map(safe, self._passed_over))}" if self._verbose else ""
+            files = counted(len(self._passed_over), ".json file")
+            say(f"holdfast: passed over {files} without a run{names}.")
         if tally.runs == 0:
             say("holdfast: no runs were found. A run file holds one run a line: see `holdfast export`.")
             return FAILED
@@ -133,20 +201,20 @@ class _Scan:
             return FAILED
         return FLAGGED if tally.failing else OK
 
-    def _take(self, run: "ReadRun", file: str) -> None:
-        where = f"{file}:{run.line}"
+    def _take(self, run: "ReadRun", place: "Place") -> None:
         judged = self._judge.judge(run)
         self.tally.add(judged.report, least=self._least, fail_on=self._level.rank)
         self.tally.in_part += run.unread > 0
-        self._report.run(judged, where, is_flagged=judged.report.worst >= self._least)
+        self._report.run(judged, place, is_flagged=judged.report.worst >= self._least)
         if run.unread or self._verbose:
             for problem in run.problems:
-                self._bar.say(f"holdfast: {safe(where)}: run {safe(run.info.run_id)}: {safe(problem)}")
+                self._bar.say(f"holdfast: {safe(place)}: run {safe(run.info.run_id)}: {safe(problem)}")
         self._bar.counted(self.tally)
 
-    def _broken(self, item: "BrokenLine", file: str) -> None:
+    def _broken(self, place: "Place", reason: str) -> None:
         self.tally.unreadable += 1
-        self._bar.say(f"holdfast: {safe(file)}:{item.line}: {safe(item.reason)}")
+        self._report.broken(place, reason)
+        self._bar.say(f"holdfast: {safe(place)}: {safe(reason)}")
 
 
 def _files(paths: list[str]) -> list[str]:
@@ -168,8 +236,14 @@ def _files(paths: list[str]) -> list[str]:
 
 def _in_folder(folder: Path) -> list[str]:
     return sorted(
-        str(file) for file in folder.rglob("*.jsonl*") if file.name.endswith(_ENDINGS) and file.is_file()
+        str(file) for file in folder.rglob("*.json*") if file.name.endswith(_ENDINGS) and file.is_file()
     )
+
+
+def _require_followable(files: list[str], paths: list[str]) -> None:
+    is_one = len(paths) == 1 and files == paths and files[0] != _STDIN
+    if not is_one or files[0].endswith(".gz"):
+        fail("--follow takes one file that is being written, not a folder, - or a .gz.", USAGE)
 
 
 def _require_writable(output: Path | None, files: list[str]) -> None:

@@ -5,30 +5,42 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TextIO
 
 import msgspec
 from rich.text import Text
 
 from holdfast.cli.output import console, safe, say
-from holdfast.cli.scan_report import Judged
-from holdfast.cli.scan_text import LEGEND, Blocks, Tally, least_rank, summary, unchecked
+from holdfast.cli.scan_text import Tally, block, summary, unchecked
+from holdfast.evidence import LEGEND, Evidence
 from holdfast.findings import Severity
-from holdfast.redaction import Redactor
-from holdfast.settings import Settings
+from holdfast.replay import Judged
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
+class Place(NamedTuple):
+    """The line of a file in which a run stands or begins."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
 class Report(Protocol):
-    """Takes every run as it is judged, and in the end what was counted."""
+    """Takes every run as it is judged, every line that cannot be read, and in the end what was counted."""
 
     streams: bool
     """Whether it prints while runs are still being judged."""
 
-    def run(self, judged: Judged, where: str, *, is_flagged: bool) -> None:
+    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:
         """One run was judged."""
+
+    def broken(self, place: Place, reason: str) -> None:
+        """Something could not be read; standard error says so in any case."""
 
     def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:
         """All were."""
@@ -42,9 +54,12 @@ class JsonReport:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def run(self, judged: Judged, where: str, *, is_flagged: bool) -> None:  # noqa: ARG002
+    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:  # noqa: ARG002
         """Every run is a line, clean or not."""
         self._stream.write(msgspec.json.encode(judged.report).decode() + "\n")
+
+    def broken(self, place: Place, reason: str) -> None:
+        """A line that is no run has no object."""
 
     def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
         """Data and messages do not mix."""
@@ -57,20 +72,22 @@ class TextReport:
 
     streams = False
 
-    def __init__(self, stream: TextIO, settings: Settings, level: Severity, *, verbose: bool) -> None:
-        redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-        self._blocks = Blocks(redactor, least=least_rank(level))
+    def __init__(self, stream: TextIO, evidence: Evidence, *, verbose: bool) -> None:
         self._stream = stream
+        self._evidence = evidence
         self._verbose = verbose
         self._lines: list[Text] = []
 
-    def run(self, judged: Judged, where: str, *, is_flagged: bool) -> None:
+    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:
         """A clean run is only counted, or named when that is asked for."""
         if is_flagged:
-            self._lines += [*self._blocks.block(judged, where), Text()]
+            self._lines += [*block(judged, str(place), self._evidence), Text()]
         elif self._verbose:
             steps = len(judged.run.events)
-            self._lines.append(Text(f"· clean {safe(judged.report.run_id)}  {steps} steps  {safe(where)}"))
+            self._lines.append(Text(f"· clean {safe(judged.report.run_id)}  {steps} steps  {safe(place)}"))
+
+    def broken(self, place: Place, reason: str) -> None:
+        """The summary counts it."""
 
     def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:
         """Print it all at once: a bar on the same terminal has gone by now."""

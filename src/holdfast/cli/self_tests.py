@@ -26,10 +26,53 @@ _FAR_TOO_MANY: Final = 1_000_000
 
 def action_loop(make: Make) -> str:
     """The same call with the same answer, as often as is still allowed, and once more."""
-    most = getattr(make(), "max_repeats", 4)
+    most = getattr(make(), "max_repeats", None) or 4
     same = [_call(seq, {"path": "a.py"}, "nothing new") for seq in range(most)]
     other = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(most)]
     return _verdict([most - 1], _fired(make, same), _fired(make, other))
+
+
+def chanting(make: Make) -> str:
+    """One reply that says the same sentence ten times."""
+    chant, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_AHEAD, _ASTRAY])
+    return _verdict([0], _fired(make, chant), _fired(make, speech))
+
+
+def edit_revert(make: Make) -> str:
+    """A file written as A, as B, and so on in turn."""
+    swinging = [_write(seq, "AB"[seq % 2]) for seq in range(4)]
+    growing = [_write(seq, f"version {seq}") for seq in range(4)]
+    return _verdict([3], _fired(make, swinging), _fired(make, growing))
+
+
+def failing_loop(make: Make) -> str:
+    """One call that fails three times, each time with another error."""
+    failing = [
+        _event(seq, TOOL_CALL, "deploy", error=word) for seq, word in enumerate(("no", "nope", "never"))
+    ]
+    passing = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(3)]
+    return _verdict([2], _fired(make, failing), _fired(make, passing))
+
+
+def stagnation(make: Make) -> str:
+    """Five questions, one answer."""
+    asked = [_call(seq, {"path": f"{city}.py"}, "see the manual, page 7") for seq, city in enumerate(_CITIES)]
+    told = [_call(seq, {"path": f"{city}.py"}, f"{city} it is") for seq, city in enumerate(_CITIES)]
+    return _verdict([4], _fired(make, asked), _fired(make, told))
+
+
+def transition(make: Make) -> str:
+    """A tool that none of thirty runs used."""
+    usual = BaselineStats(agent_id=_AGENT, required_runs=5)
+    recent: list[RunSummary] = []
+    for _ in range(30):
+        session = _session(make, usual, goal="")
+        for event in _steps("read edit test read edit test read edit"):
+            session.observe(event)
+        recent.append(session.end(at=0.0).summary)
+        usual = calibrate(usual, recent[-1], recent)
+    strange, ordinary = _steps("read edit launch"), _steps("read edit test")
+    return _verdict([2], _fired(make, strange, usual), _fired(make, ordinary, usual))
 
 
 def goal_drift(make: Make) -> str:
@@ -64,8 +107,13 @@ def resource_spike(make: Make) -> str:
 
 SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
     "action_loop": action_loop,
+    "chanting": chanting,
+    "edit_revert": edit_revert,
+    "failing_loop": failing_loop,
     "goal_drift": goal_drift,
     "resource_spike": resource_spike,
+    "stagnation": stagnation,
+    "transition": transition,
 }
 """By detector: gives what is wrong, or nothing when it spoke where it must and only there."""
 
@@ -91,6 +139,18 @@ def _session(make: Make, usual: BaselineStats, goal: str) -> Session:
 
 def _call(seq: int, arguments: dict[str, str], result: str) -> TraceEvent:
     return _event(seq, TOOL_CALL, "read_file", input_data=arguments, output_data={"text": result})
+
+
+def _write(seq: int, content: str) -> TraceEvent:
+    arguments = {"path": "a.py", "content": content}
+    return _event(seq, TOOL_CALL, "write_file", input_data=arguments, output_data={"text": "saved"})
+
+
+def _steps(names: str) -> list[TraceEvent]:
+    return [
+        _event(seq, TOOL_CALL, name, input_data={"step": seq}, output_data={"text": f"{name} {seq}"})
+        for seq, name in enumerate(names.split())
+    ]
 
 
 def _replies(texts: Iterable[str]) -> list[TraceEvent]:

@@ -1,20 +1,42 @@
 """What you need to test a detector, a sink, a store or your own agent: shipped, and used by our own tests.
 
-conformance suites every plug-in must pass, `FakeClock` is a clock you set.
+`Watch` and `assert_healthy` hold your agent's runs to what you expect of them, `events`, `fired_at` and
+`said_at` are runs as pictures, the `*_CHECKS` are the conformance suites every plug-in must pass,
+`FakeClock` is a clock you set.
+Names load when they are first used: a pytest that never asks for them does not pay for them.
 """
 
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.detector_checks import DETECTOR_CHECKS
-from holdfast.testing.sink_checks import SINK_CHECKS
-from holdfast.testing.store_checks import STORE_CHECKS
-from holdfast.testing.traces import events, fired_at, said_at
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = [
-    "DETECTOR_CHECKS",
-    "SINK_CHECKS",
-    "STORE_CHECKS",
-    "FakeClock",
-    "events",
-    "fired_at",
-    "said_at",
-]
+if TYPE_CHECKING:
+    from holdfast.testing.clock import FakeClock as FakeClock
+    from holdfast.testing.detector_checks import DETECTOR_CHECKS as DETECTOR_CHECKS
+    from holdfast.testing.sink_checks import SINK_CHECKS as SINK_CHECKS
+    from holdfast.testing.store_checks import STORE_CHECKS as STORE_CHECKS
+    from holdfast.testing.traces import events as events
+    from holdfast.testing.traces import fired_at as fired_at
+    from holdfast.testing.traces import said_at as said_at
+    from holdfast.testing.watching import Watch as Watch
+    from holdfast.testing.watching import assert_healthy as assert_healthy
+
+_HOMES: Final = {
+    "DETECTOR_CHECKS": "detector_checks",
+    "SINK_CHECKS": "sink_checks",
+    "STORE_CHECKS": "store_checks",
+    "FakeClock": "clock",
+    "Watch": "watching",
+    "assert_healthy": "watching",
+    "events": "traces",
+    "fired_at": "traces",
+    "said_at": "traces",
+}
+
+__all__ = [*_HOMES]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"holdfast.testing.{_HOMES[name]}"), name)
+    return value

@@ -81,7 +81,8 @@ def _event(seq: int, step: str) -> TraceEvent:
         text = f"This is reply number {seq} of the run."
         return _made(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=REPLY_TOKENS)
     if step == ".":
-        return _made(seq, TOOL_CALL, "work", input_data={"step": seq}, output_data={"text": f"done {seq}"})
+        done = {"text": f"done {seq}"}
+        return _made(seq, TOOL_CALL, "work", input_data={"step": seq}, output_data=done, tool_kind="write")
     if step == "x":
         return _made(seq, TOOL_CALL, "work", input_data={"step": seq}, error=f"no such thing {seq}")
     name = step.lower()
