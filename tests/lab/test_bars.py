@@ -1,0 +1,87 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from labelled_runs import run_of
+
+from holdfast.lab.bars import Bar, Bars, in_text, main
+from holdfast.lab.cost import measure
+from holdfast.lab.metrics import Estimate, proportion
+from holdfast.settings import Settings
+
+DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+with_data = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
+
+
+class TestBar:
+    @pytest.mark.parametrize(
+        ("limits", "value", "met"),
+        [
+            ({"least": 0.9}, 0.9, True),
+            ({"least": 0.9}, 0.89, False),
+            ({"most": 0.04}, 0.04, True),
+            ({"most": 0.04}, 0.05, False),
+            ({"most": 0.04}, None, False),
+        ],
+    )
+    def test_met(self, limits, value, met):
+        """
+        The figure itself decides, and a figure that could not be measured meets nothing.
+        """
+        assert met is Bar(data="d", what="w", measured=Estimate(value=value), **limits).met
+
+    def test_text(self):
+        """
+        The table says what is asked, what was measured, and names what is wrong when wanted.
+        """
+        bar = Bar(data="d", what="w", least=0.9, measured=proportion(1, 2), wrong=["run\x1b[2J"])
+        assert "at least 0.9" in in_text([bar])
+        assert "run\\x1b[2J" in in_text([bar], wrong=True)
+        assert "run" not in in_text([bar])
+
+
+class TestMain:
+    def test_no_data(self, tmp_path, capsys):
+        """
+        Without data it says so and ends with 1.
+        """
+        assert 1 == main(["--data", str(tmp_path / "none")])
+        assert "There is no labelled data" in capsys.readouterr().err
+
+    @with_data
+    def test_json(self, capsys):
+        """
+        Every bar is measured, with its interval and whether it is met.
+        """
+        status = main(["--data", str(DATA), "--json", "--no-cost"])
+        rows = json.loads(capsys.readouterr().out)
+        assert 9 == len(rows)
+        assert status == (0 if all(row["met"] for row in rows) else 3)
+
+    @with_data
+    def test_nothing_found_with_detectors_off(self):
+        """
+        Without detectors nothing is found, and nothing is flagged.
+        """
+        from holdfast.engine import registry
+
+        off = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
+        bars = {
+            (bar.data, bar.what): bar
+            for bar in Bars(DATA, Settings(detectors=off), samples=10).measure(cost=False)
+        }
+        assert 0 == bars["cases", "recall, core + hard"].measured.value
+        assert 0 == bars["Claude Code", "sessions flagged"].measured.value
+        assert "0 of 54 runs" == bars["OpenHands", "three equal in a row found by the third"].note
+
+
+class TestCost:
+    def test_figures(self):
+        """
+        Cost is counted per event and in references, and growth against the same events in short runs.
+        """
+        cost = measure(Settings(), [run_of("ABCD.EFGH" * 20, run_id=str(i)) for i in range(3)])
+        assert 270 == cost.long_events
+        assert 0 < cost.ratio.low <= cost.ratio.value <= cost.ratio.high
+        assert 0 < cost.growth.value
