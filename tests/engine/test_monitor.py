@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from holdfast import DriftAction, DriftMonitor, Severity
-from holdfast.sink import Sink
+from holdfast.sink import SavedState, Sink
 
 
 @pytest.fixture
@@ -131,23 +131,25 @@ class TestRecording:
         loop(monitor, 4)
         alerts = monitor.get_recent_alerts(hours=24, limit=50)
 
-        assert [0.67, 0.5, 0.3] == [round(alert.score, 2) for alert in alerts]
+        assert [0.67, 0.5] == [round(alert.score, 2) for alert in alerts]
+        everything = monitor.get_recent_alerts(min_severity="LOW")
+        assert [0.67, 0.5, 0.3] == [round(alert.score, 2) for alert in everything]
         assert [0.67] == [round(alert.score, 2) for alert in monitor.get_recent_alerts(limit=1)]
 
     def test_callbacks_hear_every_finding(self, monitor):
         """
-        A callback is called before `record_event` returns.
+        A callback is called before `record_event` returns; with what is only noticed when it asks for that.
         """
-        heard = []
+        heard, everything = [], []
         monitor.on_drift(heard.append)
+        monitor.on_drift(everything.append, min_severity="LOW")
         monitor.start_run()
-        loop(monitor, 1)
-        assert [] == heard
         loop(monitor, 2)
+        assert [] == heard
+        loop(monitor, 1)
 
-        assert [("action_loop", "LOW"), ("action_loop", "MED")] == [
-            (it.detector, it.severity) for it in heard
-        ]
+        assert ["MED"] == [finding.severity for finding in heard]
+        assert ["LOW", "MED"] == [finding.severity for finding in everything]
 
     def test_callbacks_may_ask_for_the_worse_ones(self, monitor):
         """
@@ -172,7 +174,7 @@ class TestRecording:
 
         monitor.on_drift(again)
         monitor.start_run()
-        loop(monitor, 2)
+        loop(monitor, 3)
 
         assert 1 == len(calls)
 
@@ -276,6 +278,40 @@ class TestRuns:
 
         assert loop(second, 1)[0].drifting
         assert [0, 1, 2, 3] == [event.seq for event in stored(second, "session-1")]
+        second.close()
+
+    def test_a_run_taken_up_keeps_its_goal(self, database):
+        """
+        What a run was for, and when it began, is known when it goes on.
+        """
+        first = DriftMonitor("researcher", db_path=database)
+        first.start_run("session-1", goal="find it")
+        loop(first, 1)
+        first.close()
+        second = DriftMonitor("researcher", db_path=database, mode="guide")
+        second.start_run("session-1")
+
+        assert "find it" in loop(second, 3)[-1].guidance
+        second.close()
+
+    @pytest.mark.usefixtures("quiet")
+    def test_a_memory_that_cannot_be_read_is_a_new_run(self, database):
+        """
+        When the saved memory is of another version, the run goes on under another id: nothing is overwritten.
+        """
+        first = DriftMonitor("researcher", db_path=database)
+        first.start_run("session-1")
+        loop(first, 2)
+        first.flush()
+        first.store.write([SavedState("researcher", "session-1", b"not a state", 1.0)])
+        first._runs.remove("session-1", ended=False)
+        first.close()
+        second = DriftMonitor("researcher", db_path=database)
+
+        assert "session-1~2" == second.start_run("session-1")
+        loop(second, 1)
+        assert 2 == len(stored(second, "session-1"))
+        assert 1 == second.health.totals()["saved session of another version"]
         second.close()
 
     def test_closing_puts_live_runs_aside(self, database):

@@ -23,7 +23,7 @@ from holdfast.engine.capture import Capture
 from holdfast.engine.dispatch import Dispatch, FlushResult
 from holdfast.engine.health import Health
 from holdfast.engine.runs import LiveRun, LiveRuns, Run
-from holdfast.engine.session import Observation
+from holdfast.engine.session import Observation, Session
 from holdfast.engine.sessions import Sessions
 from holdfast.events import RunInfo, new_id
 from holdfast.findings import DriftEvent, Severity
@@ -223,22 +223,26 @@ class Monitor:
             self._notify(decision.findings)
         return decision
 
-    def on_drift(self, callback: Callback, *, min_severity: str = "LOW") -> Callback:
-        """Call this with every finding, on the agent's own thread, before `record_event` returns.
+    def on_drift(self, callback: Callback, *, min_severity: str = "MED") -> Callback:
+        """Call this with every finding of at least that severity, before `record_event` returns.
 
-        Keep it short; what it raises is counted, and the agent goes on.
+        It runs on the agent's own thread: keep it short; what it raises is counted, and the agent goes on.
         """
         self._callbacks.append((callback, Severity(min_severity)))
         return callback
 
     # --- what is known ---------------------------------------------------------------------------
 
-    def get_recent_alerts(self, hours: float = 24, limit: int = 50) -> list[DriftEvent]:
+    def get_recent_alerts(
+        self, hours: float = 24, limit: int = 50, *, min_severity: str = "MED"
+    ) -> list[DriftEvent]:
         """The findings of the last hours, newest first."""
         if self.store is None:
             return []
         self.flush()
-        return self.store.get_drift_events(self.agent_id, since=self._clock() - hours * 3600, limit=limit)
+        since = self._clock() - hours * 3600
+        least = Severity(min_severity)
+        return self.store.get_drift_events(self.agent_id, severity=least, since=since, limit=limit)
 
     def get_baseline(self, *, version: str | None = None, task_type: str = "") -> BaselineStats:
         """What is normal for this agent, as far as it is learnt."""
@@ -294,18 +298,21 @@ class Monitor:
     ) -> str:
         if self.disabled:
             return given or self._make_id()
-        state = self._saved_state(given) if given is not None else None
-        run_id = given if given is not None and state is not None else self._free_id(given)
         info = RunInfo(
             agent_id=self.agent_id,
-            run_id=run_id,
+            run_id=given or "",
             goal=self._capture.text(goal),
             started_at=self._clock(),
             metadata=self._capture.plain(metadata) if metadata else None,
             **fields,
         )
+        session = self._taken_up(info) if given is not None else None
+        if session is None:
+            info = structs.replace(info, run_id=self._free_id(given))
+            session = self._sessions.begin(info)
+        info, run_id = session.run, session.run.run_id
         watched = crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
-        live = LiveRun(self._sessions.begin(info, state), watched=watched)
+        live = LiveRun(session, watched=watched)
         crowded_out = self._runs.add(run_id, live)
         self._runs.enter(run_id)
         if watched:
@@ -314,6 +321,17 @@ class Monitor:
             self.health.count("live run put aside to make room")
             self._put_aside(crowded_out)
         return run_id
+
+    def _taken_up(self, info: RunInfo) -> Session | None:
+        """The session of a run that was put aside, as it stood; None when there is none that can be read."""
+        state = self._saved_state(info.run_id)
+        if state is None or self.store is None:
+            return None
+        kept = self.store.find_run(info.run_id, agent_id=self.agent_id)
+        info = structs.replace(info, goal=info.goal or kept.goal, started_at=kept.started_at)
+        session = self._sessions.begin(info, state)
+        # Without its memory it would number its events from the start again, over those already kept.
+        return session if session.next_seq or not kept.events else None
 
     def _free_id(self, given: str | None) -> str:
         if given is None:

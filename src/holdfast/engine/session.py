@@ -28,7 +28,7 @@ from holdfast.policy.ladder import respond, verdict
 _NAMES_KEPT: Final = 400
 _FAILURES_ALLOWED: Final = 3
 _DOUBTS_KEPT: Final = 10
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 
 
 class Observation(NamedTuple):
@@ -141,13 +141,22 @@ class Session:
                     findings = [*(findings or ()), self._weighed(finding)]
             except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
                 self._failed(detector, exc)
-        reported = [it for it in findings or () if it.severity is not Severity.LOW]
+        return self._quiet(event) if findings is None else self._answered(event, findings)
+
+    def _quiet(self, event: TraceEvent) -> Observation:
+        """Nothing was noticed."""
+        self._fatigue.event_count += 1
+        if self._trust.tools:
+            self._weigh_trust(event, lowered=False)
+        if not self._episodes.open:
+            return QUIET
+        return Observation(PROCEED, self._episodes.note(event, (), PROCEED))
+
+    def _answered(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Observation:
+        """Something was noticed."""
+        reported = [it for it in findings if it.severity is not Severity.LOW]
         readings = self._fatigue.observe([_pattern(finding) for finding in reported])
         self._weigh_trust(event, lowered=bool(reported))
-        if findings is None:
-            if not self._episodes.open:
-                return QUIET
-            return Observation(PROCEED, self._episodes.note(event, (), PROCEED))
         decision = self._decide(findings, seq=event.seq, hard=any(reading.hard for reading in readings))
         if decision.verdict != "proceed":
             # Somebody stepped in: whether the pattern comes back is counted from here.
@@ -273,13 +282,22 @@ class Session:
         return False
 
     def _weigh_trust(self, event: TraceEvent, *, lowered: bool) -> None:
+        """Findings lower the trust in a tool and a file; clean use raises it, before as well as after."""
         if event.action_type != TOOL_CALL:
             return
-        weigh = self._trust.lower if lowered else self._trust.raise_
-        weigh("tool", event.action_name)
-        path = path_in(event.input_data)
+        trust, tool, path = self._trust, event.action_name, path_in(event.input_data)
+        if not lowered:
+            if tool in trust.tools:
+                trust.raise_("tool", tool)
+            if path in trust.files:
+                trust.raise_("file", path)
+            return
+        if tool not in trust.tools:
+            # Kept up only for what findings point at: what went well before is made up for here.
+            trust.raise_("tool", tool, self._totals.names.count(tool))
+        trust.lower("tool", tool)
         if path is not None:
-            weigh("file", path)
+            trust.lower("file", path)
 
     def _failed(self, detector: Detector, exc: Exception) -> None:
         """A detector that fails again and again is left out for the rest of the run, and says so."""
