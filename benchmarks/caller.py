@@ -10,7 +10,8 @@ from benchmarks.measures import Measure, from_repeats, not_measured
 from benchmarks.processes import measured_in_child
 
 NAME = "caller"
-BAR, AIM = 5.0, 4.0
+# Five times with the first three detectors, eight with all of them.
+BAR, AIM = 8.0, 4.0
 
 
 def run(*, quick: bool) -> list[Measure]:

@@ -11,10 +11,11 @@ import time
 from benchmarks.workload import RUN_LENGTH, recorder, tool_event
 
 from holdfast import DriftMonitor
+from holdfast.engine import registry
 
 # Less than the queue holds: with a flush after each, nothing is ever dropped.
 CHUNK = 8 * RUN_LENGTH
-OFF = {name: {"enabled": False} for name in ("action_loop", "goal_drift", "resource_spike")}
+OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
 
 
 def main() -> None:

@@ -28,18 +28,18 @@ def asked(questions, answers):
 class TestStagnation:
     def test_other_questions_the_same_answer(self):
         """
-        The fifth question that gets the same answer is reported, with its proof.
+        The sixth question that gets the same answer is reported, with its proof.
         """
         (finding,) = findings(
             asked([{"at": place, "how": "long"} for place in PLACES], ["a wall of stone"] * 7)
         )
 
-        assert "a gave the same answer 5 times, however it was asked" == finding.message
+        assert "a gave the same answer 6 times, however it was asked" == finding.message
         assert ("loop", Severity.MED, 0.5) == (finding.kind, finding.severity, finding.score)
         assert {
             "pattern": "stagnation",
-            "repeat_count": 5,
-            "event_ids": [f"run.{n}" for n in range(5)],
+            "repeat_count": 6,
+            "event_ids": [f"run.{n}" for n in range(6)],
         } == finding.context
 
     def test_one_question_in_other_words(self):

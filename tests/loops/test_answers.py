@@ -44,17 +44,17 @@ def asked(*results, of="look"):
 
 
 class TestSameAnswer:
-    def test_the_fifth_time(self):
+    def test_the_sixth_time(self):
         """
-        Other questions that get the same answer five times over are stagnation.
+        Other questions that get the same answer six times over are stagnation.
         """
-        assert [4] == seen(*asked(*["a wall of stone"] * 5))
+        assert [5] == seen(*asked(*["a wall of stone"] * 6))
 
     def test_noise_does_not_hide_it(self):
         """
         How long each answer took does not make it another answer.
         """
-        assert [4] == seen(*asked(*[f"a wall of stone ({n + 8} ms)" for n in range(5)]))
+        assert [5] == seen(*asked(*[f"a wall of stone ({n + 8} ms)" for n in range(6)]))
 
     def test_one_word_apart_the_third_time(self):
         """
@@ -142,7 +142,7 @@ class TestSameAnswer:
             for n in range(30)
         ]
 
-        assert [4, 9, 19] == seen(*steps)
+        assert [5, 11, 23] == seen(*steps)
 
 
 class TestRewordedSearch:

@@ -55,10 +55,10 @@ def failing_loop(make: Make) -> str:
 
 
 def stagnation(make: Make) -> str:
-    """Five questions, one answer."""
+    """Ten questions, one answer."""
     asked = [_call(seq, {"path": f"{city}.py"}, "see the manual, page 7") for seq, city in enumerate(_CITIES)]
     told = [_call(seq, {"path": f"{city}.py"}, f"{city} it is") for seq, city in enumerate(_CITIES)]
-    return _verdict([4], _fired(make, asked), _fired(make, told))
+    return _verdict([5], _fired(make, asked), _fired(make, told))
 
 
 def transition(make: Make) -> str:

@@ -14,6 +14,7 @@ from holdfast.windows import quantile
 RUNS_NEEDED: Final = 20
 _UNUSUAL: Final = 0.95
 _LEAST_STEPS: Final = 6
+_LEAST_BITS: Final = 2.0
 _ACTIONS_TAUGHT: Final = 400
 _UNKNOWN_TOOL: Final = 0.4
 _IDS_KEPT: Final = 8
@@ -99,8 +100,9 @@ class Transition(Detector):
             return None
         return self.finding(
             event,
-            # At half as much again as usual it is worth a word, at twice as much it is certain.
-            score=MED_FROM * 2 * excess / usual,
+            # Half as much again as usual is worth a word, twice as much is certain; below two bits a step
+            # everything is so regular that one swapped pair would count for too much.
+            score=MED_FROM * 2 * excess / max(usual, _LEAST_BITS),
             message=f"actions in an unusual order: {mean:.1f} bits a step, usually below {usual:.1f}",
             suggested_action="Compare with its usual order: a step may have been skipped.",
             event_ids=dict.fromkeys([memory.peak_id, *memory.ids]),

@@ -41,6 +41,15 @@ class Seen(Struct):
     ids: list[str] = field(default_factory=list)
 
 
+class Before(Struct):
+    """The call made just before."""
+
+    name: str
+    asked: bytes
+    event_id: str
+    words: list[int] | None = None
+
+
 class Repetition(Struct):
     """What a run has done since something last moved.
 
@@ -54,7 +63,8 @@ class Repetition(Struct):
     ids: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=lambda: [0] * LONGEST_CYCLE)
     steps: int = 0
-    before: tuple[str, bytes, str] | None = None
+    waited_at: int = -1
+    before: Before | None = None
 
     def take(
         self, event: TraceEvent, patience: int | None = None, window: int | None = None
@@ -71,9 +81,13 @@ class Repetition(Struct):
         if event.action_type != TOOL_CALL:
             return None
         step = read_step(event)
-        if step.kind == "plan" or self._is_of_one_batch(step):
+        if self._is_of_one_batch(step):
             return None
+        if step.kind == "plan":
+            return self._again(step, patience, window)  # written down between two steps, it is no step itself
         self.steps += 1
+        if step.kind == "wait":
+            self.waited_at = self.steps
         again = self._again(step, patience, window)
         cycle = self._cycle(step, patience, window)
         near = self._near(step)
@@ -103,20 +117,22 @@ class Repetition(Struct):
             return None
         # What was seen lately is forgotten last.
         self.calls[step.call] = self.calls.pop(step.call)
+        # Asked again after a wait: that is polling.
+        polls = step.kind == "wait" or (self.waited_at > seen.last_step and not step.failed)
         seen.count += 1
         seen.in_a_row = seen.in_a_row + 1 if self.steps - seen.last_step == 1 else 1
         seen.last_seq, seen.last_step = event.seq, self.steps
         seen.ids = [*seen.ids, event.event_id][-IDS_KEPT:]
-        return self._sighting(step, seen, patience)
+        return self._sighting(step, seen, patience, polls=polls)
 
-    def _sighting(self, step: Step, seen: Seen, patience: int | None) -> Sighting | None:
+    def _sighting(self, step: Step, seen: Seen, patience: int | None, *, polls: bool) -> Sighting | None:
         in_a_row, name = seen.in_a_row == seen.count, step.event.action_name
-        if step.kind == "wait" or step.outage:
-            enough = WAITING if step.kind == "wait" else OUTAGE
+        if polls or step.outage:
+            enough = WAITING if polls else OUTAGE
             if seen.count < enough:
                 return None
         elif patience is not None:
-            enough = patience
+            enough = patience if in_a_row else patience + 1
         elif not step.known:
             enough = WITHOUT_RESULTS
         else:
@@ -164,8 +180,9 @@ class Repetition(Struct):
             del keys[:-_STEPS_KEPT], self.names[:-_STEPS_KEPT], self.ids[:-_STEPS_KEPT]
         if is_moving or step.kind == "wait" or step.outage:
             return None
-        enough = patience or (IN_A_ROW if step.known else WITHOUT_RESULTS)
+        usual = patience or (IN_A_ROW if step.known else WITHOUT_RESULTS)
         for period in range(2, LONGEST_CYCLE + 1):
+            enough = WAITING if self.steps - self.waited_at < period and not step.failed else usual
             count = runs[period - 1] // period + 1
             if window is not None:
                 count = min(count, window // period)
@@ -185,21 +202,23 @@ class Repetition(Struct):
     def _near(self, step: Step) -> Sighting | None:
         """The call just made, with its words in another order or a word apart: noticed, not reported."""
         name, asked = step.event.action_name, step.asked
-        before, self.before = self.before, (name, asked, step.event.event_id)
-        if before is None or before[0] != name or before[1] == asked or not asked:
+        before, now = self.before, Before(name, asked, step.event.event_id)
+        self.before = now
+        if before is None or before.name != name or before.asked == asked or not asked:
             return None
-        if abs(len(asked) - len(before[1])) > len(asked) // 8 or step.kind == "wait":
+        if abs(len(asked) - len(before.asked)) > len(asked) // 8 or step.kind == "wait":
             return None
         # Words are costly to take apart: texts that share few pieces between spaces share few words.
-        if len(set(asked.split()) ^ set(before[1].split())) > _PIECES_APART:
+        if len(set(asked.split()) ^ set(before.asked.split())) > _PIECES_APART:
             return None
-        if likeness(words_of(asked), words_of(before[1])) < _NEARLY_THE_SAME:
+        now.words = words_of(asked)
+        if likeness(now.words, before.words or words_of(before.asked)) < _NEARLY_THE_SAME:
             return None
         return Sighting(
             pattern="near repetition",
             count=2,
             patience=IN_A_ROW,
-            event_ids=(before[2], step.event.event_id),
+            event_ids=(before.event_id, step.event.event_id),
             sequence=(name,),
             message=f"{name} called again with nearly the same arguments",
             noticed_only=True,

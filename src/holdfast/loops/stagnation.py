@@ -12,7 +12,7 @@ from holdfast.loops.scope import Scope
 from holdfast.loops.sightings import IDS_KEPT, Sighting, is_told
 from holdfast.loops.steps import Step, read_step, same_outcome
 
-SAME_ANSWER: Final = 5
+SAME_ANSWER: Final = 6
 SAME_ANSWER_REWORDED: Final = 3
 NOTHING_FOUND: Final = 8
 SAME_SEARCH: Final = 4

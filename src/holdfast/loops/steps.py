@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from holdfast.events import TraceEvent
 from holdfast.fingerprints import call_hash, canonical, fingerprint, text_hash
-from holdfast.noise import may_be_alike, skeleton, stable
+from holdfast.noise import alike, skeleton, stable
 
 StepKind = Literal["work", "look", "wait", "plan"]
 
@@ -22,9 +22,9 @@ _ASKED: Final = 2048
 
 _WORK_WORDS: Final = frozenset(
     """
-    add append apply book cancel commit create delete deploy edit exchange insert install make merge
-    mkdir modify move multiedit patch post publish push put remove rename replace save send set submit
-    undo update upload write
+    add append apply book cancel click commit create delete deploy edit exchange fill insert install make
+    merge mkdir modify move multiedit patch post press publish push put remove rename replace save select
+    send set submit type undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
@@ -66,7 +66,7 @@ _SHELL_WORK_OF: Final = {
     "sed": frozenset({"-i", "-i.bak", "-ie", "-Ei", "-ri", "-iE", "-ni"}),
     "perl": frozenset({"-i", "-pi", "-pie"}),
 }  # fmt: skip
-_REDIRECTED: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*[\w./~$\"']")
+_REDIRECTED: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
 _SHELL_WAIT: Final = re.compile(r"^\s*(?:sleep|wait)\b|\bsleep \d{2,}\b")
 _WAITING: Final = re.compile(
     r"still running|status\W{1,6}running\b|running\.\.\.|no new output|no output yet|in[ _-]progress"
@@ -202,12 +202,8 @@ def same_outcome(raw: int, sample: str, size: int, step: Step) -> bool:
     """Whether a step came back with what was seen before, volatile noise aside."""
     if raw == step.raw:
         return True
-    # The patterns are costly: they are tried only on texts that may be the same but for noise.
-    if abs(size - step.size) > _SAME_SIZE or not sample:
-        return False
-    if not may_be_alike(sample, step.sample):
-        return False
-    return stable(sample) == stable(step.sample)
+    # The patterns are costly: they are tried only on texts of about the same size.
+    return abs(size - step.size) <= _SAME_SIZE and sample != "" and alike(sample, step.sample)
 
 
 def error_key(text: str) -> int:
