@@ -5,6 +5,7 @@ progress.
 """
 
 import re
+from itertools import islice
 from typing import Final
 
 _KINDS: Final = (
@@ -39,6 +40,15 @@ def stable(text: str) -> str:
     'step 3 of 9'
     """
     return _ALL.sub("~", text)
+
+
+def volatile_parts(text: str, most: int = 5) -> tuple[str, ...]:
+    """What `stable` takes out of a text, the first few of it.
+
+    >>> volatile_parts("12 dashboards [exit 0, 83ms, pid 4001]")
+    ('83ms', 'pid 4001')
+    """
+    return tuple(found[0] for found in islice(_ALL.finditer(text), most))
 
 
 def skeleton(text: str) -> str:

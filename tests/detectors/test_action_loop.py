@@ -154,6 +154,24 @@ class TestBatches:
         assert [2, 3] == reported(ActionLoop(), batched("a", "a", "a", "a"))
 
 
+class TestNoise:
+    def test_what_was_taken_for_noise_is_said(self):
+        """
+        A loop whose results differ in noise alone says what it took for noise.
+        """
+        trace = [
+            msgspec.structs.replace(
+                event, output_data={"text": f"12 dashboards [{event.seq + 80}ms, pid {event.seq}]"}
+            )
+            for event in events("aaa")
+        ]
+        detector, usual = ActionLoop(), BaselineStats(agent_id="tested")
+        *_, finding = [detector.check(event, usual) for event in trace]
+
+        assert 0.5 == finding.score
+        assert ["82ms", "pid 2"] == finding.context["ignored"]
+
+
 class TestSettings:
     @pytest.mark.parametrize(("most", "expected"), [(2, [1, 2, 3, 4]), (3, [2, 3, 4]), (5, [4])])
     def test_max_repeats(self, most, expected):

@@ -33,6 +33,8 @@ class LoopDetector(Detector):
 
     def sighted(self, event: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
         """The finding a sighting becomes."""
+        if sighting.ignored:
+            context["ignored"] = list(sighting.ignored)
         return self.finding(
             event,
             score=sighting.score,

@@ -6,13 +6,14 @@ a changed outcome is progress, and calls of one parallel batch do not repeat eac
 
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from holdfast.events import TOOL_CALL, TraceEvent
 from holdfast.loops.likeness import likeness, words_of
 from holdfast.loops.scope import Scope
 from holdfast.loops.sightings import IDS_KEPT, Sighting
 from holdfast.loops.steps import Step, read_step, same_outcome
+from holdfast.noise import volatile_parts
 
 IN_A_ROW: Final = 3
 SPREAD_OUT: Final = 4
@@ -117,13 +118,15 @@ class Repetition(Struct):
             return None
         # What was seen lately is forgotten last.
         self.calls[step.call] = self.calls.pop(step.call)
+        ignored = () if seen.raw == step.raw else volatile_parts(step.sample)
         # Asked again after a wait: that is polling.
         polls = step.kind == "wait" or (self.waited_at > seen.last_step and not step.failed)
         seen.count += 1
         seen.in_a_row = seen.in_a_row + 1 if self.steps - seen.last_step == 1 else 1
         seen.last_seq, seen.last_step = event.seq, self.steps
         seen.ids = [*seen.ids, event.event_id][-IDS_KEPT:]
-        return self._sighting(step, seen, patience, polls=polls)
+        sighting = self._sighting(step, seen, patience, polls=polls)
+        return structs.replace(sighting, ignored=ignored) if sighting is not None and ignored else sighting
 
     def _sighting(self, step: Step, seen: Seen, patience: int | None, *, polls: bool) -> Sighting | None:
         in_a_row, name = seen.in_a_row == seen.count, step.event.action_name

@@ -8,7 +8,10 @@ IDS_KEPT: Final = 24
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
-    """A repetition without progress: how often, how often it takes to be sure, and its proof."""
+    """A repetition without progress: how often, how often it takes to be sure, and its proof.
+
+    `ignored` names what differed in the latest result and was taken for noise.
+    """
 
     pattern: str
     count: int
@@ -16,6 +19,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
     event_ids: tuple[str, ...]
     message: str
     sequence: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     noticed_only: bool = False
 
     @property
