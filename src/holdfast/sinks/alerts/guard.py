@@ -89,8 +89,8 @@ def host_of(url: str) -> str:
 def canonical_host(host: str) -> str:
     """A host name in the one form that is compared: lower case, ASCII, no final dot, numbers written out.
 
-    >>> [canonical_host(host) for host in ("Example.ORG.", "0x7f.1", "2130706433", "[::FFFF:7F00:1]")]
-    ['example.org', '127.0.0.1', '127.0.0.1', '::ffff:7f00:1']
+    >>> [canonical_host(host) for host in ("Example.ORG.", "0x7f.1", "2130706433", "[2001:DB8::1]")]
+    ['example.org', '127.0.0.1', '127.0.0.1', '2001:db8::1']
     """
     bare = host.strip("[]")
     if ":" in bare:
