@@ -17,7 +17,7 @@ import msgspec
 from holdfast.events import TraceEvent
 
 LOOKED_AT: Final = 8192
-_LOOKED_AT_IN_ALL: Final = 2 * LOOKED_AT
+_LOOKED_AT_IN_ALL: Final = LOOKED_AT
 _DEPTH: Final = 12
 _ITEMS: Final = 1000
 _PLACES: Final = 4000
@@ -148,7 +148,8 @@ def _reduced_mapping(value: Mapping[Any, Any], depth: int, room: _Room) -> dict[
         if room.is_used_up:
             plain["…"] = _rest(value)
             break
-        plain[_shortened(name, room)] = _reduced(item, depth + 1, room)
+        key = _shortened(name, room)  # before its value, which may use up the room
+        plain[key] = _reduced(item, depth + 1, room)
     return plain
 
 
