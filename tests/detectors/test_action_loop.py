@@ -284,14 +284,15 @@ class TestAnything:
     @given(st.lists(st.tuples(ANYTHING, ANYTHING), max_size=12))
     def test_any_data_is_survived(self, steps):
         """
-        Whatever an agent hands over, nothing is raised.
+        Whatever an agent hands over, nothing is raised, and every finding stands at an event of the run.
         """
         trace = [
             msgspec.structs.replace(event, input_data=args, output_data=result)
             for event, (args, result) in zip(events("a" * len(steps)), steps, strict=True)
         ]
 
-        findings(ActionLoop(), trace)
+        seen = {event.event_id for event in trace}
+        assert all(seen.issuperset(finding.event_ids) for finding in findings(ActionLoop(), trace))
 
     @given(st.text(alphabet="ABCDEFGH", max_size=60))
     def test_where_every_result_is_new(self, picture):

@@ -7,7 +7,7 @@ from holdfast.sink import Record, Sink
 
 
 class Callback(Sink):
-    """Calls a function with every finding, from the writer's thread: for functions that take their time.
+    """Calls a function with what is found, from the writer's thread: for functions that take their time.
 
     `DriftMonitor.on_drift` calls at once instead, on the agent's thread.
 
@@ -19,7 +19,7 @@ class Callback(Sink):
     name = "callback"
 
     def __init__(
-        self, function: Callable[[DriftEvent], object], *, min_severity: Severity = Severity.LOW
+        self, function: Callable[[DriftEvent], object], *, min_severity: Severity = Severity.MED
     ) -> None:
         self._function = function
         self._least = min_severity.rank
