@@ -36,6 +36,9 @@ class Detector(ABC):
     not_checked: str | None = None
     """Why it could not look, or None when it could."""
 
+    level: float | None = None
+    """How strongly it sees its kind of drift at present, 0 to 1, findings or not; None when it cannot say."""
+
     def begin(self, run: RunInfo) -> None:  # noqa: B027 - most detectors need nothing at the start
         """The run starts (or is taken up again)."""
 

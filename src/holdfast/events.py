@@ -12,6 +12,16 @@ TOOL_CALL: Final = "tool_call"
 LLM_REQUEST: Final = "llm_request"
 STATE_TRANSITION: Final = "state_transition"
 USER_MESSAGE: Final = "user_message"
+
+# Changes of state that callers tell us about, by name: none of them is a step of the agent's own.
+BUDGET_GRANTED: Final = "budget_granted"
+CALL_REFUSED: Final = "call_refused"
+CHECKPOINT_TAKEN: Final = "checkpoint_taken"
+EXTENSION_REQUESTED: Final = "extension_requested"
+NOT_CARRIED_OUT: Final = "not_carried_out"
+PROGRESS: Final = "progress"
+ROLLED_BACK: Final = "rolled_back"
+
 ACTION_TYPES: Final = (TOOL_CALL, LLM_REQUEST, STATE_TRANSITION, USER_MESSAGE)
 
 

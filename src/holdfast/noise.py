@@ -8,10 +8,11 @@ import re
 from itertools import islice
 from typing import Final
 
+_ID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _KINDS: Final = (
     ("time", r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
     ("time", r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?"),
-    ("id", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
+    ("id", _ID),
     ("address", r"0x[0-9a-fA-F]{4,}"),
     ("duration", r"\d+(?:\.\d+)? ?(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"),
     ("rate", r"\d+(?:\.\d+)? ?(?:[kKMG]i?B|bytes)/s\b"),
@@ -26,7 +27,9 @@ _NAMED: Final = (
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )
 _TEMPORARY: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
-_ALL: Final = re.compile("|".join([_NAMED, _TEMPORARY, *(f"(?:{pattern})" for _, pattern in _KINDS)]))
+# Told apart by their first character before anything else is tried: most characters begin none of them.
+_NUMERIC: Final = "|".join(f"(?:{pattern})" for _, pattern in _KINDS)
+_ALL: Final = re.compile(rf"(?=[A-Za-z])(?:{_NAMED}|{_ID})|(?=/){_TEMPORARY}|(?=\d)(?:{_NUMERIC})")
 _NUMBER: Final = re.compile(r"[0-9a-fA-F]*\d[0-9a-fA-F]*")
 _NAME_WITHIN: Final = 28
 

@@ -71,7 +71,13 @@ class TestOneCall:
         """
         The same call with another answer each time is no loop.
         """
-        assert [] == fired_at(ActionLoop(), "AAAAAAAA")
+        assert [] == reported(ActionLoop(), "AAAAAAAA")
+
+    def test_a_changed_result_is_noticed_once(self):
+        """
+        That the same was asked again at once is noticed the first time.
+        """
+        assert [1] == fired_at(ActionLoop(), "AAAAAAAA")
 
     def test_names_alone_are_no_loop(self):
         """
@@ -355,4 +361,4 @@ class TestState:
         A state that is none is refused with the detector's name.
         """
         with pytest.raises(FormatError, match="action_loop"):
-            ActionLoop().restore(b"\x92\x02\xa2\xff\xff")
+            ActionLoop().restore(b"\x92\x03\xa2\xff\xff")

@@ -132,6 +132,17 @@ class TestSameError:
         assert [2] == seen(*steps)
         assert ["same error"] == found(*steps)
 
+    def test_proved_by_its_ends(self):
+        """
+        The attempts differ and the error does not: the first and the latest prove it.
+        """
+        steps = [
+            failing("Edit", {"file_path": "a.py", "old_string": f"def f{n}()"}, "No match.") for n in range(6)
+        ]
+        told = [it.event_ids for it in sighted(Failures(), run(*steps)).values()]
+
+        assert [("run.0", "run.2"), ("run.0", "run.5")] == told
+
     def test_of_calls_that_ask_next_to_nothing(self):
         """
         Where hardly anything was asked, the error alone counts.
@@ -184,6 +195,28 @@ class TestDeadEnd:
         steps = [failing(f"tool_{word}", {word: word}, f"it is {word}") for word in words]
 
         assert [] == seen(*steps[:4], shell("ls", "a"), *steps[4:])
+
+    def test_not_of_a_loop_already_told(self):
+        """
+        What was told as the same error again and again is not told as a dead end too.
+        """
+        steps = [
+            failing("Edit", {"file_path": "a.py", "old_string": f"def f{n}()"}, "No match.") for n in range(9)
+        ]
+
+        assert ["same error"] == found(*steps)
+
+    def test_after_a_loop_was_told(self):
+        """
+        Other failures after it lead into a dead end of their own.
+        """
+        words = ("missing", "locked", "refused", "broken", "unknown", "empty")
+        told = [
+            failing("Edit", {"file_path": "a.py", "old_string": f"def f{n}()"}, "No match.") for n in range(4)
+        ]
+        steps = [failing(f"tool_{word}", {word: word}, f"it is {word}") for word in words]
+
+        assert ["same error", "dead end"] == found(*told, *steps)
 
     def test_told_when_it_doubles(self):
         """

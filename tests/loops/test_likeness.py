@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.likeness import likeness, words_of
+from holdfast.loops.likeness import likeness, text_key, words_of
 
 WORDS = st.lists(st.sampled_from(["find", "pan", "scroll", "mouse", "menu", "grep"])).map(
     lambda words: words_of(" ".join(words).encode())
@@ -52,3 +53,23 @@ class TestLikeness:
         Of a very long call its first words are kept.
         """
         assert 200 == len(words_of(b" ".join(b"w%d" % n for n in range(5_000))))
+
+
+class TestKey:
+    @given(st.text(max_size=30), st.text(max_size=30))
+    def test_equal_texts_have_equal_keys(self, one, other):
+        """
+        Any text has a key, half a surrogate pair or not, and texts with different keys are different.
+        """
+        assert text_key(one) == text_key(other) or one != other
+
+    @pytest.mark.parametrize("place", [0, 20_000, 39_999])
+    def test_a_long_text_by_its_ends_and_length(self, place):
+        """
+        A change at either end of a very long text is noticed, one in its middle only by the length.
+        """
+        text = "x" * 40_000
+        changed = f"{text[:place]}y{text[place + 1 :]}"
+
+        assert (place == 20_000) == (text_key(text) == text_key(changed))
+        assert text_key(text) != text_key(text + "x")

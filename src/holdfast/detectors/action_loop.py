@@ -2,10 +2,11 @@
 
 from holdfast.baselines import BaselineStats
 from holdfast.errors import SettingsError
-from holdfast.events import TraceEvent
+from holdfast.events import TOOL_CALL, TraceEvent
 from holdfast.findings import DriftEvent
 from holdfast.loops.loop_detector import LoopDetector
 from holdfast.loops.repetition import Repetition
+from holdfast.loops.sightings import Sighting
 
 
 class ActionLoop(LoopDetector):
@@ -13,6 +14,9 @@ class ActionLoop(LoopDetector):
 
     Three times in a row make a loop, four when other calls lie between or no results are known.
     New work, a user's new words and a changed result are progress; waiting needs ten.
+    The call just made, made again at once, is noticed also where only empty fields, spacing and signs
+    differ, where arguments were only added or left out with the same result, or, once, where a look brought
+    another result.
     Calls of one parallel batch do not repeat each other: the agent had not seen the first answer yet.
 
     Args:
@@ -21,12 +25,12 @@ class ActionLoop(LoopDetector):
 
     >>> fired_at(ActionLoop(max_repeats=3), "aaa.bbb")  # a letter is a call, a dot new work
     [1, 2, 5, 6]
-    >>> fired_at(ActionLoop(), "aAaA")  # a capital is the same call with another result
-    []
+    >>> fired_at(ActionLoop(), "aAaA")  # a capital is the same call with another result: noticed, no loop
+    [1]
     """
 
     name = "action_loop"
-    version = 2
+    version = 3
     advice = "Change the approach: the same call has kept giving the same answer."
 
     _memory: Repetition
@@ -47,9 +51,18 @@ class ActionLoop(LoopDetector):
         if event.action_type not in self.looks_at:
             return None
         sighting = self._memory.take(event, self.max_repeats, self.window)
-        if sighting is None:
+        return None if sighting is None else self.sighted(event, sighting, **self._course(event, sighting))
+
+    def foresee(self, call: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """Count the call as if it had been made and had come to the same as before."""
+        if call.action_type != TOOL_CALL:
             return None
+        sighting = self._memory.foresee(call, self.max_repeats, self.window)
+        return None if sighting is None else self.foreseen(call, sighting, **self._course(call, sighting))
+
+    def _course(self, event: TraceEvent, sighting: Sighting) -> dict[str, object]:
+        """What repeats, and the calls that led there."""
         names = self._memory.names
         if len(sighting.sequence) > 1:
-            return self.sighted(event, sighting, sequence=list(sighting.sequence), recent_actions=names[-15:])
-        return self.sighted(event, sighting, tool_name=event.action_name, recent_actions=names[-10:])
+            return {"sequence": list(sighting.sequence), "recent_actions": names[-15:]}
+        return {"tool_name": event.action_name, "recent_actions": names[-10:]}

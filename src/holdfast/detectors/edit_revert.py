@@ -11,6 +11,7 @@ class EditRevert(LoopDetector):
     """
 
     name = "edit_revert"
+    version = 2
     advice = "Decide for one of the two, and say why."
 
     def __init__(self) -> None:

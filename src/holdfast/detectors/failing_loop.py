@@ -16,6 +16,7 @@ class FailingLoop(LoopDetector):
     """
 
     name = "failing_loop"
+    version = 2
     looks_at = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 

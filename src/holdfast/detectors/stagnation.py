@@ -12,6 +12,7 @@ class Stagnation(LoopDetector):
     """
 
     name = "stagnation"
+    version = 2
     advice = "Use what is known, or look somewhere else: asking again brings the same."
 
     def __init__(self) -> None:

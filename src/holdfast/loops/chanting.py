@@ -2,11 +2,11 @@
 
 import re
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from msgspec import Struct, field
 
 from holdfast.events import LLM_REQUEST, TOOL_CALL, TraceEvent
+from holdfast.loops.likeness import text_key
 from holdfast.loops.sightings import IDS_KEPT, Sighting
 
 SAME_REPLY: Final = 3
@@ -43,6 +43,7 @@ class Replies(Struct):
         """What this reply says again, if anything."""
         if event.action_type == TOOL_CALL:
             self.reply = 0
+            return None
         if event.action_type != LLM_REQUEST:
             return None
         text = event.text
@@ -60,8 +61,11 @@ class Replies(Struct):
             )
         return self._again(text, event.event_id)
 
+    def foresee(self, call: TraceEvent) -> None:
+        """Nothing: a call says no words."""
+
     def _again(self, text: str, event_id: str) -> Sighting | None:
-        key = crc32(text.strip().encode("utf-8", "replace"))
+        key = text_key(text.strip())
         if key != self.reply:
             self.reply, self.count, self.ids = key, 1, [event_id]
             return None
@@ -88,7 +92,8 @@ def find_chant(text: str) -> Chant | None:
         return None
     text = text[-_LOOKED_AT:]
     # A few short probes are counted first: an ordinary text holds none of them four times.
-    if not any(_repeats(text, start) for start in _starts(text)):
+    late, middle, early = _starts(text)
+    if not (_repeats(text, late) or _repeats(text, middle) or _repeats(text, early)):
         return None
     prose = _MARKED_LINE.sub(" ", _CODE.sub(" ", text))
     for start in _starts(prose):
@@ -98,14 +103,14 @@ def find_chant(text: str) -> Chant | None:
     return None
 
 
-def _starts(text: str) -> tuple[int, ...]:
+def _starts(text: str) -> tuple[int, int, int]:
     length = len(text)
     return (max(0, length - _LONG_UNIT), length // 2, length // 4)
 
 
 def _repeats(text: str, start: int) -> bool:
     probe = text[start : start + _PROBE]
-    return len(probe) == _PROBE and len(set(probe)) > 1 and text.count(probe) >= LONG_UNIT_REPEATS
+    return text.count(probe) >= LONG_UNIT_REPEATS and len(probe) == _PROBE and len(set(probe)) > 1
 
 
 def _chant_at(prose: str, start: int) -> Chant | None:

@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Protocol
 
+from msgspec import structs
+
 from holdfast.baselines import BaselineStats
 from holdfast.detector import Detector
 from holdfast.events import TOOL_CALL, USER_MESSAGE, TraceEvent
@@ -14,6 +16,9 @@ class Pattern(Protocol):
 
     def take(self, event: TraceEvent) -> Sighting | None:
         """What this event repeats, if anything."""
+
+    def foresee(self, call: TraceEvent) -> Sighting | None:
+        """What a call not yet made would repeat if it came to the same as before; changes nothing."""
 
 
 class LoopDetector(Detector):
@@ -30,6 +35,20 @@ class LoopDetector(Detector):
         pattern: Pattern = self._memory  # type: ignore[assignment]
         sighting = pattern.take(event)
         return None if sighting is None else self.sighted(event, sighting)
+
+    def foresee(self, call: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """Ask the pattern what the call would show."""
+        if call.action_type != TOOL_CALL:
+            return None
+        pattern: Pattern = self._memory  # type: ignore[assignment]
+        sighting = pattern.foresee(call)
+        return None if sighting is None else self.foreseen(call, sighting)
+
+    def foreseen(self, call: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
+        """The finding a sighting of a call not yet made becomes: proven by what has happened alone."""
+        proof = tuple(event_id for event_id in sighting.event_ids if event_id != call.event_id)
+        words = f"with this call: {sighting.message}"
+        return self.sighted(call, structs.replace(sighting, event_ids=proof, message=words), **context)
 
     def sighted(self, event: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
         """The finding a sighting becomes."""

@@ -1,14 +1,15 @@
 """Back and forth: content that returns to what it was, again."""
 
 from typing import Any, Final
-from zlib import crc32
 
 from msgspec import Struct, field
 
 from holdfast.events import TOOL_CALL, TraceEvent
+from holdfast.loops.likeness import text_key
+from holdfast.loops.outcomes import DONE
 from holdfast.loops.scope import Scope
-from holdfast.loops.sightings import IDS_KEPT, Sighting
-from holdfast.loops.steps import read_step
+from holdfast.loops.sightings import IDS_KEPT, Sighting, copied
+from holdfast.loops.steps import Step, read_step
 
 REVERTS: Final = 2
 
@@ -50,17 +51,28 @@ class Oscillation(Struct):
 
     def take(self, event: TraceEvent) -> Sighting | None:
         """What this event takes back again, if anything."""
-        if event.action_type != TOOL_CALL:
-            if self.scope.take(event) == "words":
-                self.files.clear()
+        if event.action_type == TOOL_CALL:
+            return self.add(read_step(event))
+        if self.scope.takes_words(event):
+            self.files.clear()
+        return None
+
+    def foresee(self, call: TraceEvent) -> Sighting | None:
+        """What a call not yet made would take back again if it succeeded."""
+        path = path_in(call.input_data)
+        if path not in self.files:
             return None
-        step = read_step(event)
+        change = _change(call)
+        if change is None or _returned_to(self.files[path].changes, change) is None:
+            return None
+        return copied(self).add(Step(call, DONE))
+
+    def add(self, step: Step) -> Sighting | None:
+        """What this step takes back again, if anything."""
         if not step.is_work_done:
             return None
-        path, change = _change(event)
-        if path is None or change is None:
-            return None
-        return self._taken_back(path, change)
+        path, change = path_in(step.event.input_data), _change(step.event)
+        return None if path is None or change is None else self._taken_back(path, change)
 
     def _taken_back(self, path: str, change: Change) -> Sighting | None:
         file = self.files.pop(path, None) or File()
@@ -104,23 +116,25 @@ def _returned_to(changes: list[Change], change: Change) -> Change | None:
 
 def path_in(args: Any) -> str | None:
     """The file a call is about, if its arguments name one."""
-    path = _first(args, _PATHS) if isinstance(args, dict) else None
+    path = _first(args, _PATHS)
     return path[:300] if isinstance(path, str) and path else None
 
 
-def _change(event: TraceEvent) -> tuple[str | None, Change | None]:
+def _change(event: TraceEvent) -> Change | None:
     args = event.input_data
-    if not isinstance(args, dict):
-        return None, None
-    path, new, old = path_in(args), _first(args, _NEW), _first(args, _OLD)
-    if path is None or not isinstance(new, str):
-        return None, None
-    return path, Change(_key(old) if isinstance(old, str) else 0, _key(new), event.event_id)
+    new, old = _first(args, _NEW), _first(args, _OLD)
+    if not isinstance(new, str):
+        return None
+    return Change(_key(old) if isinstance(old, str) else 0, _key(new), event.event_id)
 
 
-def _first(args: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((args[name] for name in names if name in args), None)
+def _first(args: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(args, dict):
+        for name in names:
+            if name in args:
+                return args[name]
+    return None
 
 
 def _key(text: str) -> int:
-    return crc32(text.encode("utf-8", "replace")) + 1
+    return text_key(text) + 1

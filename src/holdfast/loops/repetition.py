@@ -9,10 +9,11 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from holdfast.events import TOOL_CALL, TraceEvent
-from holdfast.loops.likeness import likeness, words_of
+from holdfast.loops.neighbours import Neighbour
+from holdfast.loops.outcomes import Outcome
 from holdfast.loops.scope import Scope
-from holdfast.loops.sightings import IDS_KEPT, Sighting
-from holdfast.loops.steps import Step, read_step, same_outcome
+from holdfast.loops.sightings import IDS_KEPT, Sighting, copied
+from holdfast.loops.steps import Step, call_key, read_step
 from holdfast.noise import volatile_parts
 
 IN_A_ROW: Final = 3
@@ -24,37 +25,24 @@ LONGEST_CYCLE: Final = 8
 
 _CALLS_KEPT: Final = 40
 _STEPS_KEPT: Final = 64
-_NEARLY_THE_SAME: Final = 0.98
-_PIECES_APART: Final = 8
 
 
 class Seen(Struct):
     """A call made before in this stretch, and what came of it."""
 
-    raw: int
-    sample: str
-    size: int
-    known: bool
+    outcome: Outcome
     last_seq: int
     last_step: int
+    ids: list[str]
     count: int = 1
     in_a_row: int = 1
-    ids: list[str] = field(default_factory=list)
-
-
-class Before(Struct):
-    """The call made just before."""
-
-    name: str
-    asked: bytes
-    event_id: str
-    words: list[int] | None = None
 
 
 class Repetition(Struct):
     """What a run has done since something last moved.
 
-    `runs[p - 1]` counts the steps in a row that equalled the step p places before.
+    `runs[p - 1]` counts the steps in a row that equalled the step p places before; it is empty after a step
+    that equalled none of them.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -62,10 +50,10 @@ class Repetition(Struct):
     keys: list[tuple[int, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
-    runs: list[int] = field(default_factory=lambda: [0] * LONGEST_CYCLE)
+    runs: list[int] = field(default_factory=list)
     steps: int = 0
     waited_at: int = -1
-    before: Before | None = None
+    before: Neighbour | None = None
 
     def take(
         self, event: TraceEvent, patience: int | None = None, window: int | None = None
@@ -74,118 +62,105 @@ class Repetition(Struct):
 
         `patience` replaces the usual number of repetitions; only the last `window` steps count.
         """
-        opening = self.scope.take(event)
-        if opening:
+        if event.action_type == TOOL_CALL:
+            return self.add(read_step(event), patience, window)
+        if self.scope.takes_words(event):
             self._open()
-        if opening == "words":
             self.before = None
-        if event.action_type != TOOL_CALL:
-            return None
-        step = read_step(event)
-        if self._is_of_one_batch(step):
-            return None
-        if step.kind == "plan":
-            return self._again(step, patience, window)  # written down between two steps, it is no step itself
-        self.steps += 1
-        if step.kind == "wait":
-            self.waited_at = self.steps
-        again = self._again(step, patience, window)
-        cycle = self._cycle(step, patience, window)
-        near = self._near(step)
-        return max((it for it in (again, cycle, near) if it is not None), key=_by_weight, default=None)
+        return None
+
+    def foresee(
+        self, call: TraceEvent, patience: int | None = None, window: int | None = None
+    ) -> Sighting | None:
+        """What a call not yet made would repeat if it came to the same as before."""
+        seen = self.calls.get(call_key(call)) if self.calls else None
+        return None if seen is None else copied(self).add(Step(call, seen.outcome), patience, window)
 
     def _open(self) -> None:
         self.calls.clear()
         self.keys.clear()
         self.names.clear()
         self.ids.clear()
-        self.runs = [0] * LONGEST_CYCLE
+        self.runs.clear()
 
-    def _is_of_one_batch(self, step: Step) -> bool:
-        """Whether it was issued together with an equal call: one decision, not two."""
+    def add(self, step: Step, patience: int | None = None, window: int | None = None) -> Sighting | None:
+        """What this step repeats, if anything."""
+        if step.is_work_done and self.scope.takes_work(step.call):
+            self._open()
         seen = self.calls.get(step.call)
-        return seen is not None and step.known and not step.had_seen(seen.last_seq)
+        if seen is not None and step.outcome.known and not step.had_seen(seen.last_seq):
+            return None  # issued together with an equal call: one decision, not two
+        if step.kind == "plan":
+            return self._again(step, seen, patience, window)  # written down between two steps, it is none
+        self.steps += 1
+        if step.kind == "wait":
+            self.waited_at = self.steps
+        again = self._again(step, seen, patience, window)
+        # What is new in this stretch closes no cycle.
+        is_moving = seen is None or not self._follow_runs(step)
+        self._note(step, is_moving=is_moving)
+        cycle = None if is_moving else self._cycle(step, patience, window)
+        near = self._near(step)
+        if again is None and cycle is None:
+            return near
+        return max((it for it in (again, cycle, near) if it is not None), key=_by_weight)
 
-    def _again(self, step: Step, patience: int | None, window: int | None) -> Sighting | None:
-        event = step.event
-        seen = self.calls.get(step.call)
-        forgotten = window is not None and seen is not None and self.steps - seen.last_step >= window
-        if seen is None or forgotten or seen.known != step.known:
+    def _again(
+        self, step: Step, seen: Seen | None, patience: int | None, window: int | None
+    ) -> Sighting | None:
+        event, outcome = step.event, step.outcome
+        if seen is None or (window is not None and self.steps - seen.last_step >= window):
             self._remember(step)
             return None
-        if not same_outcome(seen.raw, seen.sample, seen.size, step):
+        if seen.outcome.known != outcome.known or not seen.outcome.equals(outcome):
             self._remember(step)
             return None
         # What was seen lately is forgotten last.
         self.calls[step.call] = self.calls.pop(step.call)
-        ignored = () if seen.raw == step.raw else volatile_parts(step.sample)
+        ignored = () if seen.outcome.raw == outcome.raw else volatile_parts(outcome.sample)
         # Asked again after a wait: that is polling.
-        polls = step.kind == "wait" or (self.waited_at > seen.last_step and not step.failed)
+        polls = step.kind == "wait" or (self.waited_at > seen.last_step and not outcome.failed)
         seen.count += 1
         seen.in_a_row = seen.in_a_row + 1 if self.steps - seen.last_step == 1 else 1
         seen.last_seq, seen.last_step = event.seq, self.steps
         seen.ids = [*seen.ids, event.event_id][-IDS_KEPT:]
-        sighting = self._sighting(step, seen, patience, polls=polls)
+        sighting = _repeated(step, seen, patience, polls=polls)
         return structs.replace(sighting, ignored=ignored) if sighting is not None and ignored else sighting
 
-    def _sighting(self, step: Step, seen: Seen, patience: int | None, *, polls: bool) -> Sighting | None:
-        in_a_row, name = seen.in_a_row == seen.count, step.event.action_name
-        if polls or step.outage:
-            enough = WAITING if polls else OUTAGE
-            if seen.count < enough:
-                return None
-        elif patience is not None:
-            enough = patience if in_a_row else patience + 1
-        elif not step.known:
-            enough = WITHOUT_RESULTS
-        else:
-            enough = IN_A_ROW if in_a_row else SPREAD_OUT
-        outcome = "no result" if not step.known else "the same error" if step.failed else "the same result"
-        how = "in a row" if in_a_row else "without new work between"
-        return Sighting(
-            pattern="repetition" if in_a_row else "slow loop",
-            count=seen.count,
-            patience=enough,
-            event_ids=tuple(seen.ids),
-            sequence=(name,),
-            message=f"{name} called {seen.count} times {how} with the same arguments and {outcome}",
-        )
-
     def _remember(self, step: Step) -> None:
-        event = step.event
-        self.calls.pop(step.call, None)
-        self.calls[step.call] = Seen(
-            raw=step.raw,
-            sample=step.sample,
-            size=step.size,
-            known=step.known,
-            last_seq=event.seq,
-            last_step=self.steps,
-            ids=[event.event_id],
-        )
-        if len(self.calls) > _CALLS_KEPT:
-            del self.calls[next(iter(self.calls))]
+        event, calls = step.event, self.calls
+        calls.pop(step.call, None)
+        calls[step.call] = Seen(step.outcome, event.seq, self.steps, [event.event_id])
+        if len(calls) > _CALLS_KEPT:
+            del calls[next(iter(calls))]
 
-    def _cycle(self, step: Step, patience: int | None, window: int | None) -> Sighting | None:
-        key = (step.call, step.raw if step.known else 0)
-        keys, runs = self.keys, self.runs
-        if key in keys[-LONGEST_CYCLE:]:
-            for period in range(1, min(LONGEST_CYCLE, len(keys)) + 1):
-                runs[period - 1] = runs[period - 1] + 1 if keys[-period] == key else 0
-            is_moving = False
-        else:
-            self.runs = runs = [0] * LONGEST_CYCLE
-            is_moving = True
-        keys.append(key)
+    def _follow_runs(self, step: Step) -> bool:
+        """Count on the runs of steps that equal earlier ones; whether this step equals any."""
+        key, keys = _key(step), self.keys
+        if key not in keys[-LONGEST_CYCLE:]:
+            return False
+        runs = self.runs or [0] * LONGEST_CYCLE
+        for period in range(1, min(LONGEST_CYCLE, len(keys)) + 1):
+            runs[period - 1] = runs[period - 1] + 1 if keys[-period] == key else 0
+        self.runs = runs
+        return True
+
+    def _note(self, step: Step, *, is_moving: bool) -> None:
+        if is_moving:
+            self.runs.clear()
+        self.keys.append(_key(step))
         self.names.append(step.event.action_name)
         self.ids.append(step.event.event_id)
-        if len(keys) > 2 * _STEPS_KEPT:
-            del keys[:-_STEPS_KEPT], self.names[:-_STEPS_KEPT], self.ids[:-_STEPS_KEPT]
-        if is_moving or step.kind == "wait" or step.outage:
+        if len(self.keys) > 2 * _STEPS_KEPT:
+            del self.keys[:-_STEPS_KEPT], self.names[:-_STEPS_KEPT], self.ids[:-_STEPS_KEPT]
+
+    def _cycle(self, step: Step, patience: int | None, window: int | None) -> Sighting | None:
+        outcome, runs = step.outcome, self.runs
+        if step.kind == "wait" or outcome.outage:
             return None
-        usual = patience or (IN_A_ROW if step.known else WITHOUT_RESULTS)
+        usual = patience or (IN_A_ROW if outcome.known else WITHOUT_RESULTS)
         for period in range(2, LONGEST_CYCLE + 1):
-            enough = WAITING if self.steps - self.waited_at < period and not step.failed else usual
+            enough = WAITING if self.steps - self.waited_at < period and not outcome.failed else usual
             count = runs[period - 1] // period + 1
             if window is not None:
                 count = min(count, window // period)
@@ -196,36 +171,54 @@ class Repetition(Struct):
                     pattern="cycle",
                     count=count,
                     patience=enough,
-                    event_ids=tuple(self.ids[-count * period :][-IDS_KEPT:]),
+                    event_ids=self._laps(count, period),
                     sequence=sequence,
                     message=f"{' → '.join(sequence)} repeated {count} times, results and all",
                 )
         return None
 
+    def _laps(self, count: int, period: int) -> tuple[str, ...]:
+        """The first lap of a cycle, and this step in each lap since: those it repeats, not its neighbour."""
+        ids = self.ids[-count * period :]
+        since = ids[period + (len(ids) - 1) % period :: period]
+        return (*ids[:period], *since[period - IDS_KEPT :])
+
     def _near(self, step: Step) -> Sighting | None:
-        """The call just made, with its words in another order or a word apart: noticed, not reported."""
-        name, asked = step.event.action_name, step.asked
-        before, now = self.before, Before(name, asked, step.event.event_id)
-        self.before = now
-        if before is None or before.name != name or before.asked == asked or not asked:
+        before = self.before
+        self.before = Neighbour.of(step, before)
+        return None if before is None else before.again(step)
+
+
+def _key(step: Step) -> tuple[int, int]:
+    """What a step must have in common with another to be the same step of a cycle."""
+    return step.call, step.outcome.raw if step.outcome.known else 0
+
+
+def _repeated(step: Step, seen: Seen, patience: int | None, *, polls: bool) -> Sighting | None:
+    outcome, name = step.outcome, step.event.action_name
+    in_a_row = seen.in_a_row == seen.count
+    if polls or outcome.outage:
+        enough = WAITING if polls else OUTAGE
+        if seen.count < enough:
             return None
-        if abs(len(asked) - len(before.asked)) > len(asked) // 8 or step.kind == "wait":
-            return None
-        # Words are costly to take apart: texts that share few pieces between spaces share few words.
-        if len(set(asked.split()) ^ set(before.asked.split())) > _PIECES_APART:
-            return None
-        now.words = words_of(asked)
-        if likeness(now.words, before.words or words_of(before.asked)) < _NEARLY_THE_SAME:
-            return None
-        return Sighting(
-            pattern="near repetition",
-            count=2,
-            patience=IN_A_ROW,
-            event_ids=(before.event_id, step.event.event_id),
-            sequence=(name,),
-            message=f"{name} called again with nearly the same arguments",
-            noticed_only=True,
-        )
+    elif patience is not None:
+        enough = patience if in_a_row else patience + 1
+    elif not outcome.known:
+        enough = WITHOUT_RESULTS
+    else:
+        enough = IN_A_ROW if in_a_row else SPREAD_OUT
+    came_back = (
+        "no result" if not outcome.known else "the same error" if outcome.failed else "the same result"
+    )
+    how = "in a row" if in_a_row else "without new work between"
+    return Sighting(
+        pattern="repetition" if in_a_row else "slow loop",
+        count=seen.count,
+        patience=enough,
+        event_ids=tuple(seen.ids),
+        sequence=(name,),
+        message=f"{name} called {seen.count} times {how} with the same arguments and {came_back}",
+    )
 
 
 def _by_weight(sighting: Sighting) -> tuple[bool, bool, float]:

@@ -1,10 +1,13 @@
 """What a loop pattern saw, and when it is worth saying again."""
 
-from typing import Final
+from typing import Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 IDS_KEPT: Final = 24
+
+_Memory = TypeVar("_Memory", bound=Struct)
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
@@ -40,3 +43,8 @@ def is_told(count: int, patience: int) -> bool:
     while told < count:
         told *= 2
     return told == count
+
+
+def copied(memory: _Memory) -> _Memory:
+    """A pattern's memory once more, to try on it what would follow from a call not yet made."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(memory), type=type(memory))

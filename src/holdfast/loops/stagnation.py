@@ -2,15 +2,15 @@
 
 import re
 from typing import Any, Final
-from zlib import crc32
 
 from msgspec import Struct, field
 
 from holdfast.events import TOOL_CALL, TraceEvent
 from holdfast.loops.likeness import likeness, words_of
+from holdfast.loops.outcomes import UNKNOWN, Outcome
 from holdfast.loops.scope import Scope
-from holdfast.loops.sightings import IDS_KEPT, Sighting, is_told
-from holdfast.loops.steps import Step, read_step, same_outcome
+from holdfast.loops.sightings import IDS_KEPT, Sighting, copied, is_told
+from holdfast.loops.steps import Step, read_step
 
 SAME_ANSWER: Final = 6
 SAME_ANSWER_REWORDED: Final = 3
@@ -21,10 +21,11 @@ _REWORDED: Final = 0.8
 _SEARCH_ALIKE: Final = 0.5
 _SEARCHES_KEPT: Final = 12
 _LEAST_WORDS: Final = 3
+_ASKED: Final = 2048
 
 # An answer that says "nothing here" or "done" may rightly come many times.
 _SAYS_LITTLE: Final = re.compile(
-    r"\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
+    r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
 )
 _QUESTIONS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
 
@@ -32,12 +33,11 @@ _QUESTIONS: Final = frozenset({"query", "q", "search_query", "question", "instru
 class Answer(Struct):
     """What one tool has kept saying."""
 
-    raw: int
-    sample: str
-    size: int
+    tool: str
+    outcome: Outcome
+    asked: bytes
     last_seq: int
     last_step: int
-    asked: bytes
     ids: list[str]
     count: int = 1
     alike: float = 1.0
@@ -47,9 +47,8 @@ class Search(Struct):
     """A question asked in words."""
 
     name: str
-    question: int
+    asked: bytes
     seq: int
-    words: list[int]
     event_id: str
 
 
@@ -57,46 +56,54 @@ class Answers(Struct):
     """The latest answer of the tool in use, and the searches of this stretch."""
 
     scope: Scope = field(default_factory=Scope)
-    tool: str = ""
     answer: Answer | None = None
     searches: list[Search] = field(default_factory=list)
     steps: int = 0
 
     def take(self, event: TraceEvent) -> Sighting | None:
         """What this event asks again, if anything."""
-        if self.scope.take(event):
-            self.answer = None
-            self.searches.clear()
-        if event.action_type != TOOL_CALL:
+        if event.action_type == TOOL_CALL:
+            return self.add(read_step(event))
+        if self.scope.takes_words(event):
+            self._open()
+        return None
+
+    def foresee(self, call: TraceEvent) -> Sighting | None:
+        """What a call not yet made would ask again if the tool gave the same answer once more.
+
+        That is foreseen of a question in other words, not of another question.
+        """
+        answer = self.answer if self.answer is not None and self.answer.tool == call.action_name else None
+        may_stagnate = answer is not None and answer.count >= SAME_ANSWER_REWORDED - 1
+        may_reword = len(self.searches) >= SAME_SEARCH - 1 and _question(call.input_data) is not None
+        if not may_stagnate and not may_reword:
             return None
-        step = read_step(event)
+        step = Step(call, UNKNOWN)
+        if answer is not None and likeness(words_of(step.asked), words_of(answer.asked)) >= _REWORDED:
+            step = Step(call, answer.outcome)
+        return copied(self).add(step)
+
+    def add(self, step: Step) -> Sighting | None:
+        """What this step asks again, if anything."""
+        if step.is_work_done and self.scope.takes_work(step.call):
+            self._open()
         self.steps += 1
-        return self._same_answer(step) or self._same_search(step)
+        found = self._same_answer(step) if step.kind == "look" else None
+        return found or self._same_search(step)
+
+    def _open(self) -> None:
+        self.answer = None
+        self.searches.clear()
 
     def _same_answer(self, step: Step) -> Sighting | None:
-        if not step.known or step.failed or step.kind in {"wait", "plan", "work"}:
-            return None
-        answer, event = self.answer, step.event
-        if (
-            answer is None
-            or self.tool != event.action_name
-            or not same_outcome(answer.raw, answer.sample, answer.size, step)
-        ):
-            self.tool = event.action_name
-            self.answer = Answer(
-                raw=step.raw,
-                sample=step.sample,
-                size=step.size,
-                last_seq=event.seq,
-                last_step=self.steps,
-                asked=step.asked,
-                ids=[event.event_id],
-            )
-            return None
-        if not step.had_seen(answer.last_seq):
+        answer, event, outcome = self.answer, step.event, step.outcome
+        if outcome.failed or not outcome.known:
             return None
         asked = step.asked
-        if asked == answer.asked:
+        if answer is None or answer.tool != event.action_name or not answer.outcome.equals(outcome):
+            self.answer = Answer(event.action_name, outcome, asked, event.seq, self.steps, [event.event_id])
+            return None
+        if asked == answer.asked or not step.had_seen(answer.last_seq):
             return None  # the same question: that is for the repetition to count
         near = likeness(words_of(asked), words_of(answer.asked))
         adjacent = self.steps - answer.last_step == 1
@@ -107,7 +114,7 @@ class Answers(Struct):
         return self._judged(step, answer, reworded=adjacent and near >= _REWORDED)
 
     def _judged(self, step: Step, answer: Answer, *, reworded: bool) -> Sighting | None:
-        says_little = step.size == 0 or _SAYS_LITTLE.match(step.sample) is not None
+        says_little = _SAYS_LITTLE.match(step.outcome.sample) is not None
         enough = NOTHING_FOUND if says_little else SAME_ANSWER
         if answer.alike >= _REWORDED and not says_little:
             enough = SAME_ANSWER_REWORDED
@@ -130,11 +137,11 @@ class Answers(Struct):
 
     def _same_search(self, step: Step) -> Sighting | None:
         question = _question(step.event.input_data)
-        if question is None or step.outage:
+        if question is None or step.outcome.outage:
             return None
-        asked = question.encode("utf-8", "replace")
-        key, words = crc32(asked), words_of(asked)
-        if len(words) < _LEAST_WORDS or any(key == search.question for search in self.searches):
+        asked = question[:_ASKED].encode("utf-8", "replace")
+        words = words_of(asked)
+        if len(words) < _LEAST_WORDS or any(asked == search.asked for search in self.searches):
             return None  # the very same question is for the repetition to count, or its next page
         name = step.event.action_name
         alike = [
@@ -142,9 +149,9 @@ class Answers(Struct):
             for search in self.searches
             if search.name == name
             and step.had_seen(search.seq)
-            and likeness(words, search.words) >= _SEARCH_ALIKE
+            and likeness(words, words_of(search.asked)) >= _SEARCH_ALIKE
         ]
-        self.searches.append(Search(name, key, step.event.seq, words, step.event.event_id))
+        self.searches.append(Search(name, asked, step.event.seq, step.event.event_id))
         del self.searches[:-_SEARCHES_KEPT]
         count = len(alike) + 1
         if count < SAME_SEARCH or not is_told(count, SAME_SEARCH):
@@ -161,6 +168,4 @@ class Answers(Struct):
 def _question(args: Any) -> str | None:
     if not isinstance(args, dict) or _QUESTIONS.isdisjoint(args):
         return None
-    return next(
-        (str(args[name]) for name in args if name in _QUESTIONS and isinstance(args[name], str)), None
-    )
+    return next((args[name] for name in args if name in _QUESTIONS and isinstance(args[name], str)), None)

@@ -1,0 +1,104 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.loops.kinds import kind_of
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=6,
+)
+
+
+class TestKind:
+    @pytest.mark.parametrize(
+        ("name", "args", "kind"),
+        [
+            ("Read", {"file_path": "a.py"}, "look"),
+            ("read_file", {"path": "a.py"}, "look"),
+            ("Grep", {"pattern": "x"}, "look"),
+            ("WebSearch", {"query": "x"}, "look"),
+            ("Edit", {"file_path": "a.py"}, "work"),
+            ("MultiEdit", {}, "work"),
+            ("Write", {"file_path": "a.py"}, "work"),
+            ("apply_patch", {"input": "*** Begin Patch"}, "work"),
+            ("replace", {"file_path": "a.py"}, "work"),
+            ("send_email", {"to": "me"}, "work"),
+            ("cancel_reservation", {"id": "A1"}, "work"),
+            ("TodoWrite", {"todos": []}, "plan"),
+            ("think", {"thought": "hm"}, "plan"),
+            ("update_plan", {"plan": []}, "plan"),
+            ("wait_for_build", {}, "wait"),
+            ("sleep", {"seconds": 5}, "wait"),
+            ("calendar", {"action": "create"}, "work"),
+            ("calendar", {"action": "list"}, "look"),
+            ("terminal", {"action": "wait"}, "wait"),
+        ],
+    )
+    def test_by_name(self, name, args, kind):
+        """
+        A tool's name says whether it looks, works, plans or waits; a tool of many trades is told by its verb.
+        """
+        assert kind == kind_of(name, args)
+
+    @pytest.mark.parametrize(
+        ("command", "kind"),
+        [
+            ("ls -la", "look"),
+            ("git status --short", "look"),
+            ("git log -3", "look"),
+            ("pytest -q", "look"),
+            ("cat a.py | head -3", "look"),
+            ("pytest -q 2>&1 | tail -5", "look"),
+            ("git commit -am fix", "work"),
+            ("cd src && git add a.py", "work"),
+            ("sudo rm -rf build", "work"),
+            ("sed -i s/a/b/ a.py", "work"),
+            ("sed -n 1,9p a.py", "look"),
+            ("pip install msgspec", "work"),
+            ("pip list", "look"),
+            ("echo hi > a.txt", "work"),
+            ("cat >> a.txt", "work"),
+            ("sleep 30", "wait"),
+            ("sleep 30 && curl localhost", "wait"),
+            ("make && sleep 20 && curl localhost", "wait"),
+        ],
+    )
+    def test_by_command(self, command, kind):
+        """
+        A shell is judged by what it is told to do.
+        """
+        assert kind == kind_of("Bash", {"command": command})
+        assert kind == kind_of("shell", {"cmd": command})
+
+    def test_a_command_in_parts(self):
+        """
+        A command given as a list of words is the same command.
+        """
+        assert "work" == kind_of("shell", {"command": ["git", "commit", "-m", "fix"]})
+
+    @pytest.mark.parametrize(
+        ("command", "kind"), [("view", "look"), ("str_replace", "work"), ("undo_edit", "work")]
+    )
+    def test_an_editor_of_many_trades(self, command, kind):
+        """
+        An editor that takes commands looks or works as it is told.
+        """
+        assert kind == kind_of("str_replace_editor", {"command": command, "path": "a.py"})
+
+    def test_a_very_long_command(self):
+        """
+        Of a very long command the beginning is looked at, so that it costs no more than a long one.
+        """
+        assert "look" == kind_of("Bash", {"command": "true " * 4_000 + "; rm x"})
+        assert "look" == kind_of("Bash", {"command": ["true"] * 4_000 + [";", "rm", "x"]})
+
+    @given(
+        st.text(max_size=30), st.dictionaries(st.sampled_from(["command", "cmd", "action", "op"]), ANYTHING)
+    )
+    def test_anything_has_a_kind(self, name, args):
+        """
+        Whatever a tool is called and told, it is one of the four.
+        """
+        assert kind_of(name, args) in {"look", "work", "wait", "plan"}
