@@ -8,7 +8,7 @@ from holdfast.calibration import calibrate
 from holdfast.detectors.goal_drift import GoalDrift
 from holdfast.embedder import Embedder
 from holdfast.errors import SettingsError
-from holdfast.events import RunInfo, RunSummary
+from holdfast.events import STATE_TRANSITION, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from holdfast.testing.traces import AGENT, RUN, events, fired_at, replies, said_at
 
 GOAL = "find the cheapest flight to Oslo"
@@ -271,3 +271,221 @@ class TestWhatCounts:
             calls[place] = structs.replace(output, seq=place)
 
         assert [8] == fired_at(scripted(), calls, TWENTY)
+
+
+OFF_COURSE = "Quantum entanglement puzzles physicists, and superconductors need cryostats."
+ON_COURSE = "The cheapest direct flight to Oslo leaves on Friday."
+OTHER_TASK = "Translate the Norwegian brochure on glaciers into Finnish"
+
+
+def run_of(*steps):
+    """Events in order: a text is a reply, a pair is a kind of event and its text."""
+    trace = []
+    for seq, step in enumerate(steps):
+        if isinstance(step, str):
+            (event,) = replies(step)
+            trace.append(structs.replace(event, seq=seq, event_id=f"run.{seq}"))
+        else:
+            kind, text = step
+            name = "plan" if kind == STATE_TRANSITION else "user"
+            trace.append(
+                TraceEvent(
+                    agent_id=AGENT,
+                    run_id=RUN,
+                    action_type=kind,
+                    action_name=name,
+                    timestamp=float(seq),
+                    event_id=f"run.{seq}",
+                    seq=seq,
+                    input_data={"text": text},
+                )
+            )
+    return trace
+
+
+def level(*steps, goal=GOAL, baseline=NEW, **settings):
+    """The level after these steps."""
+    goal_drift = GoalDrift(goal=goal, **settings)
+    fired_at(goal_drift, run_of(*steps), baseline)
+    return goal_drift.level
+
+
+class TestLevel:
+    def test_unknown_before_anything_was_said(self):
+        """
+        Without an output, or without anything to compare with, there is no level.
+        """
+        assert level() is None
+        assert level(OFF_COURSE, goal="") is None
+
+    def test_there_without_calibration(self):
+        """
+        The level needs no baseline: it is low on course and rises off it.
+        """
+        assert level(*[ON_COURSE] * 5) < 0.1
+        assert level(ON_COURSE, *[OFF_COURSE] * 6) > 0.4
+
+    def test_it_makes_no_findings(self):
+        """
+        A high level alone is an uncertain sign, and no finding.
+        """
+        goal_drift = GoalDrift(goal=GOAL)
+
+        assert [] == said_at(goal_drift, ON_COURSE, *[OFF_COURSE] * 10)
+        assert goal_drift.level > 0.4
+
+    def test_plans_and_users_may_lead_elsewhere(self):
+        """
+        What the plan or the user named is not off the goal.
+        """
+        subject = "quantum entanglement, physicists, superconductors and cryostats"
+        planned = level((STATE_TRANSITION, subject), OFF_COURSE, OFF_COURSE)
+        asked = level((USER_MESSAGE, f"tell me about it: {subject}"), OFF_COURSE, OFF_COURSE)
+
+        assert max(planned, asked) < 0.5 * level(OFF_COURSE, OFF_COURSE)
+
+    def test_without_a_goal_the_users_first_message_is_one(self):
+        """
+        Nobody gave a goal: the user's first message is what outputs are held against, for the level.
+        """
+        assert level((USER_MESSAGE, GOAL), OFF_COURSE, OFF_COURSE, goal="") > 0.1
+
+    def test_a_new_task_starts_afresh(self):
+        """
+        When the user sets another task, the level of the old one is gone.
+        """
+        assert level(*[OFF_COURSE] * 4, (USER_MESSAGE, OTHER_TASK)) is None
+
+    @given(st.lists(st.sampled_from([ON_COURSE, OFF_COURSE, NEAR, FAR]), max_size=8), st.integers(0, 8))
+    def test_it_survives_being_put_aside(self, texts, cut):
+        """
+        Put aside anywhere and taken up by another detector, the level is there at once and goes on alike.
+        """
+        first, second, whole = GoalDrift(goal=GOAL), GoalDrift(goal=GOAL), GoalDrift(goal=GOAL)
+        fired_at(first, run_of(*texts[:cut]))
+        second.restore(first.state())
+        assert first.level == second.level
+        fired_at(second, run_of(*texts)[cut:])
+        fired_at(whole, run_of(*texts))
+
+        assert whole.level == second.level
+
+    def test_the_calibrated_comparison_has_a_say(self):
+        """
+        Where the agent's own threshold is known, a quarter of the level is how far below it the outputs are.
+        """
+        below = level(
+            "0.0 of quantum matters", *["0.0 of quantum matters"] * 2, embedder=_Scripted(), baseline=TWENTY
+        )
+        above = level(
+            "0.9 of quantum matters", *["0.9 of quantum matters"] * 2, embedder=_Scripted(), baseline=TWENTY
+        )
+
+        assert below > above
+
+    def test_it_has_none_once_the_user_asked_for_more(self):
+        """
+        Outputs are far from the first goal when the user has asked for something else since.
+        """
+        steps = [
+            "0.0 of the cheapest flight",
+            (USER_MESSAGE, "Oslo hotels too"),
+            *["0.0 of the flight to Oslo"] * 4,
+        ]
+
+        assert level(*steps, embedder=_Scripted(), baseline=TWENTY) < 0.2
+
+    def test_older_state_is_left_aside(self):
+        """
+        State of a detector that knew no level is not taken up.
+        """
+        goal_drift = GoalDrift(goal=GOAL)
+        fired_at(goal_drift, run_of(OFF_COURSE))
+        before = goal_drift.level
+        goal_drift.restore(b"\x92\x01\x80")
+
+        assert before == goal_drift.level
+
+
+class TestChangedGoal:
+    def test_a_new_task_is_never_judged_against_the_old_goal(self):
+        """
+        Outputs about the task the user set last are on the goal, with a threshold too.
+        """
+        work = "The brochure on glaciers is now in Finnish, from the Norwegian."
+        trace = run_of(NEAR, (USER_MESSAGE, OTHER_TASK), work, FAR)
+
+        assert [3] == fired_at(GoalDrift(similarity_threshold=0.2, goal=GOAL), trace)
+
+    def test_a_go_on_changes_nothing(self):
+        """
+        The goal stands until another one is set.
+        """
+        trace = run_of(NEAR, (USER_MESSAGE, "yes, go on please"), FAR)
+
+        assert [2] == fired_at(GoalDrift(similarity_threshold=0.2, goal=GOAL), trace)
+
+    def test_the_finding_names_the_goal_it_was_judged_by(self):
+        """
+        A finding after a change of goal carries the new one.
+        """
+        goal_drift = GoalDrift(similarity_threshold=0.2, goal=GOAL)
+        goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        *_, finding = [
+            goal_drift.check(event, NEW) for event in run_of(NEAR, (USER_MESSAGE, OTHER_TASK), FAR)
+        ]
+
+        assert OTHER_TASK == finding.context["goal"]
+
+
+class TestDivergence:
+    @pytest.mark.parametrize(
+        ("text", "kind", "words"),
+        [
+            (FAR, "topic_change", "nothing of the goal is left in it (colours, poem, sea)"),
+            (
+                "Rome has a flight, museums, gelato, fountains and catacombs for tourists",
+                "scope_creep",
+                "much of it was not asked for",
+            ),
+            (
+                "There is a flight to Rome, and one to Lima, for tourists",
+                "wrong_target",
+                "the right kind of work on another thing (Rome, Lima)",
+            ),
+        ],
+    )
+    def test_a_finding_says_how_the_output_diverged(self, text, kind, words):
+        """
+        A finding carries the kind of divergence and the words that show it, and says it plainly.
+        """
+        goal_drift = GoalDrift(similarity_threshold=1.0, goal=GOAL)
+        goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        (event,) = replies(text)
+        finding = goal_drift.check(event, NEW)
+
+        assert kind == finding.context["divergence"]
+        assert finding.context["foreign"]
+        assert words in finding.message
+
+    def test_an_output_is_judged_before_it_is_learnt_from(self):
+        """
+        What an output adds by itself was not asked for, though it names the goal's own things.
+        """
+        goal_drift = GoalDrift(similarity_threshold=1.0, goal=GOAL)
+        goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        (event,) = replies("The cheapest flight, museums, gelato, fountains, catacombs and guided excursions")
+
+        assert "scope_creep" == goal_drift.check(event, NEW).context["divergence"]
+
+    def test_where_it_cannot_be_told_nothing_is_said(self):
+        """
+        An output with too few words of its own gets the plain message.
+        """
+        goal_drift = scripted(similarity_threshold=0.5)
+        goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        (event,) = said(0.1)
+        finding = goal_drift.check(event, NEW)
+
+        assert (None, []) == (finding.context["divergence"], finding.context["foreign"])
+        assert finding.message.endswith("or more")

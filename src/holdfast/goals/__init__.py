@@ -1,0 +1,1 @@
+"""What the agent is meant to do, how far it is, and whether it still knows."""

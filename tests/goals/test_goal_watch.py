@@ -1,0 +1,272 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.events import TOOL_CALL, TraceEvent
+from holdfast.goals.watch import GoalWatch, is_plan
+
+GOAL = "Build a REST API for user management with PostgreSQL"
+ON = "The user management API now reads its settings from PostgreSQL."
+OFF = "Quantum entanglement puzzles physicists, and superconductors need cryostats."
+
+
+def call(name="read", **arguments):
+    return TraceEvent(
+        agent_id="a", run_id="r", action_type=TOOL_CALL, action_name=name, input_data=arguments, timestamp=0.0
+    )
+
+
+def watching(goal=GOAL):
+    watch = GoalWatch()
+    watch.begin(goal)
+    return watch
+
+
+def after(*replies, goal=GOAL):
+    """The drift after these replies."""
+    watch = watching(goal)
+    for reply in replies:
+        watch.take_reply(reply)
+    return watch.drift
+
+
+class TestDrift:
+    def test_unknown_until_something_was_said(self):
+        """
+        Without a reply there is no drift, and without a goal there never is.
+        """
+        assert after() is None
+        assert after(OFF, goal="") is None
+
+    def test_one_strange_reply_is_forgiven(self):
+        """
+        A single reply off the goal hardly counts, several do, and good ones bring it down again.
+        """
+        one, five = after(ON, OFF, ON), after(ON, *[OFF] * 5)
+
+        assert one < 0.25
+        assert five > 0.45
+        assert after(ON, *[OFF] * 5, *[ON] * 5) < 0.2
+
+    def test_a_reply_that_says_nothing_changes_nothing(self):
+        """
+        "All tests pass now" is no evidence either way.
+        """
+        assert after(ON, OFF) == after(ON, OFF, "All tests pass now, and the file was read.")
+
+    def test_without_a_goal_the_first_message_is_one(self):
+        """
+        Where nobody gave a goal, the user's first message is the task.
+        """
+        watch = watching("")
+        watch.take_message(GOAL)
+        watch.take_reply(OFF)
+
+        assert watch.drift is not None
+
+
+class TestWhatGrowsIt:
+    @pytest.mark.parametrize(
+        "touched",
+        [
+            {"path": "src/quantum/entanglement/superconductors.py"},
+            {"file_path": "/home/me/quantum/entanglement/superconductors.py"},
+            {"command": "pytest -q quantum/entanglement/superconductors.py"},
+        ],
+    )
+    def test_files(self, touched):
+        """
+        The files a call names are the task's, wherever the call names them.
+        """
+        watch = watching()
+        watch.take_call(call(**touched))
+        watch.take_reply(OFF)
+
+        assert watch.drift < after(OFF)
+
+    def test_only_the_files_of_a_command(self):
+        """
+        A command's other words are the agent's own, and teach nothing.
+        """
+        watch = watching()
+        watch.take_call(call(command="echo quantum entanglement superconductors cryostats physicists"))
+        watch.take_reply(OFF)
+
+        assert watch.drift == after(OFF)
+
+    def test_results_and_other_arguments_teach_nothing(self):
+        """
+        What a search asks for is the agent's own idea.
+        """
+        watch = watching()
+        watch.take_call(call(query="quantum entanglement superconductors"))
+        watch.take_reply(OFF)
+
+        assert watch.drift == after(OFF)
+
+    def test_plans(self):
+        """
+        What stands on the agent's list is part of the task.
+        """
+        watch = watching()
+        watch.take_call(call("TodoWrite", todos=[{"content": "quantum entanglement", "status": "pending"}]))
+        watch.take_reply(OFF)
+
+        assert watch.drift < after(OFF)
+
+    def test_work_that_names_the_task_makes_it_concrete(self):
+        """
+        A reply that names two things of the task adds its own words, for the replies after it.
+        """
+        watch = watching()
+        watch.take_reply("The user management API explains quantum entanglement and cryostats to physicists")
+        first = watch.drift
+        watch.take_reply(OFF)
+
+        assert watch.drift - 0.7 * first < 0.6 * after(OFF)
+
+    def test_work_that_does_not_name_it_adds_nothing(self):
+        """
+        Saying the same strange thing again makes it no part of the task.
+        """
+        watch = watching()
+        watch.take_reply(OFF)
+        once = watch.drift
+        watch.take_reply(OFF)
+
+        assert watch.drift == pytest.approx(once + 0.7 * once)
+
+    def test_what_the_user_lets_pass(self):
+        """
+        When the user says go on, what the agent just said is part of the task.
+        """
+        accepted, not_accepted = watching(), watching()
+        for watch, word in ((accepted, "yes, go on"), (not_accepted, "no, stop")):
+            watch.take_reply(OFF)
+            watch.take_message(word)
+            watch.take_reply(OFF)
+
+        assert accepted.drift < not_accepted.drift
+
+    def test_what_the_user_asks_for(self):
+        """
+        A task nobody recognised as new is not taken for drift either: its words are known.
+        """
+        watch = watching()
+        watch.take_message("also tell me about quantum entanglement for our physicists, with cryostats")
+        watch.take_reply(OFF)
+
+        assert watch.drift < 0.5 * after(OFF)
+
+    @pytest.mark.parametrize(
+        ("name", "plans"),
+        [
+            ("TodoWrite", True),
+            ("update_plan", True),
+            ("ExitPlanMode", True),
+            ("plan", True),
+            ("explain", False),
+            ("planet_search", False),
+            ("", False),
+        ],
+    )
+    def test_tools_named_after_plans(self, name, plans):
+        """
+        A plan is known by its tool's name, as a word of its own.
+        """
+        assert plans == is_plan(name)
+
+
+class TestNewGoals:
+    def test_another_task_starts_afresh(self):
+        """
+        With another task the drift is unknown again, and the new task is what counts.
+        """
+        watch = watching()
+        watch.take_reply(OFF)
+        message = "Translate the Norwegian brochure on glaciers into Finnish"
+
+        assert watch.take_message(message)
+        assert (message, None) == (watch.goal, watch.drift)
+
+    def test_before_the_first_reply_no_other_task_is_set(self):
+        """
+        What a harness wraps around a goal belongs to it.
+        """
+        watch = watching()
+
+        assert not watch.take_message("Translate the Norwegian brochure on glaciers into Finnish")
+        assert watch.dna.is_asked("norwegian")
+
+    def test_an_answer_sets_no_task(self):
+        """
+        After a question of the agent's, a message full of new words is an answer.
+        """
+        watch = watching()
+        watch.take_reply("The user management API needs an owner. Who shall that be?")
+
+        assert not watch.take_message("Yusuf Rossi, Elm Avenue, Philadelphia, Pennsylvania")
+
+    def test_asking_for_more_is_remembered(self):
+        """
+        The goal's text is no longer the whole task once the user has asked for more, after the first reply.
+        """
+        watch = watching()
+        watch.take_message("users need avatars")
+        assert not watch.is_added_to
+        watch.take_reply(ON)
+        watch.take_message("users need badges")
+
+        assert watch.is_added_to
+
+
+class TestState:
+    @given(st.lists(st.tuples(st.sampled_from(["call", "message", "reply"]), st.text()), max_size=12))
+    def test_put_aside_anywhere_it_goes_on_alike(self, trace):
+        """
+        Put aside after every step and taken up again, it comes to the same.
+        """
+        whole, parts = watching(), watching()
+        for what, text in trace:
+            for watch in (whole, parts):
+                if what == "call":
+                    watch.take_call(call(path=text))
+                elif what == "message":
+                    watch.take_message(text)
+                else:
+                    watch.take_reply(text)
+            parts = msgspec.msgpack.decode(msgspec.msgpack.encode(parts), type=GoalWatch)
+
+        assert whole == parts
+
+    def test_it_stays_small(self):
+        """
+        However long a run is, what is remembered of it is a few kilobytes.
+        """
+        watch = watching()
+        for n in range(5000):
+            word = "".join(chr(97 + int(digit)) for digit in str(n))
+            watch.take_call(call(path=f"src/{word}/{'x' * 500}.py"))
+            if n % 20 == 0:
+                watch.take_message(f"now look at {word} and {word}s")
+                watch.take_reply(f"the user API and its management need {word} and {word}ed things")
+
+        assert len(msgspec.msgpack.encode(watch)) < 8192
+
+    @pytest.mark.parametrize(
+        "odd", [None, "", 5, [], {"path": 5}, {"path": None}, {5: "x"}, {"path": "\ud800"}]
+    )
+    def test_odd_arguments_are_survived(self, odd):
+        """
+        Whatever a call was given, the watch goes on, and can be stored.
+        """
+        watch = watching()
+        event = TraceEvent(
+            agent_id="a", run_id="r", action_type=TOOL_CALL, action_name="x", input_data=odd, timestamp=0.0
+        )
+        watch.take_call(event)
+        watch.take_message("\ud800 half a character")
+        watch.take_reply("\ud800 half a character, and then some more")
+
+        assert msgspec.msgpack.encode(watch)
