@@ -13,8 +13,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from holdfast.baselines import BaselineStats
+from holdfast.decisions import Intervention, TaskProfile
 from holdfast.events import RunSummary, TraceEvent
-from holdfast.findings import DriftEvent, Severity
+from holdfast.findings import DriftEvent, Kind, Severity
 from holdfast.incidents import Incident, IncidentState, Mute, Review, Threshold
 from holdfast.sink import Record, RecordedEvent
 
@@ -93,6 +94,21 @@ class LastAlert(Struct, frozen=True, kw_only=True):
     incident_id: str
 
 
+class KeptIntervention(Struct, frozen=True, kw_only=True):
+    """One answer to an incident, with what it was an answer to.
+
+    `review` is what people said about the incident: an answer to a false alarm proves nothing.
+    """
+
+    incident_id: str
+    agent_id: str
+    run_id: str
+    kind: Kind
+    detector: str
+    intervention: Intervention
+    review: Review = ""
+
+
 class Pruned(Struct, frozen=True, kw_only=True):
     """What retention took away."""
 
@@ -102,7 +118,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 class Store(ABC):
-    """Keeps runs, events, findings, incidents, baselines, saved sessions and alerts on their way."""
+    """Keeps runs, events, findings, incidents, what was learnt, saved sessions and alerts on their way."""
 
     # --- writing: one thread ---------------------------------------------------------------------
 
@@ -117,6 +133,14 @@ class Store(ABC):
     @abstractmethod
     def save_baseline(self, baseline: BaselineStats, *, updated_at: float = 0.0) -> None:
         """Keep an agent's baseline for its version and task type."""
+
+    @abstractmethod
+    def save_profile(self, profile: TaskProfile) -> None:
+        """Keep what tasks of one type take, in place of what was known."""
+
+    @abstractmethod
+    def add_tasks(self, profile: TaskProfile) -> None:
+        """Add what these completed tasks took to what is known of their type."""
 
     @abstractmethod
     def enqueue(self, delivery: Delivery) -> None:
@@ -215,6 +239,12 @@ class Store(ABC):
     def reset_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> bool:
         """Forget a baseline and start learning anew from the next run; False when there was none."""
 
+    # --- task profiles ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
+        """What tasks of each type take, by agent and type."""
+
     # --- incidents and what people say about them ------------------------------------------------
 
     @abstractmethod
@@ -234,6 +264,12 @@ class Store(ABC):
     @abstractmethod
     def find_incident(self, incident_id: str) -> Incident:
         """The incident with this id or unique prefix of one; raises NotFoundError."""
+
+    @abstractmethod
+    def interventions(
+        self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
+    ) -> list[KeptIntervention]:
+        """What was said and done about incidents, newest first."""
 
     @abstractmethod
     def acknowledge(self, incident_id: str, *, at: float) -> None:

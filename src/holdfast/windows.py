@@ -1,4 +1,4 @@
-"""Small statistics that detectors and calibration share: quantiles, thresholds, sums that notice a shift."""
+"""Small statistics that many share: quantiles, thresholds, intervals, sums that notice a shift."""
 
 import math
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ FROZEN_LIMIT: Final = 6.0
 LEARNING_FROM: Final = 20
 FROZEN_FROM: Final = 50
 _SMALLEST_STD: Final = 0.05
+_Z95: Final = 1.9599639845400536
+"""How many standard deviations either side hold 95 of 100 values."""
 
 
 class Shift(NamedTuple):
@@ -53,6 +55,27 @@ def conformal_threshold(ordered: Sequence[float], alpha: float) -> float | None:
     """
     place = math.floor(alpha * (len(ordered) + 1))
     return ordered[place - 1] if place >= 1 else None
+
+
+class Interval(NamedTuple):
+    """Where 95 of 100 such samples would put a figure."""
+
+    low: float
+    high: float
+
+
+def wilson(hits: int, of: int) -> Interval:
+    """The Wilson interval of a share of independent cases, which does not collapse at 0 and 1.
+
+    >>> [round(bound, 3) for bound in wilson(0, 40)]
+    [0.0, 0.088]
+    """
+    share = hits / of
+    middle = share + _Z95**2 / (2 * of)
+    spread = _Z95 * math.sqrt(share * (1 - share) / of + _Z95**2 / (4 * of**2))
+    scale = 1 + _Z95**2 / of
+    low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+    return Interval(min(low, share), max(high, share))
 
 
 def next_trend(trend: Trend, value: float) -> Shift:

@@ -172,7 +172,7 @@ class TestMigrate:
         """
         A current database is left as it is.
         """
-        assert f"{database} is up to date (0001-first).\n" == holdfast("db migrate").err
+        assert f"{database} is up to date (0002-task-profiles).\n" == holdfast("db migrate").err
 
     def test_new_file(self, apart):
         """
@@ -182,7 +182,7 @@ class TestMigrate:
 
         answer = CommandLine(apart / "empty.db")("db migrate")
 
-        assert f"Applied 0001-first to {apart / 'empty.db'}.\n" == answer.err
+        assert f"Applied 0001-first, 0002-task-profiles to {apart / 'empty.db'}.\n" == answer.err
         SQLiteStore(apart / "empty.db", read_only=True).close()
 
     def test_newer(self, holdfast, database):

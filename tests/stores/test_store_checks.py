@@ -1,7 +1,7 @@
 import pytest
 
 from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing import store_checks, store_upkeep_checks
+from holdfast.testing import store_checks, store_effect_checks, store_upkeep_checks
 from holdfast.testing.store_checks import STORE_CHECKS
 
 
@@ -19,7 +19,8 @@ class TestChecks:
         """
         Every check that was written is in the list that stores are put through.
         """
-        names = (*vars(store_checks), *vars(store_upkeep_checks))
+        modules = (store_checks, store_effect_checks, store_upkeep_checks)
+        names = [name for module in modules for name in vars(module)]
         written = {name for name in names if name.startswith("check_")}
 
         assert written == {check.__name__ for check in STORE_CHECKS}

@@ -1,6 +1,6 @@
-"""Stored formats stay readable: a file written with the first schema, read by today's code.
+"""Stored formats stay readable: files written with each schema there ever was, read by today's code.
 
-The file was made once, by `python tests/stores/test_store_golden.py` with the sources on PYTHONPATH, and is
+Each was made once, by `python tests/stores/test_store_golden.py` with the sources on PYTHONPATH, and is
 never made again: a later schema gets a file of its own beside it.
 """
 
@@ -19,11 +19,20 @@ from holdfast.decisions import DriftAction, Intervention
 from holdfast.events import RunInfo
 from holdfast.incidents import Mute, Threshold
 from holdfast.sink import Loss, SavedState
+from holdfast.stores.schema import MIGRATIONS
 from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, a_delivery, a_finding, a_summary, an_event, an_incident
+from holdfast.testing.store_records import (
+    AT,
+    a_delivery,
+    a_finding,
+    a_profile,
+    a_summary,
+    an_event,
+    an_incident,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001",)
+SCHEMAS = ("0001", "0002")
 
 
 def fill(store):
@@ -32,7 +41,21 @@ def fill(store):
         agent_id="agent", run_id="run", goal="mend it", started_at=AT, version="2", metadata={"m": 1}
     )
     answer = Intervention(
-        action=DriftAction.ASK_USER, verdict="ask", seq=4, timestamp=AT + 4, guidance="stop"
+        action=DriftAction.ASK_USER,
+        verdict="ask",
+        seq=4,
+        timestamp=AT + 4,
+        guidance="stop",
+        outcome="worked",
+        wording="ask.loop",
+        wanted="rollback",
+        evidence=("run.0", "run.3"),
+        expected="the same steps do not come back",
+        window=8,
+        settled_seq=12,
+        tokens_before=900,
+        cost_before_usd=0.5,
+        tokens_saved=300,
     )
     store.write(
         [
@@ -60,6 +83,7 @@ def fill(store):
         ),
         updated_at=AT,
     )
+    store.save_profile(a_profile(cost_usd=0.5, wall_s=90.0))
     store.mute(Mute(agent_id="agent", detector="goal_drift", until=AT + 99, set_at=AT))
     store.save_threshold(Threshold(agent_id="agent", detector="goal_drift", min_score=0.9, incident_id="i"))
     store.enqueue(a_delivery(next_at=AT))
@@ -77,6 +101,8 @@ def content(store):
         "incidents": store.incidents(),
         "summaries": store.run_summaries("agent"),
         "baselines": store.baselines(),
+        "profiles": store.profiles(),
+        "interventions": store.interventions(),
         "mutes": store.mutes(at=0.0),
         "thresholds": store.thresholds(),
         "deliveries": store.deliveries(),
@@ -94,6 +120,12 @@ def differences(expected, read, where="content"):
         pairs = enumerate(zip(expected, read, strict=True))
         return [it for place, (a, b) in pairs for it in differences(a, b, f"{where}[{place}]")]
     return [] if expected == read else [f"{where}: {expected!r} was written, {read!r} is read"]
+
+
+def steps(path):
+    """The steps that led to the schema of this file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM migrations")]
 
 
 def expected_content(schema):
@@ -114,6 +146,21 @@ class TestGolden:
         assert [] == store.check()
         assert [] == differences(expected_content(schema), content(store))
         store.close()
+
+    def test_the_first_is_brought_up_to_date(self, tmp_path):
+        """
+        A file of the first schema gets the later steps, and what it was before stands beside it.
+        """
+        path = tmp_path / "runs.db"
+        shutil.copy(GOLDEN / "store-0001.sqlite", path)
+        store = SQLiteStore(path)
+        store.add_tasks(a_profile())
+
+        assert MIGRATIONS[-1].name == store.info()["schema"]
+        assert [a_profile()] == store.profiles("agent")
+        store.close()
+        backup = tmp_path / "runs.db.before-0002-task-profiles.bak"
+        assert steps(GOLDEN / "store-0001.sqlite") == steps(backup) == ["0001-first"]
 
     def test_the_newest_schema_has_one(self, store):
         """

@@ -9,12 +9,13 @@ import pytest
 
 from holdfast.errors import BrokenStoreError, NewerStoreError, SettingsError, StoreError
 from holdfast.stores import opening
-from holdfast.stores.schema import APPLICATION_ID, FIRST, MIGRATIONS, Migration
+from holdfast.stores.schema import APPLICATION_ID, MIGRATIONS, Migration
 from holdfast.stores.sqlite import SQLiteStore
 from holdfast.testing.store_records import an_event
 
-SECOND = Migration("0002-notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",))
-FAILING = Migration("0003-failing", ("CREATE TABLE half (id)", "CREATE TABLE runs (id)"))
+NOTES = Migration("0900-notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",))
+FAILING = Migration("0901-failing", ("CREATE TABLE half (id)", "CREATE TABLE runs (id)"))
+LATER = (*MIGRATIONS, NOTES)
 
 
 def mode(path):
@@ -213,7 +214,7 @@ class TestWrongFile:
         store.write([an_event(seq, run_id=f"run-{seq}") for seq in range(2000)])
         store.close()
         with path.open("r+b") as file:
-            for page in range(20, 200, 3):
+            for page in range(60, 200, 3):  # behind the schema itself
                 file.seek(page * 4096)
                 file.write(b"\xa5" * 4096)
         damaged = SQLiteStore(path)
@@ -231,11 +232,11 @@ class TestMigration:
         """
         store.write([an_event()])
         store.close()
-        opening.prepare(path, migrations=(FIRST, SECOND))
+        opening.prepare(path, migrations=LATER)
 
-        assert [FIRST.name, SECOND.name] == opening.require_ours(path, migrations=(FIRST, SECOND))
+        assert [step.name for step in LATER] == opening.require_ours(path, migrations=LATER)
         with closing(sqlite3.connect(path)) as connection:
-            assert (2,) == connection.execute("PRAGMA user_version").fetchone()
+            assert (len(LATER),) == connection.execute("PRAGMA user_version").fetchone()
             assert (1,) == connection.execute("SELECT count(*) FROM events").fetchone()
         with pytest.raises(NewerStoreError):
             SQLiteStore(path)
@@ -246,8 +247,8 @@ class TestMigration:
         """
         store.write([an_event()])
         store.close()
-        opening.prepare(path, migrations=(FIRST, SECOND))
-        backup = path.with_name("runs.db.before-0002-notes.bak")
+        opening.prepare(path, migrations=LATER)
+        backup = path.with_name("runs.db.before-0900-notes.bak")
 
         assert 0o600 == mode(backup)
         assert "notes" not in tables(backup)
@@ -261,11 +262,11 @@ class TestMigration:
         A backup of that name that is there already stays.
         """
         store.close()
-        path.with_name("runs.db.before-0002-notes.bak").write_text("precious")
-        opening.prepare(path, migrations=(FIRST, SECOND))
+        path.with_name("runs.db.before-0900-notes.bak").write_text("precious")
+        opening.prepare(path, migrations=LATER)
 
-        assert "precious" == path.with_name("runs.db.before-0002-notes.bak").read_text()
-        assert path.with_name("runs.db.before-0002-notes.bak.2").exists()
+        assert "precious" == path.with_name("runs.db.before-0900-notes.bak").read_text()
+        assert path.with_name("runs.db.before-0900-notes.bak.2").exists()
 
     def test_a_failing_step_leaves_no_half(self, store, path):
         """
@@ -274,15 +275,15 @@ class TestMigration:
         store.close()
 
         with pytest.raises(StoreError, match="already exists"):
-            opening.prepare(path, migrations=(FIRST, SECOND, FAILING))
+            opening.prepare(path, migrations=(*LATER, FAILING))
         assert "half" not in tables(path)
-        assert [FIRST.name, SECOND.name] == opening.require_ours(path, migrations=(FIRST, SECOND, FAILING))
+        assert [step.name for step in LATER] == opening.require_ours(path, migrations=(*LATER, FAILING))
 
     def test_a_new_file_needs_no_backup(self, path):
         """
         A file that is made now has all steps and no backup.
         """
-        opening.prepare(path, migrations=(FIRST, SECOND))
+        opening.prepare(path, migrations=LATER)
 
         assert ["runs.db"] == [file.name for file in path.parent.iterdir()]
 
@@ -333,7 +334,7 @@ class TestReadOnly:
         A reader does not bring a file up to date, and says who does.
         """
         store.close()
-        monkeypatch.setattr("holdfast.stores.sqlite.MIGRATIONS", (FIRST, SECOND))
+        monkeypatch.setattr("holdfast.stores.sqlite.MIGRATIONS", LATER)
 
-        with pytest.raises(StoreError, match=r"lacks the step '0002-notes'.*for writing"):
+        with pytest.raises(StoreError, match=r"lacks the step '0900-notes'.*for writing"):
             SQLiteStore(path, read_only=True)

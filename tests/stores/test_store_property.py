@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.sink import SavedState
+from holdfast.sink import RecordedEvent, SavedState
 from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, a_finding, a_summary, an_event
+from holdfast.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
 
 EVENT = st.builds(
     an_event,
@@ -91,3 +91,58 @@ def test_the_first_of_equals_is_kept(events):
         assert at_once.runs() == singly.runs()
         at_once.close()
         singly.close()
+
+
+@given(
+    places=st.lists(st.sampled_from(["a/r", "a/s", "a/t", "b/r"]), max_size=40),
+    agent=st.none() | st.sampled_from("abc"),
+    since=st.none() | st.integers(0, 40),
+    limit=st.integers(1, 12),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_newest_are_those_of_all_runs(places, agent, since, limit):
+    """
+    However runs and agents take turns, the newest events are what sorting all of them would give.
+    """
+    seqs = Counter()
+    events = []
+    for second, place in enumerate(places):
+        agent_id, run_id = place.split("/")
+        at = AT + second
+        events.append(an_event(seqs[place], agent_id=agent_id, run_id=run_id, timestamp=at).event)
+        seqs[place] += 1
+    after = None if since is None else AT + since
+    wanted = [
+        it for it in reversed(events) if agent in (None, it.agent_id) and it.timestamp >= (after or 0.0)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        store = SQLiteStore(Path(folder) / "runs.db")
+        store.write([RecordedEvent.of(event) for event in events])
+        assert wanted[:limit] == store.get_traces(agent, since=after, limit=limit)
+        store.close()
+
+
+@given(
+    incidents=st.lists(st.lists(st.integers(0, 50), max_size=5), max_size=8),
+    since=st.none() | st.integers(0, 50),
+    limit=st.integers(0, 12),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_newest_answers_are_those_of_all_incidents(incidents, since, limit):
+    """
+    However the answers to several incidents take turns, the newest are what sorting all of them would give.
+    """
+    after = None if since is None else AT + since
+    records = [
+        an_incident(
+            str(n), last_at=AT + max(seqs, default=0), interventions=tuple(map(an_answer, sorted(seqs)))
+        )
+        for n, seqs in enumerate(incidents)
+    ]
+    wanted = sorted((seq for seqs in incidents for seq in seqs if seq >= (since or 0)), reverse=True)
+    with tempfile.TemporaryDirectory() as folder:
+        store = SQLiteStore(Path(folder) / "runs.db")
+        store.write(records)
+        found = [it.intervention.seq for it in store.interventions(since=after, limit=limit)]
+        assert wanted[:limit] == found
+        store.close()

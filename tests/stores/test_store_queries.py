@@ -22,6 +22,12 @@ ASKED = {
     "an agent's alerts": lambda store: store.incidents("agent", since=AT, detector="action_loop"),
     "a run's alerts": lambda store: store.incidents("agent", "run-1"),
     "an alert by id": lambda store: store.find_incident("incident"),
+    "answers": lambda store: store.interventions(),
+    "an agent's answers lately": lambda store: store.interventions("agent", since=AT),
+    "the newest events": lambda store: store.get_traces(),
+    "an agent's newest events": lambda store: store.get_traces("agent"),
+    "a run's newest events": lambda store: store.get_traces("agent", "run-1"),
+    "what tasks of an agent take": lambda store: store.profiles("agent"),
     "findings": lambda store: store.get_drift_events(),
     "an agent's findings": lambda store: store.get_drift_events("agent", since=AT, severity=Severity.MED),
     "a run's findings": lambda store: store.get_drift_events("agent", "run"),
@@ -71,7 +77,13 @@ class TestPlans:
         assert steps
         assert [] == [scan for scan in scans if scan not in SMALL]
 
-    @pytest.mark.parametrize("what", ["the list of runs", "an agent's runs, paged", "alerts", "open alerts"])
+    @pytest.mark.parametrize(
+        "what",
+        [
+            *("the list of runs", "an agent's runs, paged", "alerts", "open alerts", "answers"),
+            *("an agent's answers lately", "the newest events", "an agent's newest events"),
+        ],
+    )
     def test_lists_are_not_sorted(self, filled, what):
         """
         A list comes out of its index in order, so that only what is shown is read.

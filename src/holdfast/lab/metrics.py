@@ -4,15 +4,14 @@ Everything is computed from one `Counts` per run: what is resampled is runs, nev
 steps of one run are not independent of each other.
 """
 
-import math
 import random
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-_Z: Final = statistics.NormalDist().inv_cdf(0.975)
+from holdfast.windows import wilson
+
 CONFIDENCE: Final = 0.95
 
 
@@ -148,12 +147,8 @@ def proportion(hits: int, of: int) -> Estimate:
     """
     if of == 0:
         return Estimate(value=None)
-    share = hits / of
-    middle = share + _Z**2 / (2 * of)
-    spread = _Z * math.sqrt(share * (1 - share) / of + _Z**2 / (4 * of**2))
-    scale = 1 + _Z**2 / of
-    low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-    return Estimate(value=share, low=min(low, share), high=max(high, share))
+    low, high = wilson(hits, of)
+    return Estimate(value=hits / of, low=low, high=high)
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:

@@ -1,11 +1,16 @@
-"""Keep every batch in the store, and with it what follows from it: baselines and alerts."""
+"""Keep every batch in the store, and with it what follows from it: baselines, task profiles and alerts."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.baselines import BaselineStats
+from holdfast.budgets.profiles import task_name
 from holdfast.calibration import calibrate
+from holdfast.decisions import TaskProfile
+from holdfast.errors import NotFoundError
 from holdfast.events import RunSummary
 from holdfast.incidents import Incident
 from holdfast.policy.alerting import AlertPolicy
@@ -14,13 +19,17 @@ from holdfast.store import Store
 
 _LEARNT_FROM: Final = 50
 _DAY_S: Final = 86_400
+_COMPLETED: Final = frozenset(
+    ("", "done", "ok", "success", "successful", "succeeded", "completed", "finished", "passed", "resolved")
+)
+"""The outcomes that say a task was completed; a run that ended without a word of trouble is one too."""
 
 
 class StoreSink(Sink):
     """Commits a batch, what its ended runs teach, and the alerts it calls for, in one transaction.
 
-    An alert can therefore never be lost once its incident is kept, and a baseline never learns a
-    run twice.
+    An alert can therefore never be lost once its incident is kept, and neither a baseline nor a task
+    profile learns a run twice.
 
     Args:
         store: Where it is kept.
@@ -70,6 +79,7 @@ class StoreSink(Sink):
             for record in records:
                 if isinstance(record, RunSummary) and not record.had_incident:
                     learnt.append(self._learn(record))
+                    self._profile(record)
                 elif isinstance(record, Incident) and self._channels:
                     alerted = self._alert(record) or alerted
         if self._on_baseline is not None:
@@ -107,6 +117,18 @@ class StoreSink(Sink):
         self._store.save_baseline(baseline, updated_at=run.ended_at)
         return baseline
 
+    def _profile(self, run: RunSummary) -> None:
+        """A completed task teaches what tasks of its type take."""
+        task = completed_task(run)
+        if task is not None:
+            self._store.add_tasks(structs.replace(task, cost_usd=self._cost_of(run)))
+
+    def _cost_of(self, run: RunSummary) -> float:
+        try:
+            return self._store.find_run(run.run_id, agent_id=run.agent_id).cost_usd
+        except NotFoundError:
+            return 0.0
+
     def _alert(self, incident: Incident) -> bool:
         now = incident.last_at
         last = self._store.last_alert(incident.agent_id, incident.detector)
@@ -131,3 +153,30 @@ class StoreSink(Sink):
         """Whether somebody has seen it, or called it a false alarm: then it is not told again."""
         kept = self._store.find_incident(incident_id)
         return kept.acknowledged_at is not None or kept.review == "false_alarm"
+
+
+def completed_task(run: RunSummary) -> TaskProfile | None:
+    """The run as one completed task of its type; None when it is none, or nobody said of which type.
+
+    A clean run is a completed task when something happened in it and its outcome is empty or is, as a
+    whole, one of the words for success: what is not plainly success teaches nothing.
+
+    >>> run = RunSummary(agent_id="a", run_id="r", task_type="refund", events=9, tool_calls=4, outcome="Done")
+    >>> completed_task(run).steps
+    4
+    >>> completed_task(structs.replace(run, outcome="resolved: no")) is None
+    True
+    """
+    task_type = task_name(run.task_type)
+    if not task_type or run.had_incident or not run.events:
+        return None
+    if str(run.outcome).strip(" .!").casefold() not in _COMPLETED:
+        return None
+    return TaskProfile(
+        agent_id=run.agent_id,
+        task_type=task_type,
+        tasks=1,
+        steps=run.tool_calls,
+        tokens=run.tokens,
+        wall_s=run.duration_ms / 1000,
+    )

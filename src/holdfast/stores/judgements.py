@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+import heapq
 import sqlite3
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from holdfast.decisions import Intervention
 from holdfast.errors import NotFoundError
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident, IncidentState, Mute, Review, Threshold
+from holdfast.store import KeptIntervention
 from holdfast.stores.conditions import Conditions, beginning_with, candidates, unicode
 from holdfast.stores.timeline import decoded
 from holdfast.stores.writing import JUDGED
@@ -108,6 +110,46 @@ def _incident(row: tuple[Any, ...]) -> Incident:
     event_ids, interventions = _evidence.decode(row[-1])
     fields |= {"severity": SEVERITIES[fields["severity"]], "hard_limit": bool(fields["hard_limit"])}
     return Incident(**fields, event_ids=event_ids, interventions=interventions)
+
+
+def interventions(
+    connection: sqlite3.Connection, agent_id: str | None, since: float | None, limit: int
+) -> list[KeptIntervention]:
+    """Answers to incidents, newest first.
+
+    Incidents are read in the order of their latest finding, and no answer is later than that: those whose
+    latest finding is older than every answer already found cannot add anything.
+    """
+    where = _of("i", agent_id, None).add("i.last_at >= ?", since)
+    query = f"{_INCIDENTS.format(index='')}{where} ORDER BY i.last_at DESC, i.id DESC"
+    newest: list[tuple[float, int, KeptIntervention]] = []
+    read = 0
+    for incident in map(_incident, connection.execute(query, where.values)):
+        if len(newest) >= limit and (not newest or incident.last_at < newest[0][0]):
+            break
+        for kept in _kept(incident):
+            read += 1
+            at = kept.intervention.timestamp
+            if since is None or at >= since:
+                heapq.heappush(newest, (at, -read, kept))
+        while len(newest) > limit:
+            heapq.heappop(newest)
+    return [kept for _, _, kept in sorted(newest, reverse=True)]
+
+
+def _kept(incident: Incident) -> list[KeptIntervention]:
+    return [
+        KeptIntervention(
+            incident_id=incident.incident_id,
+            agent_id=incident.agent_id,
+            run_id=incident.run_id,
+            kind=incident.kind,
+            detector=incident.detector,
+            intervention=answer,
+            review=incident.review,
+        )
+        for answer in reversed(incident.interventions)
+    ]
 
 
 def find_incident(connection: sqlite3.Connection, incident_id: str) -> Incident:

@@ -91,9 +91,10 @@ def remove_agent(connections: Connections, agent_id: str) -> int:
 def _remove_agent_itself(connection: sqlite3.Connection, agent_id: str) -> None:
     for table in ("mutes", "thresholds", "outbox"):
         connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
-    connection.execute(
-        "DELETE FROM baselines WHERE agent = (SELECT id FROM agents WHERE agent_id = ?)", (agent_id,)
-    )
+    for table in ("baselines", "task_profiles"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE agent = (SELECT id FROM agents WHERE agent_id = ?)", (agent_id,)
+        )
     connection.execute("DELETE FROM agents WHERE agent_id = ?", (agent_id,))
 
 

@@ -169,7 +169,18 @@ FIRST: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST,)
+TASK_PROFILES: Final = Migration(
+    "0002-task-profiles",
+    (
+        """CREATE TABLE task_profiles (
+            agent INTEGER NOT NULL REFERENCES agents (id), task_type TEXT NOT NULL, tasks INTEGER NOT NULL,
+            steps INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL, wall_s REAL NOT NULL,
+            PRIMARY KEY (agent, task_type)) WITHOUT ROWID""",
+        "CREATE INDEX runs_by_activity ON runs (agent, last_at)",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, TASK_PROFILES)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

@@ -7,13 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.baselines import BaselineStats
+from holdfast.decisions import TaskProfile
 from holdfast.errors import StoreError
 from holdfast.events import RunSummary, TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident, IncidentState, Mute, Review, Threshold
 from holdfast.sink import Record, RecordedEvent
-from holdfast.store import AgentRow, Delivery, DeliveryState, LastAlert, Pruned, RunRow, Store, ToolRow
-from holdfast.stores import judgements, learning, outbox, removal, runs, timeline, upkeep
+from holdfast.store import (
+    AgentRow,
+    Delivery,
+    DeliveryState,
+    KeptIntervention,
+    LastAlert,
+    Pruned,
+    RunRow,
+    Store,
+    ToolRow,
+)
+from holdfast.stores import judgements, learning, outbox, profiles, removal, runs, timeline, upkeep
 from holdfast.stores.connections import Connections
 from holdfast.stores.keys import Keys
 from holdfast.stores.opening import checked_path, checked_synchronous, copy_to, prepare, require_ours
@@ -75,6 +86,16 @@ class SQLiteStore(Store):
         """Keep an agent's baseline for its version and task type."""
         with self._connections.transaction() as connection:
             learning.save_baseline(connection, self._keys, baseline, updated_at)
+
+    def save_profile(self, profile: TaskProfile) -> None:
+        """Keep what tasks of one type take, in place of what was known."""
+        with self._connections.transaction() as connection:
+            profiles.save_profile(connection, self._keys, profile)
+
+    def add_tasks(self, profile: TaskProfile) -> None:
+        """Add what these completed tasks took to what is known of their type."""
+        with self._connections.transaction() as connection:
+            profiles.add_tasks(connection, self._keys, profile)
 
     def enqueue(self, delivery: Delivery) -> None:
         """Put an alert on its way; one with the same id is left as it is."""
@@ -183,6 +204,13 @@ class SQLiteStore(Store):
         with self._connections.transaction() as connection:
             return learning.reset_baseline(connection, agent_id, version, task_type)
 
+    # --- task profiles ---------------------------------------------------------------------------
+
+    def profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
+        """What tasks of each type take, by agent and type."""
+        with self._connections.reading() as connection:
+            return profiles.profiles(connection, agent_id)
+
     # --- incidents and what people say about them ------------------------------------------------
 
     def incidents(
@@ -204,6 +232,13 @@ class SQLiteStore(Store):
         """The incident with this id or unique prefix of one; raises NotFoundError."""
         with self._connections.reading() as connection:
             return judgements.find_incident(connection, incident_id)
+
+    def interventions(
+        self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
+    ) -> list[KeptIntervention]:
+        """What was said and done about incidents, newest first."""
+        with self._connections.reading() as connection:
+            return judgements.interventions(connection, agent_id, since, limit)
 
     def acknowledge(self, incident_id: str, *, at: float) -> None:
         """Somebody has seen it."""
@@ -347,5 +382,5 @@ def _require_current(path: Path) -> None:
     if missing:
         raise StoreError(
             f"The database {path} was written by an older Holdfast and lacks the step {missing[0]!r}. "
-            f"Open it once for writing: that brings it up to date, after making a backup."
+            f"`holdfast db migrate` makes a backup and brings it up to date; so does opening it for writing."
         )

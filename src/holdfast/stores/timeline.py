@@ -2,9 +2,10 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+import heapq
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,8 +27,20 @@ _EVENTS: Final = """
         LEFT JOIN names other ON other.id = -e.type"""
 _AFTER: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
 _ONE: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq = ?"
+_ACTIVE: Final = """
+    SELECT a.agent_id, r.run_id, r.id, r.last_at FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
+_LATEST_FIRST: Final = " ORDER BY r.last_at DESC, r.id DESC"
 _TIMES: Final = "SELECT seq, ts FROM events WHERE run = ? ORDER BY seq DESC LIMIT ?"
 _BEFORE_ANY: Final = -(2**63)
+
+
+class _Active(NamedTuple):
+    """A run, and when something last happened in it."""
+
+    agent_id: str
+    run_id: str
+    number: int
+    last_at: float
 
 
 def page(
@@ -47,11 +60,15 @@ def newest(
     last activity is older than everything already found cannot add anything.
     """
     found: list[tuple[float, str, str, int, int]] = []
-    for agent, run, number, last_at in _runs_by_activity(connection, agent_id, run_id, since):
-        if len(found) == limit and last_at < -found[-1][0]:
+    for run in _runs_by_activity(connection, agent_id, run_id, since):
+        if len(found) == limit and run.last_at < -found[-1][0]:
             break
-        times = connection.execute(_TIMES, (number, limit)).fetchall()
-        found += [(-ts, agent, run, -seq, number) for seq, ts in times if since is None or ts >= since]
+        times = connection.execute(_TIMES, (run.number, limit)).fetchall()
+        found += [
+            (-ts, run.agent_id, run.run_id, -seq, run.number)
+            for seq, ts in times
+            if since is None or ts >= since
+        ]
         found.sort()
         del found[limit:]
     return [
@@ -62,11 +79,23 @@ def newest(
 
 def _runs_by_activity(
     connection: sqlite3.Connection, agent_id: str | None, run_id: str | None, since: float | None
-) -> Iterator[tuple[str, str, int, float]]:
-    where = Conditions().add("a.agent_id = ?", agent_id)
-    where.add("r.run_id = ?", run_id).add("r.last_at >= ?", since)
-    query = f"SELECT a.agent_id, r.run_id, r.id, r.last_at FROM runs r JOIN agents a ON a.id = r.agent{where}"
-    yield from connection.execute(f"{query} ORDER BY r.last_at DESC", where.values)
+) -> Iterator[_Active]:
+    """Runs, the one with the latest activity first; those that nobody asks for are not read."""
+    if run_id is not None:
+        where = Conditions().add("r.run_id = ?", run_id)
+        where.add("a.agent_id = ?", agent_id).add("r.last_at >= ?", since)
+        yield from map(_Active._make, connection.execute(f"{_ACTIVE}{where}{_LATEST_FIRST}", where.values))
+        return
+    # Each agent's runs come along its index in order, and so the whole is a merge and never a sort.
+    where = Conditions().add("agent_id = ?", agent_id).add("last_at >= ?", since)
+    agents = connection.execute(f"SELECT id FROM agents{where}", where.values).fetchall()
+    walks = [_runs_of(connection, agent, since) for (agent,) in agents]
+    yield from heapq.merge(*walks, key=lambda run: -run.last_at)
+
+
+def _runs_of(connection: sqlite3.Connection, agent: int, since: float | None) -> Iterator[_Active]:
+    where = Conditions().add("r.agent = ?", agent).add("r.last_at >= ?", since)
+    yield from map(_Active._make, connection.execute(f"{_ACTIVE}{where}{_LATEST_FIRST}", where.values))
 
 
 def recent_actions(connection: sqlite3.Connection, run: int, window: int) -> list[str]:

@@ -23,7 +23,16 @@ _FINDINGS_DIFFER: Final = """
 _PAYLOADS_LOST: Final = """
     SELECT count(*) FROM events WHERE payload IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM payloads WHERE id = events.payload)"""
-_COUNTED: Final = ("agents", "baselines", "mutes", "thresholds", "states", "outbox", "losses")
+_COUNTED: Final = (
+    "agents",
+    "baselines",
+    "task_profiles",
+    "mutes",
+    "thresholds",
+    "states",
+    "outbox",
+    "losses",
+)
 
 
 def info(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from holdfast.findings import Severity
 from holdfast.incidents import Mute, Threshold
 from holdfast.sink import SavedState
 from holdfast.store import RunState, Store
-from holdfast.testing import store_upkeep_checks
+from holdfast.testing import store_effect_checks, store_upkeep_checks
 from holdfast.testing.store_records import (
     AT,
     MakeStore,
@@ -315,8 +315,8 @@ def check_the_last_alert_is_known(make_store: MakeStore) -> None:
 
 STORE_CHECKS: Final = tuple(
     check
-    for module in (globals(), vars(store_upkeep_checks))
+    for module in (globals(), vars(store_effect_checks), vars(store_upkeep_checks))
     for name, check in list(module.items())
     if name.startswith("check_")
 )
-"""Every check, those of `store_upkeep_checks` among them."""
+"""Every check, those of `store_effect_checks` and `store_upkeep_checks` among them."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from holdfast.decisions import DriftAction, Intervention, TaskProfile
 from holdfast.events import RunSummary, TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident
@@ -64,6 +65,24 @@ def an_incident(incident_id: str = "incident", **fields: Any) -> Incident:
         "last_seq": 3,
     }
     return Incident(incident_id=incident_id, **given | fields)
+
+
+def an_answer(seq: int = 0, **fields: Any) -> Intervention:
+    """A reminder at this place of a run; any field may be given."""
+    given: dict[str, Any] = {
+        "action": DriftAction.INJECT_REMINDER,
+        "verdict": "guide",
+        "timestamp": AT + seq,
+        "guidance": "look again",
+        "wording": "remind.loop",
+    }
+    return Intervention(seq=seq, **given | fields)
+
+
+def a_profile(**fields: Any) -> TaskProfile:
+    """What two tasks took; any field may be given."""
+    given: dict[str, Any] = {"agent_id": "agent", "task_type": "fix", "tasks": 2, "steps": 30, "tokens": 900}
+    return TaskProfile(**given | fields)
 
 
 def a_delivery(delivery_id: str = "delivery", **fields: Any) -> Delivery:

@@ -1,0 +1,114 @@
+"""What a run teaches about its type of task, in the transaction that keeps it."""
+
+import pytest
+
+from holdfast.decisions import TaskProfile
+from holdfast.errors import StoreError
+from holdfast.sinks.store import StoreSink, completed_task
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.testing.store_records import AT, a_summary, an_event, an_incident
+
+
+def ended(run_id="run", **fields):
+    """A clean run of a known type that came to its end."""
+    taken = {"task_type": "fix", "tool_calls": 4, "tokens": 700, "duration_ms": 2500.0, "outcome": "done"}
+    return a_summary(run_id, **taken | fields)
+
+
+@pytest.fixture
+def sink(store):
+    return StoreSink(store, clock=lambda: AT)
+
+
+class TestProfile:
+    def test_a_completed_task_is_added(self, sink, store):
+        """
+        Steps, tokens and time come from the run's summary, the cost from the run's own sum.
+        """
+        sink.write([an_event(0, cost_usd=0.25), an_event(1, cost_usd=0.5), ended()])
+
+        assert [
+            TaskProfile(
+                agent_id="agent",
+                task_type="fix",
+                tasks=1,
+                steps=4,
+                tokens=700,
+                cost_usd=0.75,
+                wall_s=2.5,
+            )
+        ] == store.profiles()
+
+    def test_each_run_is_a_task(self, sink, store):
+        """
+        Runs of one type add up, those of another have a profile of their own.
+        """
+        sink.write([ended("1"), ended("2", tool_calls=6), ended("3", task_type="review")])
+
+        assert [("fix", 2, 10), ("review", 1, 4)] == [
+            (p.task_type, p.tasks, p.steps) for p in store.profiles()
+        ]
+
+    def test_it_is_kept_with_the_run_or_not_at_all(self, path):
+        """
+        When a task cannot be added, its batch is not kept either.
+        """
+
+        class Full(SQLiteStore):
+            def add_tasks(self, profile):
+                super().add_tasks(profile)
+                raise StoreError("disk full")
+
+        store = Full(path)
+        with pytest.raises(StoreError):
+            StoreSink(store).write([an_event(0), ended()])
+
+        assert ([], [], []) == (store.profiles(), store.runs(), store.baselines())
+        store.close()
+
+    def test_a_run_with_an_incident_teaches_nothing(self, sink, store):
+        """
+        What a drifting run took is not what its task takes.
+        """
+        sink.write([an_incident(), ended(had_incident=True)])
+
+        assert [] == store.profiles()
+
+    def test_an_id_that_is_no_text(self, sink, store):
+        """
+        A run whose id had to be mended is a task like any other.
+        """
+        sink.write([an_event(0, run_id="half \ud800"), ended("half \ud800")])
+
+        assert [1] == [profile.tasks for profile in store.profiles()]
+
+
+class TestCompletedTask:
+    @pytest.mark.parametrize("outcome", ["", "done", "Done.", "SUCCESS", " completed ", "resolved", "ok!"])
+    def test_success(self, outcome):
+        """
+        No outcome at all, and every word for success, count as completed.
+        """
+        assert 1 == completed_task(ended(outcome=outcome)).tasks
+
+    @pytest.mark.parametrize(
+        "outcome",
+        ["stopped", "left early", "error: ValueError", "failed", "success: false", "not done", "0", "\ud800"],
+    )
+    def test_anything_else(self, outcome):
+        """
+        What is not plainly success is no completed task.
+        """
+        assert completed_task(ended(outcome=outcome)) is None
+
+    def test_nobody_said_what_kind(self):
+        """
+        A run without a type of task belongs to no profile.
+        """
+        assert completed_task(ended(task_type="")) is None
+
+    def test_nothing_happened(self):
+        """
+        A run without a single event took nothing, and says nothing about its task.
+        """
+        assert completed_task(ended(events=0)) is None
