@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from holdfast.assembly import DriftMonitor as DriftMonitor
     from holdfast.baselines import BaselineStats as BaselineStats
+    from holdfast.budgets.adaptive_budget import AdaptiveBudget as AdaptiveBudget
     from holdfast.calibration import calibrate as calibrate
+    from holdfast.checkpoint import Checkpoint as Checkpoint
+    from holdfast.checkpoint import CheckpointKeeper as CheckpointKeeper
+    from holdfast.checkpoints.disk import DiskKeeper as DiskKeeper
+    from holdfast.checkpoints.memory import MemoryKeeper as MemoryKeeper
+    from holdfast.decisions import BudgetDecision as BudgetDecision
+    from holdfast.decisions import BudgetState as BudgetState
     from holdfast.decisions import Decision as Decision
     from holdfast.decisions import DriftAction as DriftAction
+    from holdfast.decisions import DriftAssessment as DriftAssessment
+    from holdfast.decisions import DriftSeverity as DriftSeverity
+    from holdfast.decisions import DriftSignals as DriftSignals
+    from holdfast.decisions import DriftTrend as DriftTrend
     from holdfast.decisions import Intervention as Intervention
+    from holdfast.decisions import TaskProfile as TaskProfile
     from holdfast.detector import Detector as Detector
     from holdfast.detectors.action_loop import ActionLoop as ActionLoop
     from holdfast.detectors.goal_drift import GoalDrift as GoalDrift
@@ -34,6 +46,10 @@ if TYPE_CHECKING:
     from holdfast.findings import DetectorType as DetectorType
     from holdfast.findings import DriftEvent as DriftEvent
     from holdfast.findings import Severity as Severity
+    from holdfast.goals.dna import GoalDNA as GoalDNA
+    from holdfast.goals.quality import ContextQuality as ContextQuality
+    from holdfast.goals.reminders import GoalReminderInjector as GoalReminderInjector
+    from holdfast.goals.tree import GoalTree as GoalTree
     from holdfast.incidents import Incident as Incident
     from holdfast.loops.loop_records import LoopDetection as LoopDetection
     from holdfast.loops.loop_records import LoopEvent as LoopEvent
@@ -42,6 +58,7 @@ if TYPE_CHECKING:
     from holdfast.loops.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
     from holdfast.loops.windowed import DriftDetector as DriftDetector
     from holdfast.loops.windowed import Event as Event
+    from holdfast.policy.drift_engine import DriftEngine as DriftEngine
     from holdfast.settings import Settings as Settings
     from holdfast.sink import Sink as Sink
     from holdfast.sinks.callback import Callback as Callback
@@ -58,21 +75,36 @@ __version__: Final = "0.1.0"
 _HOMES: Final = {
     "ActionLoop": "holdfast.detectors.action_loop:ActionLoop",
     "ActionLoopDetector": "holdfast.detectors.action_loop:ActionLoop",
+    "AdaptiveBudget": "holdfast.budgets.adaptive_budget:AdaptiveBudget",
     "BaselineStats": "holdfast.baselines:BaselineStats",
+    "BudgetDecision": "holdfast.decisions:BudgetDecision",
+    "BudgetState": "holdfast.decisions:BudgetState",
     "Callback": "holdfast.sinks.callback:Callback",
+    "Checkpoint": "holdfast.checkpoint:Checkpoint",
+    "CheckpointKeeper": "holdfast.checkpoint:CheckpointKeeper",
+    "ContextQuality": "holdfast.goals.quality:ContextQuality",
     "Decision": "holdfast.decisions:Decision",
     "Detector": "holdfast.detector:Detector",
     "DetectorType": "holdfast.findings:DetectorType",
+    "DiskKeeper": "holdfast.checkpoints.disk:DiskKeeper",
     "DriftAction": "holdfast.decisions:DriftAction",
+    "DriftAssessment": "holdfast.decisions:DriftAssessment",
     "DriftDetector": "holdfast.loops.windowed:DriftDetector",
+    "DriftEngine": "holdfast.policy.drift_engine:DriftEngine",
     "DriftEvent": "holdfast.findings:DriftEvent",
     "DriftMonitor": "holdfast.assembly:DriftMonitor",
+    "DriftSeverity": "holdfast.decisions:DriftSeverity",
+    "DriftSignals": "holdfast.decisions:DriftSignals",
+    "DriftTrend": "holdfast.decisions:DriftTrend",
     "Embedder": "holdfast.embedder:Embedder",
     "Event": "holdfast.loops.windowed:Event",
     "FlushResult": "holdfast.engine.dispatch:FlushResult",
     "FormatError": "holdfast.errors:FormatError",
+    "GoalDNA": "holdfast.goals.dna:GoalDNA",
     "GoalDrift": "holdfast.detectors.goal_drift:GoalDrift",
     "GoalDriftDetector": "holdfast.detectors.goal_drift:GoalDrift",
+    "GoalReminderInjector": "holdfast.goals.reminders:GoalReminderInjector",
+    "GoalTree": "holdfast.goals.tree:GoalTree",
     "HoldfastError": "holdfast.errors:HoldfastError",
     "Incident": "holdfast.incidents:Incident",
     "Intervention": "holdfast.decisions:Intervention",
@@ -80,6 +112,7 @@ _HOMES: Final = {
     "LoopEvent": "holdfast.loops.loop_records:LoopEvent",
     "LoopSignal": "holdfast.loops.loop_records:LoopSignal",
     "LoopType": "holdfast.loops.loop_records:LoopType",
+    "MemoryKeeper": "holdfast.checkpoints.memory:MemoryKeeper",
     "MissingExtraError": "holdfast.errors:MissingExtraError",
     "Monitor": "holdfast.engine.monitor:Monitor",
     "MultiResolutionLoopDetector": "holdfast.loops.multi_resolution:MultiResolutionLoopDetector",
@@ -97,6 +130,7 @@ _HOMES: Final = {
     "Sink": "holdfast.sink:Sink",
     "Store": "holdfast.store:Store",
     "StoreError": "holdfast.errors:StoreError",
+    "TaskProfile": "holdfast.decisions:TaskProfile",
     "TraceEvent": "holdfast.events:TraceEvent",
     "TraceStore": "holdfast.stores.sqlite:SQLiteStore",
     "calibrate": "holdfast.calibration:calibrate",

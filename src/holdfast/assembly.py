@@ -7,11 +7,15 @@ import atexit
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.adapters.generic import GenericAdapter, watched
+from holdfast.budgets.prices import cost_usd
+from holdfast.checkpoint import CheckpointKeeper
+from holdfast.checkpoints.disk import DiskKeeper
+from holdfast.checkpoints.memory import MemoryKeeper
 from holdfast.declarations import ToolDeclaration, declared
 from holdfast.detector import Detector
 from holdfast.embedder import Embedder
@@ -21,9 +25,12 @@ from holdfast.engine.capture import Capture
 from holdfast.engine.dispatch import Dispatch, FlushResult
 from holdfast.engine.health import Health, logger
 from holdfast.engine.monitor import Monitor
-from holdfast.errors import HoldfastError, SettingsError, StoreError
+from holdfast.engine.recorder import Price
+from holdfast.engine.steering import Steering
+from holdfast.errors import HoldfastError, MissingExtraError, SettingsError, StoreError
 from holdfast.events import LLM_REQUEST, TOOL_CALL
 from holdfast.policy.alerting import AlertPolicy
+from holdfast.policy.guidance import Wordings
 from holdfast.redaction import Redactor
 from holdfast.settings import SETTINGS, Settings, load
 from holdfast.sink import Sink
@@ -102,6 +109,57 @@ def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> 
             raise SettingsError(
                 f"detectors.{name}.{option} is not a setting. Allowed: {', '.join(['enabled', *allowed])}."
             )
+
+
+def make_steering(settings: Settings) -> Steering:
+    """How the settings want runs to be steered; raises SettingsError when that makes no sense."""
+    limits = {
+        "initial_steps": settings.budget_steps or None,
+        "initial_tokens": settings.budget_tokens or None,
+        "cost_usd": settings.budget_cost_usd or None,
+        "wall_s": settings.budget_wall_s or None,
+    }
+    rules = {
+        "min_velocity": settings.budget_min_velocity,
+        "velocity_window": settings.budget_velocity_window,
+        "expansion_factor": settings.budget_expansion_factor,
+        "contraction_factor": settings.budget_contraction_factor,
+        "ceiling_factor": settings.budget_ceiling_factor,
+        "landing_reserve": settings.budget_landing_reserve,
+        "most_extensions": settings.budget_extensions,
+        "extension_progress": settings.budget_extension_progress,
+        "extension_share": settings.budget_extension_share,
+    }
+    words = {rung: getattr(settings, f"guidance_{rung}") for rung in ("remind", "replan", "reset", "ask")}
+    return Steering(
+        nudge_threshold=settings.policy_nudge_threshold,
+        replan_threshold=settings.policy_replan_threshold,
+        checkpoint_threshold=settings.policy_checkpoint_threshold,
+        stop_threshold=settings.policy_stop_threshold,
+        signal_weights=settings.policy_weights,
+        budget={**limits, **rules} if any(limits.values()) else None,
+        budget_rules=rules if settings.budget_from_profiles else None,
+        child_share=settings.budget_child_share,
+        context_window=settings.policy_context_window or None,
+        wordings=Wordings(**{rung: text for rung, text in words.items() if text}),
+    )
+
+
+def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointKeeper:
+    """What keeps checkpoints: a folder where one is set, memory otherwise."""
+    on_loss = health.count if health is not None else None
+    if not settings.checkpoints_folder:
+        return MemoryKeeper(per_run=settings.checkpoints_per_run, on_loss=on_loss)
+    folder = Path(settings.checkpoints_folder).expanduser()
+    return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
+
+
+def price_of(metadata: Mapping[str, Any], at: float) -> float | None:
+    """What a model call cost, by the model and the tokens its metadata names; None when they do not say."""
+    if "model" not in metadata:
+        return None
+    counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
+    return cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
 
 
 def channel_for(url: str) -> str:
@@ -248,6 +306,9 @@ class DriftMonitor(Monitor):
             version=settings.version,
             calibration_runs=settings.calibration_runs,
             tools=declared(settings.tools),
+            steering=make_steering(settings),
+            keeper=make_keeper(settings, health),
+            price=_price_or_none(settings, health),
             sample_rate=settings.sample_rate,
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
@@ -357,6 +418,19 @@ def _store_or_none(settings: Settings, health: Health) -> SQLiteStore | None:
         logger.warning("Holdfast keeps nothing: %s", exc)
         health.count("store cannot be opened")
         return None
+
+
+def _price_or_none(settings: Settings, health: Health) -> Price | None:
+    """Prices that cannot be looked up must not keep an agent from starting: calls then cost what they say."""
+    if not settings.budget_prices:
+        return None
+    try:
+        price_of({"model": "none", "input_tokens": 1}, 0.0)
+    except MissingExtraError as exc:
+        logger.warning("Holdfast looks up no prices: %s", exc)
+        health.count("prices cannot be looked up")
+        return None
+    return price_of
 
 
 def _close_at_exit(monitor: DriftMonitor) -> None:

@@ -57,6 +57,34 @@ class Settings(Struct, frozen=True, kw_only=True):
     redaction_patterns: tuple[str, ...] = ()
     retention_payload_days: float = 30.0
     retention_run_days: float = 180.0
+    policy_nudge_threshold: float = 0.3
+    policy_replan_threshold: float = 0.5
+    policy_checkpoint_threshold: float = 0.7
+    policy_stop_threshold: float = 0.9
+    policy_weights: dict[str, float] = field(default_factory=dict)
+    policy_context_window: int = 0
+    guidance_remind: str = ""
+    guidance_replan: str = ""
+    guidance_reset: str = ""
+    guidance_ask: str = ""
+    budget_steps: int = 0
+    budget_tokens: int = 0
+    budget_cost_usd: float = 0.0
+    budget_wall_s: float = 0.0
+    budget_from_profiles: bool = False
+    budget_prices: bool = False
+    budget_min_velocity: float = 0.01
+    budget_velocity_window: int = 10
+    budget_expansion_factor: float = 1.5
+    budget_contraction_factor: float = 0.7
+    budget_ceiling_factor: float = 3.0
+    budget_landing_reserve: float = 0.1
+    budget_child_share: float = 0.5
+    budget_extensions: int = 1
+    budget_extension_progress: float = 0.9
+    budget_extension_share: float = 0.1
+    checkpoints_folder: str = ""
+    checkpoints_per_run: int = 20
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -145,6 +173,19 @@ def _texts(value: Any) -> tuple[str, ...]:
     raise ValueError("a list of texts (in the environment: separated by commas)")
 
 
+def _weights(value: Any) -> dict[str, float]:
+    words = "a table of numbers (in the environment: goal_dna_drift=0.5,stuck_time=0)"
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        value = {name: weight for name, _, weight in parts}
+    if not isinstance(value, dict):
+        raise ValueError(words)  # noqa: TRY004 - see _text
+    try:
+        return {str(name).strip(): float(weight) for name, weight in value.items()}
+    except (TypeError, ValueError):
+        raise ValueError(words) from None
+
+
 SETTINGS: Final = (
     Setting("mode", _one_of(*MODES), "observe: only watch; guide: speak to the model; enforce: stop it too"),
     Setting("disabled", _switch, "turn everything off"),
@@ -169,6 +210,34 @@ SETTINGS: Final = (
     Setting("redaction.patterns", _texts, "further regular expressions: what they match is taken out"),
     Setting("retention.payload_days", _number(0), "days that arguments and results are kept; 0 for ever"),
     Setting("retention.run_days", _number(0), "days that runs are kept; 0 for ever"),
+    Setting("policy.nudge_threshold", _number(0, 1), "the drift score from which the agent is reminded"),
+    Setting("policy.replan_threshold", _number(0, 1), "the drift score from which it is to plan anew"),
+    Setting("policy.checkpoint_threshold", _number(0, 1), "the drift score from which it goes back"),
+    Setting("policy.stop_threshold", _number(0, 1), "the drift score from which the user is asked"),
+    Setting("policy.weights", _weights, "how much each signal counts; those not named keep their weight"),
+    Setting("policy.context_window", _number(0, whole=True), "tokens the model's context holds; 0: unknown"),
+    Setting("guidance.remind", _text, "what a reminder opens with; empty for our own words"),
+    Setting("guidance.replan", _text, "what the call for a new plan opens with"),
+    Setting("guidance.reset", _text, "what the return to a checkpoint opens with"),
+    Setting("guidance.ask", _text, "what the call to ask the user opens with"),
+    Setting("budget.steps", _number(0, whole=True), "tool calls a run may make; 0 for no limit"),
+    Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),
+    Setting("budget.cost_usd", _number(0), "dollars a run may cost; 0 for no limit"),
+    Setting("budget.wall_s", _number(0), "seconds a run may take; 0 for no limit"),
+    Setting("budget.from_profiles", _switch, "limits of a task type come from tasks completed before"),
+    Setting("budget.prices", _switch, "look up what model calls cost where they do not say it themselves"),
+    Setting("budget.min_velocity", _number(0, 1), "progress per step that is good enough"),
+    Setting("budget.velocity_window", _number(1, 1000, whole=True), "steps progress is looked at over"),
+    Setting("budget.expansion_factor", _number(1, 100), "what good progress multiplies the limits by"),
+    Setting("budget.contraction_factor", _number(0, 1), "what poor progress multiplies them by"),
+    Setting("budget.ceiling_factor", _number(1, 100), "how many times the original a limit may grow to"),
+    Setting("budget.landing_reserve", _number(0, 0.9), "the share of each limit kept for handing over"),
+    Setting("budget.child_share", _number(0, 1), "the share of what is left that a run inside a run gets"),
+    Setting("budget.extensions", _number(0, 1000, whole=True), "emergency extensions granted to one run"),
+    Setting("budget.extension_progress", _number(0, 1), "how far a run must have come for one"),
+    Setting("budget.extension_share", _number(0, 1), "the most one may ask for, as a share of the original"),
+    Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
+    Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
 )
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

@@ -94,7 +94,7 @@ class TestShow:
 
         assert f"■ HIGH incident {long}, action_loop (loop)" in out
         assert "evidence  steps 1-5" in out
-        assert "step 3: INJECT_REMINDER, verdict proceed, outcome unknown: Before you go on:" in out
+        assert "step 3: INJECT_REMINDER, verdict proceed, outcome ignored: Before you go on:" in out
 
     def test_hard_limit(self, holdfast, costly):
         """

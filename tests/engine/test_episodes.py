@@ -32,6 +32,7 @@ def drawn(picture, episodes=None):
     changed = []
     for step, event in zip(picture, events("." * len(picture)), strict=True):
         findings = [found(event, scores[step])] if step in scores else []
+        episodes.judge(event, findings)
         changed.append(episodes.note(event, findings, REMINDED if step in "!+" else PROCEED))
     return changed
 
@@ -206,17 +207,14 @@ class TestAnswers:
             ("INJECT_REMINDER", "guide", 1, "Stop that."),
         ] == [(it.action, it.verdict, it.seq, it.guidance) for it in incident.interventions]
 
-    def test_answered_names_the_kinds(self):
+    def test_the_latest_answer_to_each_kind_is_known(self):
         """
-        A kind of drift that got an answer is named until its incident is over.
+        What was last answered to a kind of drift is remembered, also when its incident is over.
         """
         episodes = Episodes()
-        before = episodes.answered()
-        drawn("!", episodes)
-        during = episodes.answered()
-        episodes.close_all(0.0)
+        drawn("!" + "." * QUIET_EVENTS, episodes)
 
-        assert (set(), {"loop"}, set()) == (before, during, episodes.answered())
+        assert ({}, {"loop": ("INJECT_REMINDER", "worked", False)}) == (episodes.open, episodes.answered)
 
     def test_answers_are_bounded(self):
         """

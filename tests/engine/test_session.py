@@ -93,16 +93,20 @@ class TestDecisions:
 
     def test_a_loop_is_answered_and_escalated(self):
         """
-        The first sign of a loop is a reminder; when it goes on, the answer is one rung higher.
+        The first sign of a loop is a reminder; when it goes on, the answer grows stronger, rung by rung.
         """
+        answers = [
+            (place, str(seen.decision.action))
+            for place, seen in enumerate(observed(session(ActionLoop()), "a" * 10), start=1)
+            if seen.decision.guidance
+        ]
+
         assert [
-            "CONTINUE",
-            "CONTINUE",
-            "INJECT_REMINDER",
-            "SUMMARIZE_REPLAN",
-            "CHECKPOINT_RESET",
-            "ASK_USER",
-        ] == actions(session(ActionLoop()), "aaaaaa")
+            (3, "INJECT_REMINDER"),
+            (5, "SUMMARIZE_REPLAN"),
+            (6, "CHECKPOINT_RESET"),
+            (8, "ASK_USER"),
+        ] == answers
 
     def test_after_the_incident_is_over_it_begins_gently_again(self):
         """
@@ -126,9 +130,9 @@ class TestDecisions:
         """
         The words for the model name what repeats and the goal.
         """
-        guidance = observed(session(mode="guide"), "aaaa")[-1].decision.guidance
+        guidance = observed(session(mode="guide"), "aaa")[-1].decision.guidance
 
-        assert "a called 4 times in a row" in guidance
+        assert "a called 3 times in a row" in guidance
         assert GOAL in guidance
 
     @given(PICTURES)
@@ -306,7 +310,7 @@ class TestThresholds:
         watched = session(ActionLoop(), thresholds={"action_loop": 0.7})
         decisions = [observation.decision for observation in observed(watched, "aaaaaa")]
 
-        expected = ["CONTINUE"] * 4 + ["SUMMARIZE_REPLAN", "ASK_USER"]
+        expected = ["CONTINUE"] * 4 + ["SUMMARIZE_REPLAN", "CHECKPOINT_RESET"]
 
         assert expected == [str(decision.action) for decision in decisions]
         assert "LOW" == decisions[3].findings[0].severity

@@ -30,7 +30,7 @@ class TestFatigue:
         """
         given = decisions(session, "a" * 10)
 
-        assert [3, 4, 5, 6] == [place + 1 for place, decision in enumerate(given) if decision.guidance]
+        assert [3, 5, 6, 8] == [place + 1 for place, decision in enumerate(given) if decision.guidance]
         assert all(decision.findings for decision in given[2:])
         assert DriftAction.ASK_USER is given[-1].action
 

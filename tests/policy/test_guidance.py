@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from holdfast.decisions import DriftAction
 from holdfast.findings import DriftEvent, Severity
-from holdfast.policy.guidance import guidance
+from holdfast.policy.guidance import Wordings, guidance
 
 
 def finding(message="read_file called 4 times", severity=Severity.MED):
@@ -22,12 +22,16 @@ def finding(message="read_file called 4 times", severity=Severity.MED):
     )
 
 
+def said(*args, **kwargs):
+    return guidance(*args, **kwargs).text
+
+
 class TestGuidance:
     def test_nothing_to_say(self):
         """
         An agent that may go on is told nothing.
         """
-        assert "" == guidance(DriftAction.CONTINUE, [finding(severity=Severity.LOW)], "a goal")
+        assert ("", "") == guidance(DriftAction.CONTINUE, [finding(severity=Severity.LOW)], "a goal")
 
     def test_the_evidence_and_the_goal(self):
         """
@@ -35,21 +39,19 @@ class TestGuidance:
         """
         assert (
             "Before you go on:\n- read_file called 4 times. Try something else.\nYour goal: find the bug"
-        ) == guidance(DriftAction.INJECT_REMINDER, [finding()], "find the bug")
+        ) == said(DriftAction.INJECT_REMINDER, [finding()], "find the bug")
 
     def test_without_a_goal_none_is_named(self):
         """
         Without a goal the words end with the evidence.
         """
-        assert "goal" not in guidance(DriftAction.INJECT_REMINDER, [finding()], "")
+        assert "goal" not in said(DriftAction.INJECT_REMINDER, [finding()], "")
 
     def test_what_is_only_noticed_is_not_said(self):
         """
         A LOW finding beside a worse one is not mentioned.
         """
-        words = guidance(
-            DriftAction.INJECT_REMINDER, [finding("loud"), finding("quiet", Severity.LOW)], "goal"
-        )
+        words = said(DriftAction.INJECT_REMINDER, [finding("loud"), finding("quiet", Severity.LOW)], "goal")
 
         assert "loud" in words
         assert "quiet" not in words
@@ -62,7 +64,7 @@ class TestGuidance:
         Every action above CONTINUE opens with its own words.
         """
         openings = {
-            other: guidance(other, [finding()], "").splitlines()[0]
+            other: said(other, [finding()], "").splitlines()[0]
             for other in DriftAction
             if other is not DriftAction.CONTINUE
         }
@@ -74,7 +76,7 @@ class TestGuidance:
         """
         A tool's name or a goal with line breaks in it cannot write lines of its own.
         """
-        lines = guidance(DriftAction.INJECT_REMINDER, [finding(message)], goal).splitlines()
+        lines = said(DriftAction.INJECT_REMINDER, [finding(message)], goal).splitlines()
 
         assert len(lines) <= 3
 
@@ -82,8 +84,35 @@ class TestGuidance:
         """
         A message and a goal of a thousand characters are cut.
         """
-        _, evidence, goal = guidance(
-            DriftAction.INJECT_REMINDER, [finding("ä" * 1000)], "ö" * 1000
-        ).splitlines()
+        _, evidence, goal = said(DriftAction.INJECT_REMINDER, [finding("ä" * 1000)], "ö" * 1000).splitlines()
 
         assert (300, 300) == (evidence.count("ä"), goal.count("ö"))
+
+    def test_what_was_tried_is_named(self):
+        """
+        Earlier ways that led nowhere are named, each on the same line.
+        """
+        words = said(DriftAction.SUMMARIZE_REPLAN, [finding()], "", tried=["reading a.py\nagain", "guessing"])
+
+        assert "Already tried, do not repeat: reading a.py again; guessing" == words.splitlines()[-1]
+
+
+class TestWordings:
+    def test_a_wording_is_named_for_its_rung_and_its_drift(self):
+        """
+        Words are counted under the rung they belong to and the kind of drift they speak of.
+        """
+        assert ["remind.loop", "replan.loop", "reset.loop", "ask.loop"] == [
+            guidance(action, [finding()], "").wording for action in list(DriftAction)[1:]
+        ]
+
+    def test_your_own_words_have_a_name_of_their_own(self):
+        """
+        Another opening sentence is said as it is given and counted apart; the other rungs keep theirs.
+        """
+        own = Wordings(remind="Hold on.")
+        words = guidance(DriftAction.INJECT_REMINDER, [finding()], "", wordings=own)
+
+        assert "Hold on." == words.text.splitlines()[0]
+        assert words.wording.startswith("remind.loop@")
+        assert "replan.loop" == guidance(DriftAction.SUMMARIZE_REPLAN, [finding()], "", wordings=own).wording

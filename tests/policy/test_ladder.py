@@ -1,20 +1,28 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from holdfast.decisions import LADDER, MODES, DriftAction
 from holdfast.findings import DriftEvent, Severity
-from holdfast.policy.ladder import ENFORCED, FIRST_RUNG, VERDICTS, respond, verdict
+from holdfast.policy.ladder import (
+    BEFOREHAND,
+    DRIFT_SCORE,
+    ENFORCED,
+    FIRST_RUNG,
+    VERDICTS,
+    Answered,
+    respond,
+    verdict,
+)
 
 KINDS = ("loop", "goal", "resource")
 
 
-def finding(severity, kind="loop"):
+def finding(severity, kind="loop", detector="", **context):
     return DriftEvent(
         agent_id="a",
         run_id="r",
-        detector=f"{kind} detector",
+        detector=detector or f"{kind} detector",
         kind=kind,
         severity=Severity(severity),
         score=0.5,
@@ -22,12 +30,26 @@ def finding(severity, kind="loop"):
         suggested_action="s",
         timestamp=0.0,
         event_id="e",
+        context=context,
     )
 
 
 FINDINGS = st.lists(st.builds(finding, st.sampled_from(Severity), st.sampled_from(KINDS)), max_size=4)
 ABILITIES = st.sets(st.sampled_from(VERDICTS))
 ACTIONS = st.sampled_from(DriftAction)
+OUTCOMES = st.sampled_from(["unknown", "worked", "ignored", "worse"])
+ANSWERED = st.dictionaries(
+    st.sampled_from(KINDS),
+    st.builds(Answered, ACTIONS.filter(lambda action: action is not DriftAction.CONTINUE), OUTCOMES),
+)
+
+
+def action(findings, answered=None, **circumstances):
+    return respond(findings, answered or {}, **circumstances).action
+
+
+def after(last, outcome):
+    return {"loop": Answered(DriftAction(last), outcome)}
 
 
 class TestRespond:
@@ -35,108 +57,229 @@ class TestRespond:
         """
         Without findings the agent goes on.
         """
-        assert DriftAction.CONTINUE is respond([], {"loop"})
+        assert DriftAction.CONTINUE is action([], after("INJECT_REMINDER", "ignored"))
 
     @pytest.mark.parametrize(
-        ("severity", "first", "again"),
+        ("severity", "first"),
         [
-            ("LOW", "CONTINUE", "CONTINUE"),
-            ("MED", "INJECT_REMINDER", "SUMMARIZE_REPLAN"),
-            ("HIGH", "SUMMARIZE_REPLAN", "CHECKPOINT_RESET"),
-            ("CRITICAL", "CHECKPOINT_RESET", "ASK_USER"),
+            ("LOW", "CONTINUE"),
+            ("MED", "INJECT_REMINDER"),
+            ("HIGH", "SUMMARIZE_REPLAN"),
+            ("CRITICAL", "CHECKPOINT_RESET"),
         ],
     )
-    def test_severity_to_action(self, severity, first, again):
+    def test_a_loop_stands_on_the_rung_of_its_severity(self, severity, first):
         """
-        Each severity has its rung, and one higher when the same incident goes on after an answer.
+        A loop was seen, not guessed: it acts by itself, as strongly as it is bad.
         """
-        assert (first, again) == (
-            respond([finding(severity)], set()),
-            respond([finding(severity)], {"loop"}),
+        assert first == action([finding(severity)])
+
+    @pytest.mark.parametrize("severity", ["MED", "HIGH", "CRITICAL"])
+    def test_signs_of_drift_only_remind(self, severity):
+        """
+        Replies far from the goal point to drift and do not prove it: by themselves they only remind.
+        """
+        assert "INJECT_REMINDER" == action([finding(severity, "goal")])
+
+    def test_a_limit_that_was_passed_is_no_guess(self):
+        """
+        A hard limit acts as strongly as it is passed.
+        """
+        assert "CHECKPOINT_RESET" == action([finding("CRITICAL", "resource", hard_limit=True)])
+
+    def test_the_score_decides_for_its_own_findings(self):
+        """
+        What the drift score noticed is answered as the score says.
+        """
+        noticed = finding("HIGH", "goal", DRIFT_SCORE)
+
+        assert "SUMMARIZE_REPLAN" == action([noticed], by_score=DriftAction.SUMMARIZE_REPLAN)
+
+    @pytest.mark.parametrize(
+        ("last", "outcome", "now"),
+        [
+            ("INJECT_REMINDER", "unknown", "INJECT_REMINDER"),
+            ("INJECT_REMINDER", "ignored", "SUMMARIZE_REPLAN"),
+            ("INJECT_REMINDER", "worse", "SUMMARIZE_REPLAN"),
+            ("SUMMARIZE_REPLAN", "ignored", "CHECKPOINT_RESET"),
+            ("CHECKPOINT_RESET", "ignored", "ASK_USER"),
+            ("ASK_USER", "ignored", "ASK_USER"),
+        ],
+    )
+    def test_a_failed_answer_is_followed_by_a_stronger_one(self, last, outcome, now):
+        """
+        An answer that was ignored or did harm is followed by the next stronger one.
+        """
+        assert now == action([finding("MED")], after(last, outcome))
+
+    def test_success_lowers_the_next_answer(self):
+        """
+        Where the last answer worked, a gentler one is tried first; never nothing.
+        """
+        worked = after("INJECT_REMINDER", "worked")
+
+        assert ["INJECT_REMINDER", "INJECT_REMINDER", "SUMMARIZE_REPLAN"] == [
+            action([finding(severity)], worked) for severity in ("MED", "HIGH", "CRITICAL")
+        ]
+
+    def test_within_one_incident_no_answer_is_weaker(self):
+        """
+        While an answer is being tried and its drift goes on, a milder finding calls for no less.
+        """
+        going_on = {"loop": Answered(DriftAction.SUMMARIZE_REPLAN, "unknown", going_on=True)}
+
+        assert "SUMMARIZE_REPLAN" == action([finding("MED")], going_on)
+
+    def test_what_is_chronic_is_answered_more_strongly(self):
+        """
+        A pattern that comes back again and again is answered one rung higher.
+        """
+        assert "SUMMARIZE_REPLAN" == action([finding("MED")], chronic={"loop"})
+
+    def test_failing_and_chronic_at_once_is_one_rung(self):
+        """
+        A loop that goes on fails the last answer and grows chronic: one reason, one rung.
+        """
+        assert "SUMMARIZE_REPLAN" == action(
+            [finding("MED")], after("INJECT_REMINDER", "ignored"), chronic={"loop"}
         )
 
-    def test_another_detectors_word_on_the_same_does_count(self):
+    def test_anothers_answer_does_not_count(self):
         """
-        Whichever detector was answered, drift of that kind is answered one rung higher when it goes on.
+        That an answer to drift of another kind failed makes this one no worse.
         """
-        other = structs.replace(finding("MED"), detector="failing_loop")
+        assert "INJECT_REMINDER" == action(
+            [finding("MED")], {"goal": Answered(DriftAction.ASK_USER, "ignored")}
+        )
 
-        assert "SUMMARIZE_REPLAN" == respond([other], {"loop"})
-
-    def test_anothers_incident_does_not_count(self):
+    def test_the_reasons_are_told(self):
         """
-        That drift of another kind goes on makes this one no worse.
+        A response says why it is stronger than the finding alone calls for.
         """
-        assert "INJECT_REMINDER" == respond([finding("MED")], {"goal"})
+        response = respond([finding("MED")], after("INJECT_REMINDER", "ignored"), chronic={"loop"})
 
-    @given(FINDINGS, FINDINGS, st.sets(st.sampled_from(KINDS)))
-    def test_more_findings_never_weaken_the_answer(self, some, more, going_on):
+        assert ("the last answer was ignored", "it has become chronic") == response.reasons
+
+    def test_only_what_is_beyond_doubt_is_certain(self):
+        """
+        A loop of the highest severity is confirmed; others and mere signs are not.
+        """
+        assert [True, False, False] == [
+            respond([it], {}).certain
+            for it in (finding("CRITICAL"), finding("HIGH"), finding("CRITICAL", "goal"))
+        ]
+
+    @given(FINDINGS, FINDINGS, ANSWERED)
+    def test_more_findings_never_weaken_the_answer(self, some, more, answered):
         """
         The strongest answer that any finding calls for is given.
         """
-        assert respond(some + more, going_on).rung == max(
-            respond(some, going_on).rung, respond(more, going_on).rung
+        assert action(some + more, answered).rung == max(
+            action(some, answered).rung, action(more, answered).rung
         )
 
-    @given(FINDINGS, st.sets(st.sampled_from(KINDS)))
-    def test_an_incident_that_goes_on_raises_by_one_rung_at_most(self, findings, going_on):
+    @given(FINDINGS, ANSWERED, st.sets(st.sampled_from(KINDS)))
+    def test_one_rung_at_a_time(self, findings, answered, chronic):
         """
-        What goes on is answered one rung higher, never two, and never weaker.
+        No answer stands more than one rung above both what the findings call for and the last answer.
         """
-        first, again = respond(findings, set()), respond(findings, going_on)
+        first = action(findings).rung
+        last = max((it.action.rung for it in answered.values()), default=0)
 
-        assert 0 <= again.rung - first.rung <= 1
+        assert action(findings, answered, chronic=chronic).rung <= max(first, last) + 1
 
 
 class TestVerdict:
-    @given(ACTIONS, ABILITIES)
-    def test_observe_always_proceeds(self, action, can):
+    @given(ACTIONS, ABILITIES, st.booleans(), st.booleans())
+    def test_observe_always_proceeds(self, advised, can, certain, beforehand):
         """
         In observe mode nothing is ever said or stopped.
         """
-        assert "proceed" == verdict(action, "observe", can)
+        assert ("proceed", None) == verdict(advised, "observe", can, certain=certain, beforehand=beforehand)
 
-    @given(ACTIONS, ABILITIES)
-    def test_guide_only_speaks(self, action, can):
+    @given(ACTIONS, ABILITIES, st.booleans(), st.booleans())
+    def test_guide_only_speaks(self, advised, can, certain, beforehand):
         """
         In guide mode the strongest answer is words.
         """
-        assert verdict(action, "guide", can) in {"proceed", "guide"}
+        answer = verdict(advised, "guide", can, certain=certain, beforehand=beforehand)
 
-    @given(ACTIONS, st.sampled_from(MODES), ABILITIES)
-    def test_nobody_is_asked_for_what_it_cannot(self, action, mode, can):
+        assert answer.verdict in {"proceed", "guide"}
+
+    @given(ACTIONS, st.sampled_from(MODES), ABILITIES, st.booleans())
+    def test_nobody_is_asked_for_what_it_cannot(self, advised, mode, can, certain):
         """
         The answer is one the caller can give; going on is always possible.
         """
-        assert verdict(action, mode, can) in can | {"proceed"}
+        assert verdict(advised, mode, can, certain=certain).verdict in can | {"proceed"}
 
     @given(st.sampled_from(MODES), ABILITIES)
     def test_nothing_advised_is_nothing_done(self, mode, can):
         """
         CONTINUE is proceed, whatever the mode.
         """
-        assert "proceed" == verdict(DriftAction.CONTINUE, mode, can)
+        assert ("proceed", None) == verdict(DriftAction.CONTINUE, mode, can)
 
     @given(ACTIONS.filter(lambda action: action is not DriftAction.ASK_USER), ABILITIES)
-    def test_what_it_cannot_falls_to_something_weaker(self, action, can):
+    def test_what_it_cannot_falls_to_something_weaker(self, advised, can):
         """
         An answer the caller cannot give becomes a weaker one, never a stronger one.
         """
-        assert VERDICTS.index(verdict(action, "enforce", can)) <= VERDICTS.index(ENFORCED[action])
+        given_instead = verdict(advised, "enforce", can).verdict
+
+        assert VERDICTS.index(given_instead) <= VERDICTS.index(ENFORCED[advised])
+
+    @given(ACTIONS, ABILITIES)
+    def test_what_is_certain_does_not_fade(self, advised, can):
+        """
+        For a confirmed loop the caller does something stronger rather than something weaker, if it can.
+        """
+        wanted = ENFORCED[advised]
+        stronger = set(VERDICTS[VERDICTS.index(wanted) :]) & can - {"deny"}
+        answer = verdict(advised, "enforce", can, certain=True)
+
+        assert not stronger or wanted == "proceed" or answer.verdict in stronger
 
     @given(ABILITIES.filter(lambda can: can & {"ask", "stop"}))
     def test_the_strongest_action_does_not_fade(self, can):
         """
         Where nobody can be asked but the run can be stopped, it is stopped.
         """
-        assert ("ask" if "ask" in can else "stop") == verdict(DriftAction.ASK_USER, "enforce", can)
+        expected = "ask" if "ask" in can else "stop"
+
+        assert expected == verdict(DriftAction.ASK_USER, "enforce", can).verdict
+
+    @given(ACTIONS, ABILITIES, st.booleans())
+    def test_what_was_wanted_is_reported(self, advised, can, certain):
+        """
+        Where something else is done than the action calls for, the answer says what that was.
+        """
+        answer = verdict(advised, "enforce", can, certain=certain)
+
+        assert (None if answer.verdict == ENFORCED[advised] else ENFORCED[advised]) == answer.wanted
 
     def test_enforce_does_what_the_table_says(self):
         """
         A caller that can do everything is asked for exactly what the action calls for.
         """
         assert ["proceed", "guide", "guide", "rollback", "ask"] == [
-            verdict(action, "enforce") for action in LADDER
+            verdict(action, "enforce").verdict for action in LADDER
+        ]
+
+    @given(ACTIONS, ABILITIES, st.booleans())
+    def test_what_is_done_cannot_be_refused(self, advised, can, certain):
+        """
+        A call that was made is never denied, and before a call nothing is rolled back.
+        """
+        assert "deny" != verdict(advised, "enforce", can, certain=certain).verdict
+        assert "rollback" != verdict(advised, "enforce", can, certain=certain, beforehand=True).verdict
+
+    def test_before_a_call_it_can_be_refused(self):
+        """
+        A call that has not been made is refused where one already made would lead to a new plan or a reset.
+        """
+        assert ["proceed", "guide", "deny", "deny", "ask"] == [
+            verdict(action, "enforce", beforehand=True).verdict for action in LADDER
         ]
 
 
@@ -148,8 +291,18 @@ class TestLadder:
         assert [*LADDER[1:], LADDER[-1]] == [action.raised() for action in LADDER]
         assert [0, 1, 2, 3, 4] == [action.rung for action in LADDER]
 
+    def test_rungs_fall(self):
+        """
+        Each rung is lowered to the one before, the lowest to itself.
+        """
+        assert [LADDER[0], *LADDER[:-1]] == [action.lowered() for action in LADDER]
+
     def test_every_severity_and_every_action_has_a_place(self):
         """
         No severity is without an action and no action without a verdict.
         """
-        assert (set(Severity), set(DriftAction)) == (set(FIRST_RUNG), set(ENFORCED))
+        assert (set(Severity), set(DriftAction), set(DriftAction)) == (
+            set(FIRST_RUNG),
+            set(ENFORCED),
+            set(BEFOREHAND),
+        )

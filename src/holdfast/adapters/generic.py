@@ -286,7 +286,7 @@ class _WatchedRun:
 
 def stop_if_told(decision: Decision, mode: Mode) -> None:
     """Raise RunStopped where the decision, with what a function call can carry out, means to stop."""
-    if verdict(decision.action, mode, CAN) == "stop":
+    if verdict(decision.action, mode, CAN).verdict == "stop":
         finding = decision.findings[0]
         raise RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
 

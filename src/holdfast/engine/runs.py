@@ -13,7 +13,7 @@ from holdfast.errors import RunStopped
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast.engine.monitor import Monitor
+    from holdfast.engine.recorder import Recorder
 
 _DEEPEST: Final = 32
 _ENDED_KEPT: Final = 1000
@@ -124,7 +124,7 @@ class Run:
     becomes the run's outcome.
     """
 
-    def __init__(self, monitor: "Monitor", options: dict[str, Any]) -> None:
+    def __init__(self, monitor: "Recorder", options: dict[str, Any]) -> None:
         self._monitor = monitor
         self._options = options
         self.run_id = ""

@@ -3,32 +3,48 @@
 Live monitoring, the scanner and every backtest run this same class.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, structs
 
 from holdfast.baselines import BaselineStats
-from holdfast.calibration import frequent_sequences
-from holdfast.decisions import PROCEED, Decision, DriftAction, Mode
+from holdfast.budgets.adaptive_budget import AdaptiveBudget
+from holdfast.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
 from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
-from holdfast.engine.episodes import Episodes
+from holdfast.engine.course import Course, CourseState
+from holdfast.engine.doubts import Doubts
+from holdfast.engine.episodes import Episodes, Spent
 from holdfast.engine.health import Health
+from holdfast.engine.panel import Panel
+from holdfast.engine.steering import Steering
+from holdfast.engine.totals import Totals
 from holdfast.errors import FormatError
-from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
-from holdfast.fatigue import Fatigue, SubjectKind, Trust, TrustBand
+from holdfast.events import (
+    CALL_REFUSED,
+    CHECKPOINT_TAKEN,
+    NOT_CARRIED_OUT,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    USER_MESSAGE,
+    RunInfo,
+    RunSummary,
+    TraceEvent,
+)
+from holdfast.fatigue import Fatigue, Trust
 from holdfast.findings import DriftEvent, Severity
+from holdfast.fingerprints import call_hash, canonical
 from holdfast.incidents import Incident
-from holdfast.loops.oscillation import path_in
 from holdfast.policy.guidance import guidance
-from holdfast.policy.ladder import respond, verdict
+from holdfast.policy.ladder import VERDICTS, Response, respond, verdict
 
-_NAMES_KEPT: Final = 400
-_FAILURES_ALLOWED: Final = 3
-_DOUBTS_KEPT: Final = 10
-STATE_VERSION: Final = 2
+STATE_VERSION: Final = 3
+
+# A call that was refused: as long as nothing else happens it stays so, then it may be tried again.
+_REFUSED: Final = "refused"
+_LIFTED: Final = "lifted"
 
 
 class Observation(NamedTuple):
@@ -49,26 +65,16 @@ class Ending(NamedTuple):
 QUIET: Final = Observation(PROCEED)
 
 
-class _Totals(Struct):
-    last_seq: int = -1
-    events: int = 0
-    tokens: int = 0
-    tool_calls: int = 0
-    llm_calls: int = 0
-    errors: int = 0
-    first_at: float = -1.0
-    last_at: float = 0.0
-    names: list[str] = field(default_factory=list)
-    last_names: list[str] = field(default_factory=list)
-
-
 class _State(Struct):
     version: int
-    totals: _Totals
+    totals: Totals
     episodes: Episodes
     detectors: dict[str, bytes]
     fatigue: Fatigue
     trust: Trust
+    course: CourseState
+    refusal: str = ""
+    checkpoint_seq: int = -1
 
 
 class Session:
@@ -79,6 +85,9 @@ class Session:
         detectors: Fresh detectors, used by this session alone.
         baseline: What is normal for this agent.
         mode: Whether anything but watching is allowed.
+        can: What the caller can carry out.
+        steering: Thresholds, weights, budget and words of the policy.
+        budget: What this run may spend, instead of what `steering` gives every run.
         thresholds: Scores below which a detector's findings are noticed, not reported.
         tools: What is known about tools, by name.
         health: Where a failing detector is counted.
@@ -91,6 +100,9 @@ class Session:
         baseline: BaselineStats,
         *,
         mode: Mode = "observe",
+        can: Collection[Verdict] = VERDICTS,
+        steering: Steering | None = None,
+        budget: AdaptiveBudget | None = None,
         thresholds: Mapping[str, float] | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
         health: Health | None = None,
@@ -98,20 +110,18 @@ class Session:
         self.run = run
         self.baseline = baseline
         self.mode: Mode = mode
-        self._detectors = list(detectors)
-        self._thresholds = dict(thresholds or {})
-        self._tools = tools or {}
+        self.can = frozenset(can)
+        self.course = Course(run, steering or Steering(), budget)
         self._health = health or Health()
-        self._failures: dict[str, int] = {}
-        self._totals = _Totals()
+        self._tools = tools or {}
+        self._totals = Totals()
         self._episodes = Episodes()
         self._fatigue = Fatigue()
-        self._trust = Trust()
-        for detector in self._detectors:
-            try:
-                detector.begin(run)
-            except Exception as exc:  # noqa: BLE001 - see observe
-                self._failed(detector, exc)
+        self._doubts = Doubts()
+        self._refusal = ""
+        self._checkpoint_seq = -1
+        self._panel = Panel(detectors, baseline, thresholds=thresholds, health=self._health)
+        self._panel.begin(run)
 
     @property
     def next_seq(self) -> int:
@@ -121,8 +131,17 @@ class Session:
     @property
     def not_checked(self) -> dict[str, str]:
         """The detectors that could not look, and why."""
-        reasons = {detector.name: detector.not_checked for detector in self._detectors}
-        return {name: reason for name, reason in reasons.items() if reason}
+        return self._panel.not_checked
+
+    @property
+    def is_drifting(self) -> bool:
+        """Whether an incident is open."""
+        return bool(self._episodes.open)
+
+    @property
+    def drifting_since(self) -> int | None:
+        """Where the earliest evidence of the incidents now open lies; None while there is none."""
+        return self._episodes.began(self.run.run_id)
 
     def observe(self, event: TraceEvent) -> Observation:
         """Take one event in; one already seen changes nothing."""
@@ -130,82 +149,94 @@ class Session:
         if event.seq <= totals.last_seq:
             self._health.count("event seen twice")
             return QUIET
-        self._add(event)
+        if event.timestamp < totals.last_at:
+            self._health.count("event out of order")
+        totals.add(event)
         if event.action_name in self._tools:
             event = self._tools[event.action_name].applied(event)
-        findings = None
-        for detector in self._detectors:
-            try:
-                finding = detector.check(event, self.baseline)
-                if finding is not None:
-                    findings = [*(findings or ()), self._weighed(finding)]
-            except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
-                self._failed(detector, exc)
-        return self._quiet(event) if findings is None else self._answered(event, findings)
+        told = self._take_word(event) if event.action_type == STATE_TRANSITION else ()
+        findings = self._panel.check(event, totals.last_names)
+        own = self.course.note(event, findings or (), self._panel)
+        if self._refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
+            self._refusal = "" if findings else _LIFTED
+        if own:
+            findings = [*(findings or ()), *(self._panel.weighed(it, totals.last_names) for it in own)]
+        return self._quiet(event, told) if findings is None else self._answered(event, findings)
 
-    def _quiet(self, event: TraceEvent) -> Observation:
-        """Nothing was noticed."""
-        self._fatigue.event_count += 1
-        if self._trust.tools:
-            self._weigh_trust(event, lowered=False)
-        if not self._episodes.open:
-            return QUIET
-        return Observation(PROCEED, self._episodes.note(event, (), PROCEED))
-
-    def _answered(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Observation:
-        """Something was noticed."""
-        reported = [it for it in findings if it.severity is not Severity.LOW]
-        readings = self._fatigue.observe([_pattern(finding) for finding in reported])
-        self._weigh_trust(event, lowered=bool(reported))
-        decision = self._decide(findings, seq=event.seq, hard=any(reading.hard for reading in readings))
-        if decision.verdict != "proceed":
-            # Somebody stepped in: whether the pattern comes back is counted from here.
-            for finding in reported:
-                self._fatigue.start_afresh(_pattern(finding))
-        return Observation(decision, self._episodes.note(event, findings, decision))
+    def before_tool(self, name: str, args: Any = None) -> Decision:
+        """Whether a call shall be made: proceed, guide, deny or ask. Changes nothing."""
+        return self.foresee(
+            TraceEvent(
+                agent_id=self.run.agent_id,
+                run_id=self.run.run_id,
+                action_type=TOOL_CALL,
+                action_name=name,
+                timestamp=self._totals.last_at,
+                event_id=f"{self.run.run_id}.{self.next_seq}",
+                input_data=args,
+                seq=self.next_seq,
+                call_hash=call_hash(name, canonical(args)),
+            )
+        )
 
     def foresee(self, call: TraceEvent) -> Decision:
-        """What would be decided if this call were made and gave the same answer? Changes nothing."""
-        findings = []
-        for detector in self._detectors:
-            try:
-                finding = detector.foresee(call, self.baseline)
-                if finding is not None:
-                    findings.append(self._weighed(finding))
-            except Exception as exc:  # noqa: BLE001 - see observe
-                self._failed(detector, exc)
-        return self._decide(findings, seq=self.next_seq) if findings else PROCEED
+        """What is to be said to this call, if it were made and gave the same answer? Changes nothing."""
+        if call.action_name in self._tools:
+            call = self._tools[call.action_name].applied(call)
+        recent = self._totals.last_names
+        findings = self._panel.foresee(call, recent)
+        findings += [self._panel.weighed(it, recent) for it in self.course.foresee(call)]
+        if not findings:
+            return PROCEED
+        episodes = self._episodes.foreseen(call, findings)
+        response = self._response(findings, answered=episodes)
+        if response.action is DriftAction.CONTINUE:
+            return Decision(findings=tuple(findings))
+        answer = verdict(response.action, self.mode, self.can, certain=response.certain, beforehand=True)
+        if self._refusal == _LIFTED and answer.verdict == "deny":
+            answer = verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, beforehand=True)
+        return self._said(response, findings, answer.verdict, answer.wanted)
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """The run is over: judge it as a whole, and sum it up."""
-        findings = []
-        for detector in self._detectors:
-            try:
-                finding = detector.end(self.baseline)
-                if finding is not None:
-                    findings.append(self._weighed(finding))
-            except Exception as exc:  # noqa: BLE001 - see observe
-                self._failed(detector, exc)
-        totals = self._totals
+        findings = self._panel.end(self._totals.last_names)
         # A rise over runs is this agent's, not this run's: the run itself may still teach the baseline.
         had_incident = self._episodes.total > 0
         last = TraceEvent(
             agent_id=self.run.agent_id,
             run_id=self.run.run_id,
-            action_type="state_transition",
+            action_type=STATE_TRANSITION,
             action_name="run_end",
-            timestamp=max(at, totals.last_at),
+            timestamp=max(at, self._totals.last_at),
             event_id=f"{self.run.run_id}.end",
             seq=self.next_seq,
         )
         incidents = [*self._episodes.note(last, findings, PROCEED), *self._episodes.close_all(last.timestamp)]
-        return Ending(self._summary(last.timestamp, outcome, had_incident), findings, _latest(incidents))
+        summary = self._totals.summary(
+            self.run,
+            at=last.timestamp,
+            outcome=outcome,
+            had_incident=had_incident,
+            doubts=self._doubts.worst(),
+        )
+        return Ending(self._panel.taught(summary), findings, _latest(incidents))
+
+    # --- put aside, taken up, rolled back ---------------------------------------------------------
 
     def state(self) -> bytes:
         """Everything needed to go on with this run later, or elsewhere."""
-        detectors = {detector.name: detector.state() for detector in self._detectors}
         return msgspec.msgpack.encode(
-            _State(STATE_VERSION, self._totals, self._episodes, detectors, self._fatigue, self._trust)
+            _State(
+                STATE_VERSION,
+                self._totals,
+                self._episodes,
+                self._panel.state(),
+                self._fatigue,
+                self._doubts.trust,
+                self.course.state(),
+                self._refusal,
+                self._checkpoint_seq,
+            )
         )
 
     def restore(self, state: bytes) -> None:
@@ -213,66 +244,131 @@ class Session:
 
         A detector whose own part cannot be read begins afresh, and that is counted.
         """
+        saved = self._decoded(state)
+        self._totals, self._episodes = saved.totals, saved.episodes
+        self._fatigue, self._doubts = saved.fatigue, Doubts(saved.trust)
+        self._refusal, self._checkpoint_seq = saved.refusal, saved.checkpoint_seq
+        self.course.restore(saved.course)
+        self._panel.restore(saved.detectors)
+
+    def roll_back(self, state: bytes) -> None:
+        """Go back with the agent: its steps since then are forgotten by those that judge them.
+
+        What was spent stays spent, and incidents with their answers stay known: the next attempt is judged
+        as what it is, another attempt.
+        """
+        saved = self._decoded(state)
+        self._panel.restore(saved.detectors)
+        self.course.roll_back(saved.course)
+        self._fatigue.start_afresh()
+        self._refusal = ""
+
+    def _decoded(self, state: bytes) -> _State:
         try:
             saved = msgspec.msgpack.decode(state, type=_State)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise FormatError(f"The saved session of run {self.run.run_id!r} cannot be read: {exc}.") from exc
         if saved.version != STATE_VERSION:
             raise FormatError(f"The saved session of run {self.run.run_id!r} has version {saved.version}.")
-        self._totals, self._episodes = saved.totals, saved.episodes
-        self._fatigue, self._trust = saved.fatigue, saved.trust
-        for detector in self._detectors:
-            if detector.name in saved.detectors:
-                try:
-                    detector.restore(saved.detectors[detector.name])
-                except FormatError:
-                    self._health.count(f"saved state of detector {detector.name} cannot be read")
+        return saved
 
-    def _add(self, event: TraceEvent) -> None:
-        totals = self._totals
-        if event.timestamp < totals.last_at:
-            self._health.count("event out of order")
-        totals.last_seq = event.seq
-        totals.events += 1
-        totals.tokens += event.token_count
-        if event.action_type == TOOL_CALL:
-            totals.tool_calls += 1
-            totals.last_names = [*totals.last_names[-1:], event.action_name]
-            if totals.tool_calls <= _NAMES_KEPT:
-                totals.names.append(event.action_name)
-        elif event.action_type == LLM_REQUEST:
-            totals.llm_calls += 1
-        if event.error is not None:
-            totals.errors += 1
-        if totals.first_at < 0:
-            totals.first_at = event.timestamp - event.duration_ms / 1000
-        totals.last_at = max(totals.last_at, event.timestamp)
+    # --- inside ----------------------------------------------------------------------------------
 
-    def _weighed(self, finding: DriftEvent) -> DriftEvent:
-        """The finding after what people said about such findings, with what is unusual about the order."""
-        usual = self.baseline.common_sequences
-        recent = self._totals.last_names
-        if self.baseline.is_calibrated and usual and len(recent) > 1:
-            known = any(recent == seq[i : i + 2] for seq in usual for i in range(len(seq) - 1))
-            finding.context.update(usual_sequences=usual, unusual_order=None if known else recent)
-        least = self._thresholds.get(finding.detector, 0.0)
-        if finding.score < least and not finding.context.get("hard_limit"):
-            return finding.lowered("an incident like this was marked a false alarm")
-        return finding
+    def _take_word(self, event: TraceEvent) -> Sequence[Incident]:
+        """Something the caller tells us about what it did; gives the incidents this changes."""
+        if event.action_name == CALL_REFUSED:
+            self._refusal = _REFUSED
+        elif event.action_name == CHECKPOINT_TAKEN and not self._episodes.open:
+            self._checkpoint_seq = event.seq
+        elif event.action_name == NOT_CARRIED_OUT:
+            return self._episodes.not_carried_out(str((event.metadata or {}).get("reason", "")))
+        return ()
 
-    def _decide(self, findings: Sequence[DriftEvent], *, seq: int, hard: bool = False) -> Decision:
-        action = respond(findings, self._episodes.answered())
-        if action is DriftAction.CONTINUE:
+    def _quiet(self, event: TraceEvent, told: Sequence[Incident]) -> Observation:
+        """Nothing was noticed; `told` are incidents that changed by the caller's word."""
+        self._fatigue.event_count += 1
+        self._doubts.clean(event)
+        hooks = self.course.hooks(drifting=bool(self._episodes.open))
+        decision = Decision(hooks=hooks) if hooks else PROCEED
+        if not self._episodes.open:
+            return Observation(decision) if hooks else QUIET
+        judged = self._episodes.judge(event, ())
+        return Observation(decision, _latest([*told, *judged, *self._episodes.note(event, (), decision)]))
+
+    def _answered(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Observation:
+        """Something was noticed."""
+        judged = self._episodes.judge(event, findings)
+        reported = [it for it in findings if it.severity is not Severity.LOW]
+        readings = self._fatigue.observe([_pattern(finding) for finding in reported])
+        self._doubts.weigh(event, self._totals.names, lowered=bool(reported))
+        chronic = {
+            finding.kind
+            for finding in reported
+            if any(it.hard and it.pattern == _pattern(finding) for it in readings)
+        }
+        decision = self._decide(findings, seq=event.seq, chronic=chronic)
+        if decision.guidance:
+            # Somebody stepped in: whether the pattern comes back is counted from here.
+            for finding in reported:
+                self._fatigue.start_afresh(_pattern(finding))
+        spent = Spent(self._totals.tokens, self._totals.cost_usd)
+        noted = self._episodes.note(event, findings, decision, spent)
+        return Observation(decision, _latest([*judged, *noted]))
+
+    def _decide(self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]) -> Decision:
+        response = self._response(findings, chronic=chronic)
+        if response.action is DriftAction.CONTINUE:
             return Decision(findings=tuple(findings))
-        if not self._is_news(findings, action, seq):
-            return Decision(action=action, findings=tuple(findings), hard=hard)
-        answer = verdict(action, self.mode)
-        words = guidance(action, findings, self.run.goal)
-        return Decision(action=action, verdict=answer, guidance=words, findings=tuple(findings), hard=hard)
+        if not self._is_news(findings, response.action, seq):
+            quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
+            return self.course.explained(quiet, response)
+        can = self.can if self._checkpoint_seq >= 0 else self.can - {"rollback"}
+        answer = verdict(response.action, self.mode, can, certain=response.certain)
+        said = self._said(response, findings, answer.verdict, answer.wanted)
+        return structs.replace(said, hard=bool(chronic), hooks=self._hooks(response))
+
+    def _response(
+        self,
+        findings: Sequence[DriftEvent],
+        *,
+        chronic: Collection[str] = (),
+        answered: Mapping[str, Any] | None = None,
+    ) -> Response:
+        if self.course.is_exhausted:
+            return Response(DriftAction.ASK_USER, certain=True, reasons=("the budget is used up",))
+        known = self._episodes.answered if answered is None else answered
+        return respond(findings, known, by_score=self.course.action, chronic=chronic)
+
+    def _said(
+        self, response: Response, findings: Sequence[DriftEvent], answer: Verdict, wanted: Verdict | None
+    ) -> Decision:
+        words = guidance(
+            response.action,
+            findings,
+            self.course.goal,
+            wordings=self.course.steering.wordings,
+            tried=self._episodes.tried(findings),
+        )
+        decision = Decision(
+            action=response.action,
+            verdict=answer,
+            wanted=wanted,
+            guidance=words.text,
+            wording=words.wording,
+            findings=tuple(findings),
+        )
+        return self.course.explained(decision, response)
+
+    def _hooks(self, response: Response) -> tuple[Hook, ...]:
+        """Where answers were ignored up to a return, another model may do better."""
+        is_late = response.action.rung >= DriftAction.CHECKPOINT_RESET.rung
+        return ("switch_model",) if is_late and self._episodes.has_failed() else ()
 
     def _is_news(self, findings: Sequence[DriftEvent], action: DriftAction, seq: int) -> bool:
         """Whether there is anything new to say: something stronger, or the last word is long enough ago."""
         for finding in findings:
+            if finding.severity is Severity.LOW:
+                continue
             incident = self._episodes.open.get(finding.kind)
             if incident is None or not incident.interventions:
                 return True
@@ -281,90 +377,10 @@ class Session:
                 return True
         return False
 
-    def _weigh_trust(self, event: TraceEvent, *, lowered: bool) -> None:
-        """Findings lower the trust in a tool and a file; clean use raises it, before as well as after."""
-        if event.action_type != TOOL_CALL:
-            return
-        trust, tool, path = self._trust, event.action_name, path_in(event.input_data)
-        if not lowered:
-            if tool in trust.tools:
-                trust.raise_("tool", tool)
-            if path in trust.files:
-                trust.raise_("file", path)
-            return
-        if tool not in trust.tools:
-            # Kept up only for what findings point at: what went well before is made up for here.
-            trust.raise_("tool", tool, self._totals.names.count(tool))
-        trust.lower("tool", tool)
-        if path is not None:
-            trust.lower("file", path)
-
-    def _failed(self, detector: Detector, exc: Exception) -> None:
-        """A detector that fails again and again is left out for the rest of the run, and says so."""
-        name = detector.name
-        self._failures[name] = self._failures.get(name, 0) + 1
-        if self._failures[name] >= _FAILURES_ALLOWED and detector in self._detectors:
-            self._detectors = [other for other in self._detectors if other is not detector]
-            self._detectors.append(_Failed(name, f"failed {_FAILURES_ALLOWED} times: {type(exc).__name__}"))
-        self._health.swallowed(f"detector {name}", exc)
-
-    def _doubts(self) -> list[tuple[str, str, float]]:
-        """The tools and files that findings have brought into doubt, the most doubtful first."""
-        kinds: tuple[SubjectKind, ...] = ("tool", "file")
-        doubtful: list[tuple[str, str, float]] = [
-            (kind, subject, round(standing.mean, 3))
-            for kind in kinds
-            for subject, standing in self._trust.standings(kind).items()
-            if standing.band in {TrustBand.DISTRUSTED, TrustBand.DOUBTFUL}
-        ]
-        return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTS_KEPT]
-
-    def _summary(self, at: float, outcome: str, had_incident: bool) -> RunSummary:
-        totals, run = self._totals, self.run
-        started_at = run.started_at if run.started_at > 0 else max(totals.first_at, 0.0)
-        summary = RunSummary(
-            agent_id=run.agent_id,
-            run_id=run.run_id,
-            version=run.version,
-            task_type=run.task_type,
-            started_at=started_at,
-            ended_at=at,
-            outcome=outcome,
-            events=totals.events,
-            tokens=totals.tokens,
-            tool_calls=totals.tool_calls,
-            llm_calls=totals.llm_calls,
-            errors=totals.errors,
-            duration_ms=max(0.0, totals.last_at - started_at) * 1000,
-            had_incident=had_incident,
-            sequences=frequent_sequences(totals.names),
-            doubts=self._doubts(),
-        )
-        for detector in self._detectors:
-            try:
-                summary = detector.teach(summary)
-            except Exception as exc:  # noqa: BLE001 - see observe
-                self._failed(detector, exc)
-        return summary
-
 
 def _pattern(finding: DriftEvent) -> str:
     """What a finding is an instance of: its detector's pattern, or the detector itself."""
     return f"{finding.detector}/{finding.context.get('pattern', '')}"
-
-
-class _Failed(Detector):
-    """Stands where a detector was that failed too often, and says why it is not there."""
-
-    kind = "resource"
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.name = name  # type: ignore[misc]
-        self.not_checked = reason
-        self._memory = Struct()
-
-    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        return None
 
 
 def _latest(incidents: Sequence[Incident]) -> Sequence[Incident]:

@@ -1,16 +1,21 @@
 """Begins sessions: each with fresh detectors and with what is known about the agent so far."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.baselines import BaselineStats
-from holdfast.decisions import Mode
+from holdfast.budgets.adaptive_budget import AdaptiveBudget
+from holdfast.decisions import Mode, TaskProfile, Verdict
 from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.health import Health, logger
 from holdfast.engine.session import Session
+from holdfast.engine.steering import Steering
 from holdfast.errors import FormatError, NotFoundError
 from holdfast.events import RunInfo
+from holdfast.policy.ladder import VERDICTS
 from holdfast.store import Store
 
 _BASELINE_KEPT_S: Final = 5.0
@@ -30,6 +35,7 @@ class Sessions:
         mode: Mode = "observe",
         calibration_runs: int = 30,
         tools: Mapping[str, ToolDeclaration] | None = None,
+        steering: Steering | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._agent_id = agent_id
@@ -39,16 +45,27 @@ class Sessions:
         self._mode: Mode = mode
         self._calibration_runs = calibration_runs
         self.tools = dict(tools or {})
+        self._steering = steering or Steering()
         self._clock = clock
         self._baselines: dict[tuple[str, str], tuple[float, BaselineStats]] = {}
 
-    def begin(self, info: RunInfo, state: bytes | None = None) -> Session:
+    def begin(
+        self,
+        info: RunInfo,
+        state: bytes | None = None,
+        *,
+        can: Collection[Verdict] = VERDICTS,
+        budget: AdaptiveBudget | None = None,
+    ) -> Session:
         """A session for this run, going on from a saved state where there is one."""
         session = Session(
             info,
             self._make_detectors(),
             self.baseline(info.version, info.task_type),
             mode=self._mode,
+            can=can,
+            steering=self._steering,
+            budget=budget or self._steering.budget_for(info, self._profile(info.task_type)),
             thresholds=self._thresholds(),
             tools=self.tools,
             health=self._health,
@@ -60,6 +77,16 @@ class Sessions:
                 self._health.count("saved session of another version")
                 logger.info("%s The run goes on without its memory.", exc)
         return session
+
+    def taken_up(self, info: RunInfo, state: bytes, *, can: Collection[Verdict] = VERDICTS) -> Session | None:
+        """The session of a run that was put aside, as it stood; None when its state cannot be read."""
+        if self._store is None:
+            return None
+        kept = self._store.find_run(info.run_id, agent_id=self._agent_id)
+        info = structs.replace(info, goal=info.goal or kept.goal, started_at=kept.started_at)
+        session = self.begin(info, state, can=can)
+        # Without its memory it would number its events from the start again, over those already kept.
+        return session if session.next_seq or not kept.events else None
 
     def baseline(self, version: str, task_type: str) -> BaselineStats:
         """What is normal for this agent, from memory or from the store."""
@@ -90,6 +117,13 @@ class Sessions:
             return self._store.find_run(run_id, agent_id=self._agent_id).run_id == run_id
         except NotFoundError:
             return False
+
+    def _profile(self, task_type: str) -> TaskProfile | None:
+        """What tasks of this type have taken so far, where budgets follow that."""
+        if self._store is None or not task_type or self._steering.budget_rules is None:
+            return None
+        known = self._store.profiles(self._agent_id)
+        return next((profile for profile in known if profile.task_type == task_type), None)
 
     def _thresholds(self) -> dict[str, float]:
         moved: dict[str, float] = {}

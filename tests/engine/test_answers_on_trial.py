@@ -1,0 +1,178 @@
+import pytest
+from msgspec import structs
+
+from holdfast.decisions import Decision, DriftAction
+from holdfast.engine.episodes import Episodes, Spent
+from holdfast.findings import DriftEvent, Severity
+from holdfast.policy.outcomes import WINDOW
+from holdfast.testing.traces import AGENT, RUN, events
+
+REMINDED = Decision(
+    action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.", wording="remind.loop"
+)
+KINDS = {"!": "loop", "g": "goal"}
+
+
+def found(event, kind="loop"):
+    return DriftEvent(
+        agent_id=AGENT,
+        run_id=RUN,
+        detector=kind,
+        kind=kind,
+        severity=Severity.MED,
+        score=0.6,
+        message=f"{kind} seen",
+        suggested_action="s",
+        timestamp=event.timestamp,
+        event_id=f"{event.event_id}/{kind}",
+        context={"event_ids": [event.event_id]},
+    )
+
+
+def tried(picture, episodes=None, tokens=0):
+    """The incidents: `!` a loop, `g` goal drift, a space the user's turn; only the first is answered."""
+    episodes = episodes if episodes is not None else Episodes()
+    latest = {}
+    trace = events(picture.replace("!", ".").replace("g", "."))
+    for place, (step, made) in enumerate(zip(picture, trace, strict=True)):
+        event = structs.replace(made, token_count=tokens)
+        findings = [found(event, KINDS[step])] if step in KINDS else []
+        decision = REMINDED if place == 0 else Decision()
+        changed = episodes.judge(event, findings)
+        changed += episodes.note(event, findings, decision, Spent(tokens * (place + 1), 0.0))
+        latest.update({incident.kind: incident for incident in changed})
+    return latest
+
+
+def outcome(picture):
+    return tried(picture)["loop"].interventions[0].outcome
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize(
+        ("picture", "expected"),
+        [
+            ("!" + "." * WINDOW, "worked"),
+            ("!" + "." * (WINDOW - 1), "unknown"),
+            ("!!", "unknown"),
+            ("!!!", "ignored"),
+            ("!..!.!", "ignored"),
+            ("!.g", "worse"),
+            ("!. " + "." * WINDOW, "unknown"),
+        ],
+    )
+    def test_what_came_of_an_answer(self, picture, expected):
+        """
+        Quiet is success, the same drift twice is neglect, other drift is harm; a user's word ends the trial.
+        """
+        assert expected == outcome(picture)
+
+    def test_where_it_was_settled(self):
+        """
+        The record says at which event its outcome was known.
+        """
+        assert 2 == tried("!!!")["loop"].interventions[0].settled_seq
+
+    def test_what_it_was_expected_to_do(self):
+        """
+        The record says what should change, in how many steps, and on which evidence.
+        """
+        answer = tried("!")["loop"].interventions[0]
+
+        assert ("the same steps do not come back", WINDOW, ("run.0",), "remind.loop") == (
+            answer.expected,
+            answer.window,
+            answer.evidence,
+            answer.wording,
+        )
+
+    def test_tokens_saved(self):
+        """
+        What worked has saved what the window's steps would have cost at the incident's own rate.
+        """
+        answer = tried("!" + "." * WINDOW, tokens=100)["loop"].interventions[0]
+
+        assert (100, WINDOW * 100) == (answer.tokens_before, answer.tokens_saved)
+
+    def test_what_was_ignored_saved_nothing(self):
+        """
+        Only an answer that worked has saved anything.
+        """
+        assert tried("!!!", tokens=100)["loop"].interventions[0].tokens_saved is None
+
+    def test_calls_under_way_do_not_count(self):
+        """
+        Calls issued before the answer was given cannot have heeded it.
+        """
+        episodes = Episodes()
+        first, *others = [structs.replace(event, started_seq=0) for event in events("aaaa")]
+        episodes.note(first, [found(first)], REMINDED)
+        for event in others:
+            episodes.judge(event, [found(event)])
+            episodes.note(event, [found(event)], Decision())
+
+        assert "unknown" == episodes.open["loop"].interventions[0].outcome
+
+    def test_the_runs_end_leaves_it_unknown(self):
+        """
+        An answer that was still being tried when the run ended stays unknown.
+        """
+        episodes = Episodes()
+        tried("!..", episodes)
+        (closed,) = episodes.close_all(9.0)
+
+        assert "unknown" == closed.interventions[0].outcome
+
+
+class TestNotCarriedOut:
+    def test_it_is_not_judged(self):
+        """
+        What the caller could not do is marked with its reason, and never counts as ignored.
+        """
+        episodes = Episodes()
+        tried("!", episodes)
+        (told,) = episodes.not_carried_out("the framework has no such thing")
+        tried("!", episodes)
+
+        assert ("the framework has no such thing", {}) == (
+            told.interventions[0].not_carried_out,
+            episodes.trials,
+        )
+
+    def test_without_an_answer_nothing_is_told(self):
+        """
+        A word about an answer that was never given changes nothing.
+        """
+        assert [] == Episodes().not_carried_out("whatever")
+
+
+class TestWhereItBegan:
+    def test_the_first_evidence(self):
+        """
+        An incident began where its earliest evidence lies, not where it was noticed.
+        """
+        episodes = Episodes()
+        trace = events("aaaa")
+        proof = found(trace[3])
+        proof.context["event_ids"] = ["run.1", "run.2", "run.3"]
+        episodes.note(trace[3], [proof], REMINDED)
+
+        assert 1 == episodes.began(RUN)
+
+    def test_ids_of_others_say_nothing(self):
+        """
+        Where event ids are a caller's own, it began where it was opened.
+        """
+        episodes = Episodes()
+        trace = events("aaaa")
+        proof = found(trace[3])
+        proof.context["event_ids"] = ["x-17", "run.²"]
+        episodes.note(trace[3], [proof], REMINDED)
+
+        assert 3 == episodes.began(RUN)
+
+    def test_while_all_is_well_there_is_no_such_place(self):
+        """
+        Without an open incident nothing has begun.
+        """
+        assert Episodes().began(RUN) is None
