@@ -3,11 +3,14 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watched_agent import loop, work
+from watched_agent import CommandLine, loop, work
 
 from holdfast.assembly import DriftMonitor
 from holdfast.cli import words
 from holdfast.cli.timeline import picked, short
+from holdfast.decisions import DriftAction
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.testing.store_records import AT, an_answer, an_event, an_incident
 
 
 class TestShow:
@@ -88,8 +91,8 @@ class TestShow:
         out = holdfast("show loop-long").out
 
         assert "evidence: 3 findings, steps 1-5; peak 0.83" in out
-        assert "step 3: INJECT_REMINDER, verdict proceed, outcome unknown" in out
-        assert "step 4: SUMMARIZE_REPLAN, verdict proceed, outcome unknown" in out
+        assert "step 3: INJECT_REMINDER, verdict proceed, outcome " in out
+        assert ": SUMMARIZE_REPLAN, verdict proceed, outcome " in out
 
     def test_parent_and_children(self, holdfast):
         """
@@ -178,6 +181,136 @@ class TestShow:
         quiet.close()
 
         assert 2 == holdfast("show unsaid").out.count("▸ search()")
+
+
+@pytest.fixture
+def shown(apart):
+    """`show` of a run of twenty steps in which these answers were given."""
+    store = SQLiteStore(apart / "answered.db")
+
+    def show(*answers, options="--json", steps=20, **fields):
+        store.write([an_event(seq) for seq in range(steps)])
+        store.write([an_incident(interventions=answers, event_ids=("run.3",), **fields)])
+        return CommandLine(store.path)(f"show run {options}")
+
+    yield show
+    store.close()
+
+
+class TestAnswers:
+    def test_stand_below_their_step(self, shown):
+        """
+        What was said stands under the step it was said at, with what was expected and what came of it.
+        """
+        answer = an_answer(
+            4,
+            action=DriftAction.SUMMARIZE_REPLAN,
+            wording="replan.loop",
+            expected="the same steps do not come back",
+            window=8,
+            outcome="worked",
+            settled_seq=12,
+            tokens_before=1200,
+            cost_before_usd=0.25,
+            tokens_saved=3400,
+        )
+
+        lines = shown(answer, options="").out.splitlines()
+        [place] = [place for place, line in enumerate(lines) if "→" in line]
+
+        assert "5" == lines[place - 1].split()[0]
+        assert [
+            "→ SUMMARIZE_REPLAN, verdict guide",
+            "replan.loop, incident incident, after 1,200 tokens and $0.2500",
+            "expected within 8 steps: the same steps do not come back",
+            "✔ worked at step 13, saved 3,400 tokens",
+        ] == [line.strip() for line in lines[place : place + 4]]
+
+    @pytest.mark.parametrize(
+        ("outcome", "words"),
+        [
+            ("worked", "✔ worked"),
+            ("ignored", "○ ignored"),
+            ("worse", "✖ worse"),
+            ("unknown", "? outcome unknown"),
+        ],
+    )
+    def test_outcomes(self, shown, outcome, words):
+        """
+        An outcome is told by shape and word, whatever the colour.
+        """
+        assert f"{words}\n" in shown(an_answer(4, outcome=outcome), options="").out
+
+    @pytest.mark.parametrize(
+        ("outcome", "words"),
+        [("worked", "✔ stopped by itself"), ("ignored", "○ went on"), ("worse", "✖ grew worse")],
+    )
+    def test_nothing_was_said(self, shown, outcome, words):
+        """
+        Where nothing was said, nothing worked or was ignored: the drift stopped or went on by itself.
+        """
+        out = shown(an_answer(4, verdict="proceed", outcome=outcome), options="").out
+
+        assert "→ INJECT_REMINDER, verdict proceed, nothing was said\n" in out
+        assert words in out
+
+    def test_what_the_caller_could_not_do(self, shown):
+        """
+        What was wanted, and why it was not done, are named.
+        """
+        answer = an_answer(4, wanted="rollback", not_carried_out="no checkpoint\x07", hard=True)
+
+        out = shown(answer, options="").out
+
+        assert "→ INJECT_REMINDER, verdict guide (rollback was wanted), chronic\n" in out
+        assert "not carried out: no checkpoint\\x07\n" in out
+
+    def test_the_words_themselves(self, shown):
+        """
+        The text for the model is shown with the payloads, and made harmless like them.
+        """
+        answer = an_answer(4, guidance="Stop\x1b[2J here.\nThink.")
+
+        assert "words:" not in shown(answer, options="").out
+        assert "words: Stop\\x1b[2J here.⏎Think." in shown(answer, options="--payloads").out
+
+    def test_they_come_before_findings_when_room_is_short(self, shown):
+        """
+        Of a long run, the steps at which something was said are shown before others.
+        """
+        out = shown(an_answer(50), steps=100, options="--events 9").out
+
+        numbers = [line.split()[0] for line in out.splitlines() if "▸" in line]
+        assert ["1", "2", "50", "51", "52", "99", "100"] == numbers
+
+    def test_every_incident_has_its_own(self, shown):
+        """
+        An answer to two incidents at once stands there for each, since each is judged by itself.
+        """
+        shown(an_answer(4, outcome="worked"))
+
+        lines = shown(
+            an_answer(4, outcome="ignored"), incident_id="second", kind="goal", options=""
+        ).out.splitlines()
+
+        assert ["incident", "second"] == [
+            line.split()[-1] for line in lines if "remind.loop, incident" in line
+        ]
+
+    def test_json(self, shown):
+        """
+        The document lists the answers in the order of their steps, with the incident of each.
+        """
+        answers = (an_answer(9, wording="b", outcome="worked", tokens_saved=7), an_answer(4, wording="a"))
+
+        [document] = shown(*answers).documents
+
+        assert [("incident", "loop", 4, "a"), ("incident", "loop", 9, "b")] == [
+            (it["incident_id"], it["kind"], it["seq"], it["wording"]) for it in document["interventions"]
+        ]
+        assert (AT + 9, "worked", 7) == tuple(
+            document["interventions"][1][name] for name in ("timestamp", "outcome", "tokens_saved")
+        )
 
 
 class TestPicked:

@@ -11,12 +11,14 @@ import typer
 from holdfast.cli import (
     alerts,
     baseline,
+    budget,
     config,
     db,
     demo,
     doctor,
     export,
     init,
+    interventions,
     lab,
     models,
     runs,
@@ -41,7 +43,9 @@ app.command("scan")(scan.scan)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.add_typer(alerts.app, name="alerts")
+app.command("interventions")(interventions.interventions)
 app.add_typer(baseline.app, name="baseline")
+app.add_typer(budget.app, name="budget")
 app.command("export")(export.export)
 app.add_typer(models.app, name="models")
 app.add_typer(lab.app, name="lab")

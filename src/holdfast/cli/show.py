@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import timeline
+from holdfast.cli import answers, timeline
 from holdfast.cli.learnt import not_checked_yet
 from holdfast.cli.lookup import agent_named
 from holdfast.cli.output import console, print_json, print_rows, safe, say, severity, when
@@ -30,6 +30,7 @@ class _Report(NamedTuple):
     children: list[str]
     findings: list["DriftEvent"]
     incidents: list["Incident"]
+    answered: dict[int, list[answers.Answer]]
     tools: list["ToolRow"]
     not_checked: dict[str, str]
     selection: timeline.Selection
@@ -65,15 +66,17 @@ def show(
 def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
     findings = store.get_drift_events(run.agent_id, run.run_id, limit=_FINDINGS_READ)[::-1]
     incidents = store.incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
+    answered = answers.by_step(incidents)
     evidence = {event_id for incident in incidents for event_id in incident.event_ids}
     return _Report(
         run=run,
         children=_children(store, run),
         findings=findings,
         incidents=incidents,
+        answered=answered,
         tools=store.run_tools(run.agent_id, run.run_id),
         not_checked=_not_checked(store, run),
-        selection=timeline.select(store, run, findings, evidence, most),
+        selection=timeline.select(store, run, findings, answered, evidence, most),
     )
 
 
@@ -111,6 +114,7 @@ def _plain(report: _Report, *, payloads: bool) -> dict[str, Any]:
             {**incident.to_dict(), "evidence": report.selection.seqs(incident.event_ids)}
             for incident in report.incidents
         ],
+        "interventions": answers.plain(report.answered),
         "tools": report.tools,
         "not_checked": report.not_checked,
     }

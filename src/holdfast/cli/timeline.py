@@ -1,10 +1,11 @@
 """A run's steps as lines: which of them are shown, and what each says."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.cli import answers
 from holdfast.cli.output import safe, severity
 from holdfast.cli.words import counted, lasting, number
 
@@ -24,10 +25,11 @@ _INDENT: Final = " " * 6
 
 
 class Step(NamedTuple):
-    """One step that is shown, with what was noticed there; `skipped` steps before it are not."""
+    """One step that is shown, with what was noticed and answered there; `skipped` steps before it are not."""
 
     recorded: "RecordedEvent"
     findings: Sequence["DriftEvent"]
+    answers: Sequence[answers.Answer]
     skipped: int
 
 
@@ -49,32 +51,60 @@ def event_of(finding: "DriftEvent") -> str:
 
 
 def select(
-    store: "Store", run: "RunRow", findings: Sequence["DriftEvent"], evidence: Iterable[str], most: int | None
+    store: "Store",
+    run: "RunRow",
+    findings: Sequence["DriftEvent"],
+    answered: Mapping[int, Sequence[answers.Answer]],
+    evidence: Iterable[str],
+    most: int | None,
 ) -> Selection:
-    """At most this many steps, those around findings before others; None for all of them."""
+    """At most this many steps, those around answers first, then those around findings; None for all."""
     by_event: dict[str, list[DriftEvent]] = {}
     for finding in findings:
         by_event.setdefault(event_of(finding), []).append(finding)
-    wanted = {*by_event, *evidence}
-    places: dict[str, int] = {}
-    marked: list[int] = []
-    total = 0
-    for recorded in store.run_events(run.agent_id, run.run_id):
-        if recorded.event.event_id in wanted:
-            places[recorded.event.event_id] = recorded.event.seq
-            if recorded.event.event_id in by_event:
-                marked.append(total)
-        total += 1
-    shown = picked(total, marked, most)
+    survey = _survey(store, run, by_event, answered, {*by_event, *evidence})
+    shown = picked(survey.total, [*survey.answered, *survey.noticed], most)
     steps: list[Step] = []
     skipped = 0
     for place, recorded in enumerate(store.run_events(run.agent_id, run.run_id)):
         if place not in shown:
             skipped += 1
             continue
-        steps.append(Step(recorded, by_event.get(recorded.event.event_id, ()), skipped))
+        event = recorded.event
+        steps.append(Step(recorded, by_event.get(event.event_id, ()), answered.get(event.seq, ()), skipped))
         skipped = 0
-    return Selection(steps, skipped, places)
+    return Selection(steps, skipped, survey.places)
+
+
+class _Survey(NamedTuple):
+    """How many steps a run has, at which of them something was answered or only noticed, where ids stand."""
+
+    total: int
+    answered: list[int]
+    noticed: list[int]
+    places: dict[str, int]
+
+
+def _survey(
+    store: "Store",
+    run: "RunRow",
+    by_event: Container[str],
+    answered: Container[int],
+    wanted: Container[str],
+) -> _Survey:
+    answers_at: list[int] = []
+    findings_at: list[int] = []
+    places: dict[str, int] = {}
+    total = 0
+    for total, recorded in enumerate(store.run_events(run.agent_id, run.run_id), start=1):
+        event = recorded.event
+        if event.event_id in wanted:
+            places[event.event_id] = event.seq
+        if event.seq in answered:
+            answers_at.append(total - 1)
+        elif event.event_id in by_event:
+            findings_at.append(total - 1)
+    return _Survey(total, answers_at, findings_at, places)
 
 
 def picked(total: int, marked: Sequence[int], most: int | None) -> set[int] | range:
@@ -107,6 +137,8 @@ def lines(selection: Selection, run: "RunRow", *, payloads: bool) -> Iterator["T
             yield from _payload(step.recorded)
         for finding in step.findings:
             yield _finding(finding)
+        for answer in step.answers:
+            yield from answers.lines(answer, in_full=payloads)
     if selection.skipped_at_end:
         yield _gap(selection.skipped_at_end)
 
