@@ -135,6 +135,41 @@ class TestJudge:
         assert judge_with().judge(run).report == replay.end(run).report
 
 
+class TestAnswers:
+    def test_what_led_to_it(self):
+        """
+        An answer names the worst of what was noticed where it was first due.
+        """
+        one = judged("a" * 9)
+
+        assert ["4 times", "6 times"] == [answer.finding.message for answer in one.answers[:2]]
+
+    @pytest.mark.parametrize(("mode", "expected"), [("observe", "proceed"), ("enforce", "guide")])
+    def test_what_the_caller_is_asked_for(self, mode, expected):
+        """
+        What is advised is the same in every mode; only enforce asks the caller to act.
+        """
+        first, *_ = judge_with(mode=mode).judge(run_of("a" * 9)).answers
+
+        assert ("INJECT_REMINDER", expected) == (first.action, first.verdict)
+
+    def test_before_a_call(self):
+        """
+        A recorded call can be asked about before it is shown, without its result, and nothing changes.
+        """
+        run = run_of("a" * 12)
+        judge = Judge(Settings(), mode="enforce")
+        asked, unasked = judge.begin(run.info), judge.begin(run.info)
+        verdicts = []
+        for event in run.events:
+            verdicts.append(asked.foresee(event).verdict)
+            asked.observe(event)
+            unasked.observe(event)
+
+        assert ("proceed", True) == (verdicts[0], bool({"deny", "ask"} & set(verdicts)))
+        assert unasked.end(run) == asked.end(run)
+
+
 class TestDeclaredTools:
     @pytest.mark.parametrize(("tools", "found"), [({}, True), ({"ask": {"kind": "poll"}}, False)])
     def test_from_the_settings(self, tools, found):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from msgspec import Struct, field, structs
 
 from holdfast.adapters.runfile import ReadRun
-from holdfast.assembly import detector_factory
-from holdfast.decisions import DriftAction
+from holdfast.assembly import detector_factory, make_steering
+from holdfast.decisions import Decision, DriftAction, Mode, Verdict
 from holdfast.declarations import ToolDeclaration, declared
 from holdfast.engine import registry
 from holdfast.engine.health import Health
@@ -19,6 +19,7 @@ from holdfast.engine.sessions import Sessions
 from holdfast.events import USER_MESSAGE, RunInfo, TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident
+from holdfast.policy.ladder import DRIFT_SCORE, FIRST_RUNG, first_rung
 from holdfast.settings import Settings
 from holdfast.store import Store
 
@@ -73,10 +74,15 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """What Holdfast would have done for the first time at one step, counted from 0."""
+    """What Holdfast would have done for the first time at one step, counted from 0.
+
+    `finding` is the worst of what was noticed there, `verdict` what the caller would have been asked for.
+    """
 
     action: DriftAction
     place: int
+    finding: FindingReport | None = None
+    verdict: Verdict = "proceed"
 
 
 class Judged(NamedTuple):
@@ -113,9 +119,16 @@ class Replay:
         found = self._take(int(event.event_id), seen.decision.findings, seen.incidents)
         if seen.decision.action.rung > self._action.rung:
             self._action = seen.decision.action
-            self._answers.append(Answer(self._action, self._place))
+            worst = _worst(seen.decision, found)
+            self._answers.append(Answer(self._action, self._place, worst, seen.decision.verdict))
         self._place += 1
         return found
+
+    def foresee(self, call: TraceEvent) -> Decision:
+        """What would be said now, before it is made, to a call whose recorded result nobody knows yet."""
+        unknown = {"output_data": None, "error": None, "result_hash": 0, "token_count": 0, "cost_usd": None}
+        began_at = call.timestamp - call.duration_ms / 1000
+        return self._session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
 
     def end(self, run: ReadRun) -> Judged:
         """All events of the run were shown: judge it as a whole, and sum up."""
@@ -154,6 +167,7 @@ class Judge:
         kinds: Only detectors of these kinds look; None lets all of them.
         health: Where a detector that fails is counted.
         tools: What is known about tools, by name, instead of what the settings say.
+        mode: What callers would have been asked for; what is advised is the same in every mode.
     """
 
     def __init__(
@@ -164,14 +178,17 @@ class Judge:
         kinds: Collection[str] | None = None,
         health: Health | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
+        mode: Mode = "observe",
     ) -> None:
         self._settings = settings
+        self._mode: Mode = mode
         self._store = store
         if kinds is not None:
             settings = with_kinds(settings, kinds)
         self._make_detectors = detector_factory(with_soft_limits(settings))
         self._health = health or Health()
         self._tools = declared(settings.tools) if tools is None else tools
+        self._steering = make_steering(settings)
         self._sessions: dict[str, Sessions] = {}
 
     @property
@@ -206,8 +223,10 @@ class Judge:
                 make_detectors=self._make_detectors,
                 store=self._store,
                 health=self._health,
+                mode=self._mode,
                 calibration_runs=self._settings.calibration_runs,
                 tools=self._tools,
+                steering=self._steering,
                 # Time stands still: what was read of a baseline holds for the whole replay.
                 clock=lambda: 0.0,
             )
@@ -260,6 +279,17 @@ def _finding(finding: DriftEvent, at: int) -> FindingReport:
         message=finding.message,
         evidence=[int(proof) for proof in finding.event_ids if str(proof).isdecimal()],
     )
+
+
+def _worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingReport | None:
+    """The finding that called for the strongest answer; `reports` stand in the order of the findings."""
+    pairs = zip(decision.findings, reports, strict=True)
+    return max(pairs, key=lambda pair: _weight(pair[0]), default=(None, None))[1]
+
+
+def _weight(finding: DriftEvent) -> tuple[int, float, bool]:
+    rung = FIRST_RUNG[finding.severity] if finding.detector == DRIFT_SCORE else first_rung(finding)
+    return rung.rung, finding.score, bool(finding.context.get("hard_limit"))
 
 
 def _tokens_saved(events: Sequence[TraceEvent], answers: Sequence[Answer]) -> int | None:
