@@ -47,6 +47,7 @@ PURE = sorted(
         "engine/panel.py",
         "engine/steering.py",
         "engine/totals.py",
+        "engine/trials.py",
         "engine/doubts.py",
     )
     for path in ROOT.glob(pattern)

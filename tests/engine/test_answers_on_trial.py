@@ -2,7 +2,8 @@ import pytest
 from msgspec import structs
 
 from holdfast.decisions import Decision, DriftAction
-from holdfast.engine.episodes import Episodes, Spent
+from holdfast.engine.episodes import Episodes
+from holdfast.engine.totals import Totals
 from holdfast.findings import DriftEvent, Severity
 from holdfast.policy.outcomes import WINDOW
 from holdfast.testing.traces import AGENT, RUN, events
@@ -32,14 +33,15 @@ def found(event, kind="loop"):
 def tried(picture, episodes=None, tokens=0):
     """The incidents: `!` a loop, `g` goal drift, a space the user's turn; only the first is answered."""
     episodes = episodes if episodes is not None else Episodes()
-    latest = {}
+    latest, totals = {}, Totals()
     trace = events(picture.replace("!", ".").replace("g", "."))
     for place, (step, made) in enumerate(zip(picture, trace, strict=True)):
         event = structs.replace(made, token_count=tokens)
         findings = [found(event, KINDS[step])] if step in KINDS else []
         decision = REMINDED if place == 0 else Decision()
         changed = episodes.judge(event, findings)
-        changed += episodes.note(event, findings, decision, Spent(tokens * (place + 1), 0.0))
+        totals.add(event)
+        changed += episodes.note(event, findings, decision, totals)
         latest.update({incident.kind: incident for incident in changed})
     return latest
 
@@ -113,15 +115,16 @@ class TestOutcomes:
 
         assert "unknown" == episodes.open["loop"].interventions[0].outcome
 
-    def test_the_runs_end_leaves_it_unknown(self):
+    @pytest.mark.parametrize(("quiet", "expected"), [(WINDOW // 2, "worked"), (WINDOW // 2 - 1, "unknown")])
+    def test_at_the_runs_end_half_the_steps_will_do(self, quiet, expected):
         """
-        An answer that was still being tried when the run ended stays unknown.
+        A run that ends after half the steps without the same drift was brought back; fewer say nothing.
         """
         episodes = Episodes()
-        tried("!..", episodes)
-        (closed,) = episodes.close_all(9.0)
+        tried("!" + "." * quiet, episodes)
+        (closed,) = episodes.close_all(9.0, 9)
 
-        assert "unknown" == closed.interventions[0].outcome
+        assert expected == closed.interventions[0].outcome
 
 
 class TestNotCarriedOut:
@@ -136,7 +139,7 @@ class TestNotCarriedOut:
 
         assert ("the framework has no such thing", {}) == (
             told.interventions[0].not_carried_out,
-            episodes.trials,
+            episodes.trials.running,
         )
 
     def test_without_an_answer_nothing_is_told(self):
@@ -157,7 +160,7 @@ class TestWhereItBegan:
         proof.context["event_ids"] = ["run.1", "run.2", "run.3"]
         episodes.note(trace[3], [proof], REMINDED)
 
-        assert 1 == episodes.began(RUN)
+        assert 1 == episodes.began()
 
     def test_ids_of_others_say_nothing(self):
         """
@@ -166,13 +169,13 @@ class TestWhereItBegan:
         episodes = Episodes()
         trace = events("aaaa")
         proof = found(trace[3])
-        proof.context["event_ids"] = ["x-17", "run.²"]
+        proof.context["event_ids"] = ["run.²", "x-17"]
         episodes.note(trace[3], [proof], REMINDED)
 
-        assert 3 == episodes.began(RUN)
+        assert 3 == episodes.began()
 
     def test_while_all_is_well_there_is_no_such_place(self):
         """
         Without an open incident nothing has begun.
         """
-        assert Episodes().began(RUN) is None
+        assert Episodes().began() is None

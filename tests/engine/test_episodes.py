@@ -136,8 +136,8 @@ class TestClosing:
         episodes = Episodes()
         drawn("!", episodes)
 
-        assert [("closed", 99.0)] == [(it.state, it.closed_at) for it in episodes.close_all(99.0)]
-        assert [] == episodes.close_all(99.0)
+        assert [("closed", 99.0)] == [(it.state, it.closed_at) for it in episodes.close_all(99.0, 9)]
+        assert [] == episodes.close_all(99.0, 9)
 
     def test_two_kinds_have_an_incident_each(self):
         """

@@ -5,7 +5,7 @@ from holdfast.policy.outcomes import WINDOW, Trial
 
 def outcome(picture, window=WINDOW):
     """What an answer comes to; `.` is a step without the same drift, `!` one with it, `?` other drift."""
-    trial = Trial(seq=0, window=window)
+    trial = Trial(seq=0, counts="tool_call", window=window)
     for step in picture:
         judged = trial.note(returned=step == "!", other=step == "?")
         if judged is not None:
@@ -36,7 +36,7 @@ class TestTrial:
         """
         The first return may have been under way already; from then on the next one counts.
         """
-        trial = Trial(seq=0)
+        trial = Trial(seq=0, counts="tool_call")
         before = trial.is_last_chance
         trial.note(returned=True)
 
@@ -47,4 +47,4 @@ class TestTrial:
         """
         A call that was issued before the answer was given says nothing about it.
         """
-        assert heard is Trial(seq=5).heard(started_seq)
+        assert heard is Trial(seq=5, counts="tool_call").heard(started_seq)

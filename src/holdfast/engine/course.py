@@ -38,6 +38,10 @@ _FULL_FROM: Final = 0.5
 """How full a context is when what it holds should be put down in a checkpoint."""
 
 
+_FULLER_BY: Final = 0.25
+"""How much fuller it must be than at the last checkpoint to ask for another."""
+
+
 class CourseState(Struct):
     """What a run's course remembers."""
 
@@ -50,7 +54,7 @@ class CourseState(Struct):
     loop_risk: float | None = None
     quality_lost: float | None = None
     stuck: float | None = None
-    checkpoint_asked: bool = False
+    put_down_at: float = 0.0
     landing_told: bool = False
 
 
@@ -114,9 +118,13 @@ class Course:
         """What the caller may do besides: put down in a checkpoint what a filling context may lose."""
         memory = self._memory
         full = memory.quality.fullness
-        if drifting or memory.checkpoint_asked or full is None or full < _FULL_FROM:
+        if full is None:
             return ()
-        memory.checkpoint_asked = True
+        # A context that was compacted fills up anew.
+        memory.put_down_at = min(memory.put_down_at, full)
+        if drifting or full < _FULL_FROM or full - memory.put_down_at < _FULLER_BY:
+            return ()
+        memory.put_down_at = full
         return ("force_checkpoint",)
 
     def signals(self) -> DriftSignals:
@@ -209,7 +217,7 @@ class Course:
         if gained and self.budget is not None:
             self.budget.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
-            self._memory.checkpoint_asked = True
+            self._memory.put_down_at = self._memory.quality.fullness or 0.0
         elif event.action_name == EXTENSION_REQUESTED and self.budget is not None:
             asked = event.metadata or {}
             self.last_extension = self.budget.request_emergency_extension(

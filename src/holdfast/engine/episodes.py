@@ -2,66 +2,60 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, field, structs
 
-from holdfast.decisions import Decision, Intervention, Outcome
-from holdfast.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
+from holdfast.decisions import Decision, DriftAction, Intervention
+from holdfast.engine.totals import Totals
+from holdfast.engine.trials import Judged, Trials
+from holdfast.events import TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import EVIDENCE_KEPT, Incident
 from holdfast.policy.ladder import FAILED, Answered
-from holdfast.policy.outcomes import EXPECTED, Trial
+from holdfast.policy.outcomes import EXPECTED
 
 QUIET_EVENTS: Final = 10
-"""An incident is over when nothing of its kind was seen for this many events."""
+"""An incident is over when nothing of its kind was seen for this many events, and no answer is on trial."""
 
 _INTERVENTIONS_KEPT: Final = 20
 _EVIDENCE_NAMED: Final = 10
 _PAST_KEPT: Final = 3
 
 
-class Spent(NamedTuple):
-    """What the run has cost so far."""
+class Start(Struct, array_like=True):
+    """Where an incident's first evidence lies, and what the run had cost before it."""
 
+    seq: int
     tokens: int = 0
-    cost_usd: float = 0.0
-
-
-NOTHING_SPENT: Final = Spent()
-
-
-class Tried(Struct, array_like=True):
-    """An answer being tried, and what each step of its incident had cost when it was given."""
-
-    trial: Trial
-    tokens_a_step: float = 0.0
 
 
 class Episodes(Struct):
     """The open incidents of one run, one per kind: several detectors may see the same loop.
 
-    `answered` holds the latest answer to each kind of drift, also of incidents that are over;
-    `trials` those whose outcome is not known yet; `tokens_at` what the run had cost when an incident opened;
-    `past` what incidents that are over were about.
+    `starts` says where each of them began, `past` what incidents that are over were about.
     """
 
     open: dict[str, Incident] = field(default_factory=dict)
     total: int = 0
-    answered: dict[str, Answered] = field(default_factory=dict)
-    trials: dict[str, Tried] = field(default_factory=dict)
-    tokens_at: dict[str, int] = field(default_factory=dict)
+    trials: Trials = field(default_factory=Trials)
+    starts: dict[str, Start] = field(default_factory=dict)
     past: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # A damaged state may try answers that were never given.
         given = {kind for kind, incident in self.open.items() if incident.interventions}
-        self.trials = {kind: it for kind, it in self.trials.items() if kind in given & self.answered.keys()}
+        for kind in self.trials.running.keys() - (given & self.trials.answered.keys()):
+            self.trials.drop(kind)
 
-    def began(self, run_id: str) -> int | None:
-        """Where the earliest known evidence of the open incidents lies; None when none is open."""
-        places = [_began(incident, run_id) for incident in self.open.values()]
-        return min(places, default=None)
+    @property
+    def answered(self) -> dict[str, Answered]:
+        """The latest answer to each kind of drift."""
+        return self.trials.answered
+
+    def began(self) -> int | None:
+        """Where the earliest evidence of the open incidents lies; None when none is open."""
+        return min((it.seq for kind, it in self.starts.items() if kind in self.open), default=None)
 
     def has_failed(self) -> bool:
         """Whether any answer to what is going on was ignored or did harm."""
@@ -74,57 +68,57 @@ class Episodes(Struct):
 
     def foreseen(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, Answered]:
         """The latest answers as they would stand if this call were made and led to these findings."""
-        answered = dict(self.answered)
-        for kind in {finding.kind for finding in findings if finding.severity is not Severity.LOW}:
-            tried = self.trials.get(kind)
-            if tried is not None and tried.trial.heard(call.started_seq) and tried.trial.is_last_chance:
-                answered[kind] = Answered(answered[kind].action, "ignored")
-        return answered
+        return self.trials.foreseen(call, _reported(findings))
 
     def judge(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> list[Incident]:
         """What this event says about the answers being tried; gives the incidents whose answer is judged."""
-        if event.action_type == USER_MESSAGE:
-            # Whatever happens now, it is not our answer alone that made it happen.
-            return [self._settled(kind, "unknown", event.seq) for kind in list(self.trials)]
-        if event.action_type not in {TOOL_CALL, LLM_REQUEST}:
+        if not self.trials.running:
             return []
-        seen = {finding.kind for finding in findings if finding.severity is not Severity.LOW}
-        begins = bool(seen - self.open.keys())
-        judged = []
-        for kind, tried in list(self.trials.items()):
-            if not tried.trial.heard(event.started_seq):
-                continue
-            outcome = tried.trial.note(returned=kind in seen, other=begins)
-            if outcome is not None:
-                judged.append(self._settled(kind, outcome, event.seq))
-        return judged
+        seen = _reported(findings)
+        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys()))
+        return [self._with_outcome(it, event.seq) for it in judged]
 
     def note(
         self,
         event: TraceEvent,
         findings: Sequence[DriftEvent],
         decision: Decision,
-        spent: Spent = NOTHING_SPENT,
+        totals: Totals | None = None,
     ) -> list[Incident]:
         """Take in what one event showed and what was answered; gives the incidents that changed."""
+        totals = totals or Totals(last_seq=event.seq)
         changed: dict[str, Incident] = {}
         for finding in findings:
             if finding.severity is Severity.LOW:
                 continue
-            before = self.open.get(finding.kind) or self._begun(event, finding, spent)
-            incident = _grown(before, event, finding)
+            before = self.open.get(finding.kind) or self._begun(event, finding, totals)
+            incident = self.open[finding.kind] = _grown(before, event, finding)
             # Several detectors may see the same at one event: it was answered once.
             if decision.guidance and before.last_seq != event.seq:
-                incident = self._answered(incident, event, finding, decision, spent)
-            self.open[finding.kind] = incident
+                answer = _intervention(event, decision, finding.event_ids)
+                incident = self._answer(finding.kind, event, answer, totals)
             changed[incident.incident_id] = incident
         return [*changed.values(), *self._quiet_ones(event)]
 
-    def close_all(self, at: float) -> list[Incident]:
-        """The run is over, and so are its incidents; what was still being tried stays unknown."""
+    def refused(self, event: TraceEvent, action: DriftAction, reason: str, totals: Totals) -> list[Incident]:
+        """A call was refused: an answer like any other, and asking for the same again ignores it."""
+        kind = "loop" if "loop" in self.open else next(iter(self.open), "")
+        if not kind:
+            return []
+        incident = self.open[kind]
+        last = incident.interventions[-1] if incident.interventions else None
+        if last is not None and last.verdict == "deny" and kind in self.trials.running:
+            judged = self.trials.judge(event, {kind}, begins=False)
+            return [self._with_outcome(it, event.seq) for it in judged]
+        decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
+        return [self._answer(kind, event, _intervention(event, decision, incident.event_ids), totals)]
+
+    def close_all(self, at: float, seq: int) -> list[Incident]:
+        """The run is over, and so are its incidents; what was being tried is judged by what was seen."""
+        for kind, tried in list(self.trials.running.items()):
+            self._with_outcome(self.trials.settle(kind, tried.trial.at_the_end()), seq)
         closed = [structs.replace(incident, state="closed", closed_at=at) for incident in self.open.values()]
         self.open.clear()
-        self.trials.clear()
         return closed
 
     def not_carried_out(self, reason: str) -> list[Incident]:
@@ -137,81 +131,84 @@ class Episodes(Struct):
                 *earlier, last = incident.interventions
                 failed = structs.replace(last, not_carried_out=reason)
                 told[kind] = structs.replace(incident, interventions=(*earlier, failed))
-                self.trials.pop(kind, None)
+                self.trials.drop(kind)
         self.open.update(told)
         return list(told.values())
 
-    def _begun(self, event: TraceEvent, finding: DriftEvent, spent: Spent) -> Incident:
+    def _begun(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
         self.total += 1
-        self.tokens_at[finding.kind] = spent.tokens - event.token_count
+        seq = _first_evidence(finding, event)
+        self.starts[finding.kind] = Start(seq, totals.tokens_before(seq))
         return _opened(event, finding)
 
-    def _answered(
-        self, incident: Incident, event: TraceEvent, finding: DriftEvent, decision: Decision, spent: Spent
-    ) -> Incident:
-        kind = finding.kind
-        if kind in self.trials:
-            # Overtaken by a stronger answer: the drift went on.
-            incident = _with_outcome(incident, "ignored", event.seq)
-        trial = Trial(seq=event.seq)
-        steps = event.seq - incident.opened_seq + 1
-        tokens_a_step = max(0, spent.tokens - self.tokens_at.get(kind, spent.tokens)) / steps
-        self.trials[kind] = Tried(trial, tokens_a_step)
-        self.answered[kind] = Answered(decision.action, going_on=True)
-        answer = Intervention(
-            action=decision.action,
-            verdict=decision.verdict,
-            wanted=decision.wanted,
-            seq=event.seq,
-            timestamp=event.timestamp,
-            guidance=decision.guidance,
-            wording=decision.wording,
-            evidence=tuple(finding.event_ids[-_EVIDENCE_NAMED:]),
+    def _answer(self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals) -> Incident:
+        """Keep an answer with its incident, and try it."""
+        incident = self.open[kind]
+        if kind in self.trials.running:
+            # Overtaken by another answer: the drift went on.
+            incident = self._with_outcome(self.trials.settle(kind, "ignored"), event.seq)
+        start = self.starts.get(kind) or Start(incident.opened_seq, totals.tokens)
+        tokens_a_step = (totals.tokens - start.tokens) / max(1, event.seq - start.seq + 1)
+        trial = self.trials.begin(kind, answer.action, event, tokens_a_step)
+        answer = structs.replace(
+            answer,
             expected=EXPECTED[kind],
             window=trial.window,
-            tokens_before=spent.tokens,
-            cost_before_usd=spent.cost_usd,
-            hard=decision.hard,
+            tokens_before=totals.tokens,
+            cost_before_usd=totals.cost_usd,
         )
         answers = (*incident.interventions, answer)[-_INTERVENTIONS_KEPT:]
-        return structs.replace(incident, interventions=answers)
+        incident = self.open[kind] = structs.replace(incident, interventions=answers)
+        return incident
 
-    def _settled(self, kind: str, outcome: Outcome, seq: int) -> Incident:
-        tried = self.trials.pop(kind)
-        # After a user's word it is another stretch, and begins gently.
-        going_on = outcome != "unknown"
-        self.answered[kind] = Answered(self.answered[kind].action, outcome, going_on)
-        saved = None
-        if outcome == "worked" and tried.tokens_a_step > 0:
-            saved = round(tried.tokens_a_step * tried.trial.window)
-        incident = self.open[kind] = _with_outcome(self.open[kind], outcome, seq, saved)
+    def _with_outcome(self, judged: Judged, seq: int) -> Incident:
+        """The incident with its latest answer judged."""
+        incident = self.open[judged.kind]
+        *earlier, last = incident.interventions
+        last = structs.replace(
+            last, outcome=judged.outcome, settled_seq=seq, tokens_saved=judged.tokens_saved
+        )
+        incident = self.open[judged.kind] = structs.replace(incident, interventions=(*earlier, last))
         return incident
 
     def _quiet_ones(self, event: TraceEvent) -> list[Incident]:
-        quiet = [kind for kind, it in self.open.items() if event.seq - it.last_seq >= QUIET_EVENTS]
+        quiet = [
+            kind
+            for kind, it in self.open.items()
+            if event.seq - it.last_seq >= QUIET_EVENTS and kind not in self.trials.running
+        ]
         for kind in quiet:
-            if kind in self.trials:
-                self._settled(kind, "worked" if self.trials[kind].trial.quiet else "unknown", event.seq)
-            self.tokens_at.pop(kind, None)
-            if kind in self.answered:
-                self.answered[kind] = self.answered[kind]._replace(going_on=False)
+            self.trials.close(kind)
+            self.starts.pop(kind, None)
             self.past = [*self.past, self.open[kind].message][-_PAST_KEPT:]
         return [
             structs.replace(self.open.pop(kind), state="closed", closed_at=event.timestamp) for kind in quiet
         ]
 
 
-def _began(incident: Incident, run_id: str) -> int:
-    """The place of an incident's first evidence, where its id tells; otherwise where it was opened."""
-    whose, _, place = (incident.event_ids[0] if incident.event_ids else "").rpartition(".")
-    return int(place) if whose == run_id and place.isascii() and place.isdigit() else incident.opened_seq
+def _reported(findings: Sequence[DriftEvent]) -> set[str]:
+    """The kinds of drift that findings of MED and above show."""
+    return {finding.kind for finding in findings if finding.severity is not Severity.LOW}
 
 
-def _with_outcome(incident: Incident, outcome: Outcome, seq: int, saved: int | None = None) -> Incident:
-    """The incident with its latest answer judged."""
-    *earlier, last = incident.interventions
-    judged = structs.replace(last, outcome=outcome, settled_seq=seq, tokens_saved=saved)
-    return structs.replace(incident, interventions=(*earlier, judged))
+def _first_evidence(finding: DriftEvent, event: TraceEvent) -> int:
+    """The place of a finding's first evidence, where its id tells; otherwise that of the event."""
+    whose, _, place = (finding.event_ids[0] if finding.event_ids else "").rpartition(".")
+    return int(place) if whose == event.run_id and place.isascii() and place.isdigit() else event.seq
+
+
+def _intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]) -> Intervention:
+    return Intervention(
+        action=decision.action,
+        verdict=decision.verdict,
+        wanted=decision.wanted,
+        seq=event.seq,
+        timestamp=event.timestamp,
+        guidance=decision.guidance,
+        wording=decision.wording,
+        evidence=tuple(evidence[-_EVIDENCE_NAMED:]),
+        hard=decision.hard,
+    )
 
 
 def _grown(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident:

@@ -51,13 +51,21 @@ class Monitor(Recorder):
             return PROCEED
 
     def call_refused(
-        self, name: str, *, reason: str = "", call_id: str | None = None, run_id: str | None = None
+        self,
+        name: str,
+        *,
+        reason: str = "",
+        decision: Decision | None = None,
+        call_id: str | None = None,
+        run_id: str | None = None,
     ) -> Decision:
-        """Say that a call was refused, as `before_tool` asked: it is not progress.
+        """Say that a call was refused, as `before_tool` asked with this decision: it is not progress.
 
-        The refusal lifts after any other call, or when the user speaks.
+        It is kept and judged like any answer, and lifts after any other call, or when the user speaks.
         """
-        told = {"tool": name, "reason": reason}
+        told = {"tool": name, "reason": reason or (decision.guidance if decision else "")}
+        if decision is not None:
+            told["action"] = decision.action.value
         return self._told(CALL_REFUSED, told, run_id=run_id, call_id=call_id)
 
     def not_carried_out(self, reason: str, *, run_id: str | None = None) -> Decision:
@@ -123,6 +131,7 @@ class Monitor(Recorder):
         conversation_history: Sequence[Any] = (),
         goal_tree: dict[str, Any] | None = None,
         state_files: dict[str, FileContent] | None = None,
+        file_modes: dict[str, int] | None = None,
         label: str = "",
         run_id: str | None = None,
     ) -> Checkpoint | None:
@@ -147,6 +156,7 @@ class Monitor(Recorder):
                     conversation_history=list(conversation_history),
                     goal_tree=goal_tree,
                     state_files=dict(state_files or {}),
+                    file_modes=dict(file_modes or {}),
                     session_state=session.state(),
                     label=label,
                     in_incident=session.is_drifting,

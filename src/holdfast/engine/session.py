@@ -16,7 +16,7 @@ from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.course import Course, CourseState
 from holdfast.engine.doubts import Doubts
-from holdfast.engine.episodes import Episodes, Spent
+from holdfast.engine.episodes import Episodes
 from holdfast.engine.health import Health
 from holdfast.engine.panel import Panel
 from holdfast.engine.steering import Steering
@@ -141,7 +141,7 @@ class Session:
     @property
     def drifting_since(self) -> int | None:
         """Where the earliest evidence of the incidents now open lies; None while there is none."""
-        return self._episodes.began(self.run.run_id)
+        return self._episodes.began()
 
     def observe(self, event: TraceEvent) -> Observation:
         """Take one event in; one already seen changes nothing."""
@@ -211,7 +211,8 @@ class Session:
             event_id=f"{self.run.run_id}.end",
             seq=self.next_seq,
         )
-        incidents = [*self._episodes.note(last, findings, PROCEED), *self._episodes.close_all(last.timestamp)]
+        noted = self._episodes.note(last, findings, PROCEED)
+        incidents = [*noted, *self._episodes.close_all(last.timestamp, last.seq)]
         summary = self._totals.summary(
             self.run,
             at=last.timestamp,
@@ -258,10 +259,19 @@ class Session:
         as what it is, another attempt.
         """
         saved = self._decoded(state)
+        self._episodes.trials.lengthen(self._calls_to_walk_again(saved.totals))
         self._panel.restore(saved.detectors)
         self.course.roll_back(saved.course)
         self._fatigue.start_afresh()
         self._refusal = ""
+
+    def _calls_to_walk_again(self, then: Totals) -> int:
+        """About how many calls lie between a checkpoint and where things went wrong."""
+        since, now = self._episodes.began(), self._totals
+        if since is None or now.events <= then.events:
+            return 0
+        share = (now.tool_calls - then.tool_calls) / (now.events - then.events)
+        return round(max(0, since - then.last_seq - 1) * share)
 
     def _decoded(self, state: bytes) -> _State:
         try:
@@ -276,12 +286,15 @@ class Session:
 
     def _take_word(self, event: TraceEvent) -> Sequence[Incident]:
         """Something the caller tells us about what it did; gives the incidents this changes."""
+        told = event.metadata or {}
         if event.action_name == CALL_REFUSED:
             self._refusal = _REFUSED
-        elif event.action_name == CHECKPOINT_TAKEN and not self._episodes.open:
+            action = _action(told.get("action"))
+            return self._episodes.refused(event, action, str(told.get("reason", "")), self._totals)
+        if event.action_name == CHECKPOINT_TAKEN and not self._episodes.open:
             self._checkpoint_seq = event.seq
         elif event.action_name == NOT_CARRIED_OUT:
-            return self._episodes.not_carried_out(str((event.metadata or {}).get("reason", "")))
+            return self._episodes.not_carried_out(str(told.get("reason", "")))
         return ()
 
     def _quiet(self, event: TraceEvent, told: Sequence[Incident]) -> Observation:
@@ -311,8 +324,7 @@ class Session:
             # Somebody stepped in: whether the pattern comes back is counted from here.
             for finding in reported:
                 self._fatigue.start_afresh(_pattern(finding))
-        spent = Spent(self._totals.tokens, self._totals.cost_usd)
-        noted = self._episodes.note(event, findings, decision, spent)
+        noted = self._episodes.note(event, findings, decision, self._totals)
         return Observation(decision, _latest([*judged, *noted]))
 
     def _decide(self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]) -> Decision:
@@ -376,6 +388,14 @@ class Session:
             if action.rung > last.action.rung or seq - last.seq > self._fatigue.cooldown(_pattern(finding)):
                 return True
         return False
+
+
+def _action(name: Any) -> DriftAction:
+    """The action a caller says it followed; a refusal that does not say stands for a new plan."""
+    try:
+        return DriftAction(name)
+    except ValueError:
+        return DriftAction.SUMMARIZE_REPLAN
 
 
 def _pattern(finding: DriftEvent) -> str:

@@ -8,10 +8,11 @@ from holdfast.calibration import frequent_sequences
 from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 
 _NAMES_KEPT: Final = 400
+_MARKS_KEPT: Final = 32
 
 
 class Totals(Struct):
-    """The sums of one run so far."""
+    """The sums of one run so far; `marks` are the tokens spent by the end of each of the latest events."""
 
     last_seq: int = -1
     events: int = 0
@@ -24,12 +25,16 @@ class Totals(Struct):
     last_at: float = 0.0
     names: list[str] = field(default_factory=list)
     last_names: list[str] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
 
     def add(self, event: TraceEvent) -> None:
         """Count one event."""
         self.last_seq = event.seq
         self.events += 1
         self.tokens += event.token_count
+        self.marks.append(self.tokens)
+        if len(self.marks) > 2 * _MARKS_KEPT:
+            del self.marks[:-_MARKS_KEPT]
         if event.action_type == TOOL_CALL:
             self.tool_calls += 1
             self.last_names = [*self.last_names[-1:], event.action_name]
@@ -44,6 +49,13 @@ class Totals(Struct):
         if self.first_at < 0:
             self.first_at = event.timestamp - event.duration_ms / 1000
         self.last_at = max(self.last_at, event.timestamp)
+
+    def tokens_before(self, seq: int) -> int:
+        """The tokens spent before the event at that place, as far back as is remembered."""
+        marks, back = self.marks, self.last_seq - seq + 1
+        if back < 1 or not marks:
+            return self.tokens
+        return marks[-back - 1] if back < len(marks) else 0 if len(marks) == self.events else marks[0]
 
     def summary(
         self,

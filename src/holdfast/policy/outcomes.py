@@ -25,11 +25,12 @@ EXPECTED: Final = {
 class Trial(Struct):
     """An answer that is being tried.
 
-    `seq` is where it was given; `quiet` counts the agent's steps since the same drift was last seen,
-    `returns` how often it was seen again.
+    `seq` is where it was given, `counts` the type of step the drift showed in: only such steps can be quiet.
+    `quiet` counts those since the same drift was last seen, `returns` how often it was seen again.
     """
 
     seq: int
+    counts: str
     window: int = WINDOW
     quiet: int = 0
     returns: int = 0
@@ -43,13 +44,17 @@ class Trial(Struct):
         """Whether the answer counts as ignored if the same drift is seen once more."""
         return self.returns + 1 >= CHANCES
 
+    def at_the_end(self) -> Outcome:
+        """What came of it if the run ends now: half the usual steps will do, fewer say nothing."""
+        return "worked" if 2 * self.quiet >= WINDOW else "unknown"
+
     def note(self, *, returned: bool, other: bool = False) -> Outcome | None:
         """Take in one step of the agent that heard the answer; gives the outcome once it is known.
 
         `returned` says that the same drift was seen at this step, `other` that drift of another kind began:
         then the answer did more harm than good.
 
-        >>> trial = Trial(seq=4)
+        >>> trial = Trial(seq=4, counts="tool_call")
         >>> trial.note(returned=True), trial.note(returned=False), trial.note(returned=True)
         (None, None, 'ignored')
         """
