@@ -28,6 +28,7 @@ $(VENV)/.checked: $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Holdfast notice and steer it
 	@$(BIN)/holdfast demo
+	@echo "Every rung, one after the other: $(BIN)/python examples/steered_agent.py"
 
 test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup

@@ -1,4 +1,5 @@
 import os
+import re
 from contextlib import closing
 
 import pytest
@@ -27,11 +28,23 @@ class TestStory:
 
         assert (0, "") == (answer.status, answer.err)
         assert "\x1b" not in out
-        assert "run_tests called 4 times in a row" in out
+        assert "run_tests called 3 times in a row" in out
         assert out.index("a reminder") < out.index("sum up and plan anew") < out.index("take another way")
         assert "12 passed" in out
-        assert "could save  4 steps and" in out
+        assert "It cost 6 steps and 5,222 tokens not to listen to the first word." in out
         assert f"holdfast --db {apart / 'demo.db'} show " in out
+
+    def test_what_came_of_it(self, apart):
+        """
+        The table at the end has every answer with its outcome, and what the one that worked has saved.
+        """
+        rows = [re.split(r"\s{2,}", line.strip()) for line in holdfast("demo").out.splitlines()]
+
+        assert [
+            ["12", "○ ignored", "-"],
+            ["16", "○ ignored", "-"],
+            ["18", "✔ worked", "about 5,558"],
+        ] == [[cells[0], *cells[-2:]] for cells in rows if len(cells) == 4][-3:]
 
     def test_what_it_says_to_type_works(self, apart):
         """
@@ -40,22 +53,24 @@ class TestStory:
         lines = holdfast("demo").out.splitlines()
         typed = [line.split("#")[0].split()[1:] for line in lines if line.startswith("  holdfast")]
 
-        assert [0] * 4 == [holdfast(*command).status for command in typed]
+        assert [0] * 5 == [holdfast(*command).status for command in typed]
 
 
 class TestWhatIsKept:
     def test_one_incident_that_closed(self, played):
         """
-        The loop is one incident, escalated rung by rung, and closed by the time the run ends.
+        The loop is one incident, answered rung by rung until it helped, and closed by the time the run ends.
         """
         [incident] = played.incidents()
         [run] = [run for run in played.runs() if run.goal == GOAL]
 
-        assert ["INJECT_REMINDER", "SUMMARIZE_REPLAN", "CHECKPOINT_RESET"] == [
-            word.action for word in incident.interventions
-        ]
+        assert [
+            ("INJECT_REMINDER", "ignored"),
+            ("SUMMARIZE_REPLAN", "ignored"),
+            ("CHECKPOINT_RESET", "worked"),
+        ] == [(word.action, word.outcome) for word in incident.interventions]
         assert "closed" == incident.state
-        assert incident.closed_at < run.last_at
+        assert incident.closed_at <= run.last_at
 
     def test_a_dozen_good_runs_before(self, played):
         """

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,26 +14,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli.context import Shared
-from holdfast.cli.output import console, safe, severity
+from holdfast.cli.output import console, print_rows, safe, severity
+from holdfast.cli.words import counted, number
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from holdfast.assembly import DriftMonitor
     from holdfast.cli.demo_agent import Step
-    from holdfast.decisions import Decision
+    from holdfast.decisions import Decision, Intervention
     from holdfast.incidents import Incident
 
 AGENT: Final = "demo-agent"
 _PAUSE_S: Final = 0.45
 _READING_S: Final = 2.5
 _SHOWN: Final = 88
+_BAR: Final = 8
 _NAMES: Final = {
     "INJECT_REMINDER": "a reminder",
     "SUMMARIZE_REPLAN": "sum up and plan anew",
     "CHECKPOINT_RESET": "go back and take another way",
     "ASK_USER": "ask the user",
 }
+_OUTCOMES: Final = {"worked": "✔ worked", "ignored": "○ ignored", "worse": "✖ worse", "unknown": "? unknown"}
 
 
 def demo(
@@ -169,8 +173,11 @@ class _Stage:
         for finding in decision.findings:
             self._out.print(Text.assemble("     ", severity(finding.severity), f"  {safe(finding.message)}"))
         self._out.print(Text(f"     Holdfast says to the agent ({_NAMES[decision.action]}):", "bold"))
+        # On a screen long lines are broken here, so that the bar goes on beside them.
+        width = self._out.width - _BAR if self._out.is_terminal else sys.maxsize
         for line in decision.guidance.splitlines():
-            self._out.print(Text(f"     │ {safe(line)}", "cyan"))
+            for part in textwrap.wrap(safe(line), width):
+                self._out.print(Text(f"     │ {part}", "cyan"))
         self._wait(_READING_S)
 
     def _wait(self, seconds: float) -> None:
@@ -207,22 +214,26 @@ def _report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
     for incident in reversed(incidents):
         _report_incident(out, incident)
         since = incident.interventions[0].seq if incident.interventions else incident.opened_seq
-        wasted = [event for event in events if since < event.seq <= incident.last_seq]
-        tokens = sum(event.token_count for event in wasted)
+        late = [event for event in events if since < event.seq <= incident.last_seq]
+        tokens = sum(event.token_count for event in late)
         out.print(
-            f"  could save  {len(wasted)} steps and {tokens:,} tokens, had it listened to the first word"
+            f"It cost {counted(len(late), 'step')} and {tokens:,} tokens not to listen to the first word."
         )
     total = sum(event.token_count for event in events)
-    out.print(f"  the run     {len(events)} steps, {total:,} tokens")
+    out.print(f"The run took {counted(len(events), 'step')} and {total:,} tokens.")
 
 
 def _report_incident(out: "Console", incident: "Incident") -> None:
-    noticed = f"noticed at step {incident.opened_seq + 1}"
+    noticed = f"noticed at step {number(incident.opened_seq)}"
     out.print(f"One incident, {noticed}, {incident.severity} at its worst, now {incident.state}:")
-    out.print(f"  what        {safe(incident.message)}")
-    for word in incident.interventions:
-        out.print(f"  step {word.seq + 1:<6} {_NAMES[word.action]}")
-    out.print(f"  step {incident.last_seq + 2:<6} the agent changed its course")
+    out.print(safe(incident.message))
+    titles = ("step", "what Holdfast said", "what came of it", "tokens saved")
+    print_rows(titles, map(_answer, incident.interventions), empty="Nothing was said.")
+
+
+def _answer(given: "Intervention") -> tuple[str, ...]:
+    saved = f"about {given.tokens_saved:,}" if given.tokens_saved else "-"
+    return str(number(given.seq)), _NAMES[given.action], _OUTCOMES[given.outcome], saved
 
 
 def _what_next(out: "Console", path: Path, run_id: str) -> None:
@@ -231,6 +242,7 @@ def _what_next(out: "Console", path: Path, run_id: str) -> None:
     out.print("What to type next:")
     for command, why in (
         (f"{holdfast} show {run_id}", "the run step by step"),
+        (f"{holdfast} interventions", "which words helped, over all runs"),
         (f"{holdfast} runs", "all runs, the dozen before it too"),
         (f"{holdfast} baseline", "what has been learnt about the agent"),
         ("holdfast init", "watch an agent of your own"),

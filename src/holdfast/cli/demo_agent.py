@@ -19,8 +19,8 @@ _EXCUSES: Final = (
     "The test should pass now. I run it.",
     "Odd. I run the test again.",
     "Perhaps it was a hiccup. Once more.",
-    "It must be flaky. Again.",
     "Understood. But this time it will pass.",
+    "It must be flaky. Again.",
     "One more try before I plan anew.",
 )
 

@@ -1,0 +1,238 @@
+"""A small agent goes astray in five ways, and is brought back at each rung of the ladder.
+
+    python examples/steered_agent.py              all five, one after the other
+    python examples/steered_agent.py rollback     one of them
+    python examples/steered_agent.py --fast       without pauses
+
+Its model is scripted and stubborn; its tools, its files and everything Holdfast does are real.
+It needs no key and no network, and leaves nothing behind.
+"""
+
+# ruff: noqa: INP001 - an example is a script, not a package
+import argparse
+import os
+import sys
+import tempfile
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agent_loop import AgentLoop
+from agent_moves import ASIDE, Landing, Moment
+from rich.console import Console
+from rich.text import Text
+from steered_scenarios import SCENARIOS, Scenario
+from workshop_tools import Workshop
+
+from holdfast import Decision, DriftMonitor, Incident, Intervention
+from holdfast.cli.output import console, print_rows, safe, severity
+from holdfast.cli.words import counted, number, steps
+
+AGENT: Final = "steered-agent"
+RUNGS: Final = {
+    "INJECT_REMINDER": "a reminder",
+    "SUMMARIZE_REPLAN": "a new plan",
+    "CHECKPOINT_RESET": "back to a checkpoint",
+    "ASK_USER": "ask the user",
+}
+_PAUSE_S: Final = 0.25
+_READING_S: Final = 1.5
+_SHOWN: Final = 96
+_BAR: Final = 9
+_WHO: Final = {"said": "agent", "called": "tool", "failed": "tool", "user": "user", "refused": "tool"}
+_BLOCKS: Final = {"planned": "The plan is now", "asked": "The user is asked"}
+_COLOURS: Final = {"failed": "red", "refused": "yellow", "checkpoint": "dim"}
+_OUTCOMES: Final = {
+    "worked": "✔ worked",
+    "ignored": "○ ignored",
+    "worse": "✖ made it worse",
+    "unknown": "? unknown",
+}
+
+
+class Played(NamedTuple):
+    """A scenario, how it ended, and what the database says about it."""
+
+    scenario: Scenario
+    landing: Landing
+    answers: list[Intervention]
+    story: "Story"
+    tokens: int
+
+
+class Story:
+    """Draws a run as it happens; the numbers are those of its events, as `holdfast show` has them."""
+
+    def __init__(self, out: Console, *, is_slow: bool) -> None:
+        self._out = out
+        self._is_slow = is_slow
+        self._number = 0
+        self._progress = self._last_words = ""
+        self.seen: Counter[str] = Counter()
+
+    def tell(self, moment: Moment) -> None:
+        """Draw one moment."""
+        self._number += moment.what not in ASIDE
+        self.seen[moment.what] += 1
+        if moment.what == "progress":
+            # It is recorded before the step that made it, and reads better behind it.
+            self._progress = f"  ({moment.words} done)"
+        elif moment.what in _BLOCKS:
+            self._block(_BLOCKS[moment.what], moment.words)
+        elif moment.what != "answered":
+            self._line(moment)
+        if moment.decision is not None:
+            self._answer(moment.decision, is_refusal=moment.what == "refused")
+
+    def _line(self, moment: Moment) -> None:
+        place = "" if moment.what in ASIDE else str(self._number)
+        who = _WHO.get(moment.what, "loop")
+        words = safe(f'"{moment.words}"' if moment.what == "said" else moment.words, most=_SHOWN)
+        if moment.what in {
+            "refused",
+            "went back",
+            "checkpoint",
+            "not carried out",
+            "asked for more",
+            "switched",
+        }:
+            words = f"{moment.what}: {words}"
+        shown = (words, _COLOURS.get(moment.what, ""))
+        self._out.print(Text.assemble((f"{place:>4}  {who:<5}  ", "dim"), shown, (self._progress, "dim")))
+        self._progress = ""
+        self._wait(_PAUSE_S)
+
+    def _answer(self, decision: Decision, *, is_refusal: bool) -> None:
+        told = "Holdfast refuses the call" if is_refusal else "Holdfast says"
+        if decision.guidance == self._last_words:
+            self._out.print(Text(f"      {told}, as before.", "bold"))
+            return
+        self._last_words = decision.guidance
+        for finding in decision.findings:
+            proof = steps(_places(finding.event_ids))
+            words = f"  {safe(finding.message)}  [steps {proof}]"
+            self._out.print(Text.assemble("      ", severity(finding.severity), words))
+        self._block(f"{told} ({RUNGS[decision.action]})", decision.guidance)
+        self._wait(_READING_S)
+
+    def _block(self, title: str, words: str) -> None:
+        self._out.print(Text(f"      {title}:", "bold"))
+        # On a screen long lines are broken here, so that the bar goes on beside them.
+        width = self._out.width - _BAR if self._out.is_terminal else sys.maxsize
+        for line in words.splitlines():
+            for part in textwrap.wrap(safe(line), width):
+                self._out.print(Text(f"      │ {part}", "cyan"))
+
+    def _wait(self, seconds: float) -> None:
+        if self._is_slow:
+            time.sleep(seconds)
+
+
+def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
+    """One scenario from its first step to its last, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as place, _monitor(scenario, Path(place)) as monitor:
+        folder = Path(place) / "shop"
+        folder.mkdir()
+        for name, content in scenario.files.items():
+            (folder / name).write_text(content, encoding="utf-8")
+        story = Story(out, is_slow=is_slow)
+        loop = AgentLoop(
+            monitor,
+            scenario.model,
+            Workshop(folder).tools,
+            folder=folder,
+            ask=(lambda _: scenario.answer) if scenario.answer else None,
+            tell=story.tell,
+        )
+        landing = loop.run(scenario.goal, plan=scenario.plan, run_id=scenario.name)
+        monitor.flush()
+        assert monitor.store is not None
+        incidents: list[Incident] = monitor.store.incidents(AGENT, landing.run_id)
+        answers = sorted(
+            (it for incident in incidents for it in incident.interventions), key=lambda it: it.seq
+        )
+        tokens = sum(event.token_count for event in monitor.store.get_run_traces(AGENT, landing.run_id))
+    return Played(scenario, landing, answers, story, tokens)
+
+
+@contextmanager
+def _monitor(scenario: Scenario, place: Path) -> Iterator[DriftMonitor]:
+    """A monitor that may do everything, with the scenario's settings."""
+    settings = place / "holdfast.toml"
+    settings.write_text(scenario.settings, encoding="utf-8")
+    monitor = DriftMonitor(AGENT, db_path=place / "holdfast.db", mode="enforce", config=settings)
+    try:
+        yield monitor
+    finally:
+        monitor.close()
+
+
+def _what_came_of_it(out: Console, played: Played) -> None:
+    out.print(Text("      What came of it:", "bold"))
+    for answer in played.answers:
+        saved = f", about {answer.tokens_saved:,} tokens saved" if answer.tokens_saved else ""
+        missed = f" (not carried out: {safe(answer.not_carried_out)})" if answer.not_carried_out else ""
+        step = f"step {number(answer.seq)}"
+        out.print(f"      {step:<8} {RUNGS[answer.action]:<21} {_OUTCOMES[answer.outcome]}{saved}{missed}")
+    for words in _besides(played):
+        out.print(f"      {words}")
+    out.print(f"      {played.landing.ended:<8} {safe(played.landing.words)}")
+    out.print("")
+
+
+def _besides(played: Played) -> list[str]:
+    """What was done before a call was made, and so is no answer to a step."""
+    seen = played.story.seen
+    words = [f"{counted(seen['refused'], 'call')} refused"] if seen["refused"] else []
+    return [*words, "the user asked"] if seen["asked"] else words
+
+
+def _table(all_played: list[Played]) -> None:
+    rows = []
+    for played in all_played:
+        answers = ", ".join(
+            [*(f"{RUNGS[it.action]}: {it.outcome}" for it in played.answers), *_besides(played)]
+        )
+        saved = sum(it.tokens_saved or 0 for it in played.answers)
+        landing = played.landing
+        cells = (landing.ended, landing.turns, f"{played.tokens:,}", f"{saved:,}" if saved else "-")
+        rows.append((played.scenario.name, answers, *cells))
+    print_rows(
+        ("scenario", "what was said, and what came of it", "ended", "turns", "tokens", "saved"),
+        rows,
+        empty="",
+    )
+
+
+def _places(event_ids: tuple[str, ...] | list[str]) -> list[int]:
+    """The places of events in their run, which their ids end with."""
+    ends = (event_id.rpartition(".")[2] for event_id in event_ids)
+    return [int(end) for end in ends if end.isdigit()]
+
+
+def main() -> None:
+    """Play what was asked for, then sum up."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("scenario", nargs="?", choices=SCENARIOS, help="one of them; all without it")
+    parser.add_argument("--fast", action="store_true", help="no pauses")
+    asked = parser.parse_args()
+    # Nobody else's settings: the story is the same everywhere.
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        del os.environ[name]
+    out = console()
+    all_played = []
+    for scenario in [SCENARIOS[asked.scenario]] if asked.scenario else SCENARIOS.values():
+        out.print(Text(f"{scenario.title}  ({scenario.name})", "bold underline"))
+        out.print(f"{scenario.stubborn}\n")
+        played = play(scenario, out, is_slow=not asked.fast and sys.stdout.isatty())
+        _what_came_of_it(out, played)
+        all_played.append(played)
+    _table(all_played)
+
+
+if __name__ == "__main__":
+    main()

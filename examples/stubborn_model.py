@@ -1,0 +1,63 @@
+"""A model whose moves are written down, and which is stubborn in a stated way.
+
+Like a real model it knows nothing but the conversation it is shown: when that is rolled back, it forgets.
+"""
+
+# ruff: noqa: INP001 - an example is a script, not a package
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+from agent_moves import Answer, Call, Message
+from msgspec import Struct, structs
+
+_LETTERS_A_TOKEN = 4
+
+
+class StubbornModel(Struct, frozen=True, kw_only=True):
+    """Opens, falls into a habit, and leaves it for its cure once it hears what it listens to.
+
+    Args:
+        opening: Its first moves.
+        habit: What it does after those, again and again.
+        cure: What it does once it has heard.
+        heeds: What it listens to: the beginning of a message's name, such as `remind`, `replan` or `reset`,
+            or `user` for a second word of the user's.
+        plan: What it writes when it is asked for a plan.
+    """
+
+    opening: Sequence[Call | Answer]
+    habit: Sequence[Call | Answer]
+    cure: Sequence[Call | Answer]
+    heeds: str
+    plan: str = "1. Go on as before"
+
+    def think(self, messages: list[Message]) -> Call | Answer:
+        """The next move, which follows from the conversation alone."""
+        # Every reply pays for all that was said before it: a loop costs more the longer it lasts.
+        tokens = sum(len(message["content"]) for message in messages) // _LETTERS_A_TOKEN
+        if messages[-1].get("name", "").startswith("replan"):
+            return Answer(says=self.plan, tokens=tokens)
+        return structs.replace(self._move(messages), tokens=tokens)
+
+    def _move(self, messages: list[Message]) -> Call | Answer:
+        heard = self._heard(messages)
+        if heard is not None:
+            return self.cure[min(self._made(messages[heard:]), len(self.cure) - 1)]
+        made = self._made(messages)
+        if made < len(self.opening):
+            return self.opening[made]
+        return next(islice(cycle(self.habit), made - len(self.opening), None))
+
+    def _heard(self, messages: list[Message]) -> int | None:
+        """Where in the conversation it heard what it listens to."""
+        if self.heeds == "user":
+            places = [place for place, message in enumerate(messages) if message["role"] == "user"][1:]
+        else:
+            named = enumerate(message.get("name", "") for message in messages)
+            places = [place for place, name in named if name.startswith(self.heeds)]
+        return places[0] if places else None
+
+    def _made(self, messages: list[Message]) -> int:
+        """How many moves it has made in this part of the conversation; a plan is none."""
+        own = (message["content"] for message in messages if message["role"] == "assistant")
+        return sum(words != self.plan for words in own)
