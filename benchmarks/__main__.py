@@ -17,7 +17,8 @@ from benchmarks import seed_system
 from benchmarks.measures import Measure
 
 _HEADINGS = ("benchmark", "what", "bar", "aim", "measured", "lowest .. highest", "verdict")
-BENCHMARKS = ("reference", "caller", "cpu", "growth", "ingest", "queries", "memory", "starting", "kill")
+BENCHMARKS = ("reference", "caller", "cpu", "growth", "ingest", "queries", "memory")
+BENCHMARKS += ("starting", "kill", "style")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,6 +21,7 @@ from holdfast.cli import (
     interventions,
     lab,
     models,
+    profile,
     runs,
     scan,
     show,
@@ -46,6 +47,7 @@ app.add_typer(alerts.app, name="alerts")
 app.command("interventions")(interventions.interventions)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(budget.app, name="budget")
+app.add_typer(profile.app, name="profile")
 app.command("export")(export.export)
 app.add_typer(models.app, name="models")
 app.add_typer(lab.app, name="lab")

@@ -105,12 +105,21 @@ def resource_spike(make: Make) -> str:
     )
 
 
+def reply_style(make: Make) -> str:
+    """Replies that are padded and flattering, one after the other."""
+    padded = "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, "
+    padded += "it is worth noting that, I think, essentially, it seems amazing."
+    plain = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
+    return _verdict([0], _fired(make, _replies([padded] * 3)), _fired(make, _replies([plain] * 3)))
+
+
 SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
     "action_loop": action_loop,
     "chanting": chanting,
     "edit_revert": edit_revert,
     "failing_loop": failing_loop,
     "goal_drift": goal_drift,
+    "reply_style": reply_style,
     "resource_spike": resource_spike,
     "stagnation": stagnation,
     "transition": transition,

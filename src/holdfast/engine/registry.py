@@ -24,6 +24,7 @@ OWN: Final = {
         "edit_revert": "holdfast.detectors.edit_revert:EditRevert",
         "failing_loop": "holdfast.detectors.failing_loop:FailingLoop",
         "goal_drift": "holdfast.detectors.goal_drift:GoalDrift",
+        "reply_style": "holdfast.detectors.reply_style:ReplyStyle",
         "resource_spike": "holdfast.detectors.resource_spike:ResourceSpike",
         "stagnation": "holdfast.detectors.stagnation:Stagnation",
         "transition": "holdfast.detectors.transition:Transition",

@@ -1,0 +1,140 @@
+"""Profiles as documents: TOML or JSON in, a checked Profile out, and back again."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from holdfast.errors import FormatError, SettingsError
+from holdfast.style.lexicons import Lexicon
+from holdfast.style.profile import RANGES, HardRules, Profile, shown
+from holdfast.style.prose import folded
+
+LARGEST: Final = 1 << 20
+_TEXTS: Final = ("name", "description", "extends", "language")
+_TABLES: Final = ("weights", "lexicons", "rules")
+FIELDS: Final = (*_TEXTS, *RANGES, *_TABLES)
+_CHANGES: Final = ("extend", "replace", "remove", "ambiguous")
+_RULES: Final = HardRules.__struct_fields__
+
+Lookup = Callable[[str], Profile]
+
+
+def decoded(content: bytes, *, where: str) -> dict[str, Any]:
+    """The table in a TOML or JSON file; JSON is what begins with a brace."""
+    if len(content) > LARGEST:
+        raise FormatError(f"{where} is larger than any profile ({LARGEST >> 20} MB).")
+    is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    try:
+        document = msgspec.json.decode(content) if is_json else msgspec.toml.decode(content)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        raise FormatError(f"{where} is not {'JSON' if is_json else 'TOML'}: {exc}.") from exc
+    if not isinstance(document, dict):
+        raise FormatError(f"{where} must hold a table of settings, got {type(document).__name__}.")
+    return document
+
+
+def profile_from(document: Mapping[str, Any], *, name: str, where: str, lookup: Lookup) -> Profile:
+    """The profile a document describes; `lookup` finds the one it extends.
+
+    Raises SettingsError with everything that is wrong, one line a fault.
+    """
+    faults = list(_document_faults(document))
+    if faults:
+        raise SettingsError("\n".join(f"{where}: {fault}" for fault in faults))
+    base = lookup(document.get("extends", "standard"))
+    changes: dict[str, Any] = {
+        key: document[key] for key in ("description", "language", *RANGES) if key in document
+    }
+    changes["name"] = document.get("name", name)
+    changes["weights"] = {**base.weights, **document.get("weights", {})}
+    changes["lexicons"] = _lexicons(base, document.get("lexicons", {}))
+    changes["rules"] = structs.replace(base.rules, **document.get("rules", {}))
+    try:
+        return structs.replace(base, **changes)
+    except SettingsError as exc:
+        raise SettingsError(f"{where}: {exc}") from exc
+
+
+def _document_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in document.items():
+        if key.startswith("_comment"):
+            continue
+        if key not in FIELDS:
+            yield f"there is no {shown(key)} in a profile; there are {', '.join(FIELDS)}."
+        elif key in _TEXTS and not isinstance(value, str):
+            yield f"{key} must be text, got {shown(value)}."
+        elif key in _TABLES and not isinstance(value, dict):
+            yield f"{key} must be a table, got {shown(value)}."
+    rules = document.get("rules")
+    if isinstance(rules, dict):
+        unknown = [key for key in rules if key not in _RULES]
+        yield from (f"there is no rule {shown(key)}; there are {', '.join(_RULES)}." for key in unknown)
+    lexicons = document.get("lexicons")
+    if isinstance(lexicons, dict):
+        for name, change in lexicons.items():
+            yield from _lexicon_faults(name, change)
+
+
+def _lexicon_faults(name: str, change: Any) -> Iterator[str]:
+    if not isinstance(change, dict):
+        yield f"lexicons.{name} must be a table with {', '.join(_CHANGES)}, got {shown(change)}."
+        return
+    for key, terms in change.items():
+        if key not in _CHANGES:
+            yield f"lexicons.{name} knows {', '.join(_CHANGES)}, got {shown(key)}."
+        elif not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
+            yield f"lexicons.{name}.{key} must be a list of texts, got {shown(terms)}."
+        else:
+            yield from (
+                f"lexicons.{name}.{key} holds {shown(term)}, in which there is no word."
+                for term in terms
+                if not folded(term)
+            )
+    if "extend" in change and "replace" in change:
+        yield f"lexicons.{name} must either extend or replace, not both."
+
+
+def _lexicons(base: Profile, changes: Mapping[str, Mapping[str, list[str]]]) -> dict[str, Lexicon]:
+    merged = dict(base.lexicons)
+    for name, change in changes.items():
+        before = Lexicon() if "replace" in change else merged.get(name, Lexicon())
+        added = [*change.get("replace", ()), *change.get("extend", ())]
+        gated = change.get("ambiguous", ())
+        # The newest word on a term holds: it leaves the list it stood on before.
+        gone = {folded(term) for term in (*change.get("remove", ()), *added, *gated)}
+        merged[name] = Lexicon(
+            words=(*_without(before.words, gone), *added),
+            ambiguous=(*_without(before.ambiguous, gone), *gated),
+        )
+    return merged
+
+
+def _without(terms: tuple[str, ...], gone: set[tuple[str, ...]]) -> Iterator[str]:
+    return (term for term in terms if folded(term) not in gone)
+
+
+def written(changes: Mapping[str, Any], *, heading: str = "") -> str:
+    """A profile document as TOML: numbers, texts, lists of texts, and tables of those."""
+    lines = [f"# {line}" for line in heading.splitlines()]
+    plain = {key: value for key, value in changes.items() if not isinstance(value, dict)}
+    lines += [f"{key} = {_value(value)}" for key, value in plain.items()]
+    for key, table in changes.items():
+        if isinstance(table, dict):
+            lines += _table(key, table)
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, table: Mapping[str, Any]) -> list[str]:
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    lines = ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in plain.items())] if plain else []
+    for key, inner in table.items():
+        if isinstance(inner, dict):
+            lines += _table(f"{name}.{key}", inner)
+    return lines
+
+
+def _value(value: Any) -> str:
+    # A JSON text, number, boolean or list of texts is one in TOML too.
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,100 @@
+import pytest
+
+from holdfast.baselines import BaselineStats
+from holdfast.detectors.reply_style import ReplyStyle
+from holdfast.errors import NotFoundError
+from holdfast.events import RunInfo
+from holdfast.testing import DETECTOR_CHECKS
+from holdfast.testing.traces import AGENT, RUN, fired_at, replies, said_at
+
+PLAIN = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
+PADDED = (
+    "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, it is worth "
+    "noting that, I think, essentially, it seems amazing."
+)
+
+
+def findings(*texts, **settings):
+    detector = ReplyStyle(**settings)
+    detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+    return [it for event in replies(*texts) if (it := detector.check(event, BaselineStats(agent_id=AGENT)))]
+
+
+class TestReplyStyle:
+    @pytest.mark.parametrize("check", DETECTOR_CHECKS, ids=lambda check: check.__name__)
+    def test_contract(self, check):
+        """
+        It holds to the contract of a detector.
+        """
+        check(ReplyStyle)
+
+    def test_plain_replies(self):
+        """
+        Plain replies are left in peace.
+        """
+        assert [] == said_at(ReplyStyle(), *[PLAIN] * 10)
+
+    def test_one_padded_reply(self):
+        """
+        One padded reply is noticed and not reported.
+        """
+        (finding,) = findings(PLAIN, PADDED, PLAIN, PLAIN)
+
+        assert ("style", "LOW") == (finding.kind, finding.severity.value)
+
+    def test_a_run_of_them(self):
+        """
+        From the third in a row on it is reported, with the offenders and a nudge.
+        """
+        found = findings(PLAIN, *[PADDED] * 3)
+
+        assert ["LOW", "LOW", "MED"] == [it.severity.value for it in found]
+        assert "style degenerative: 3 replies in a row at 60 or above" == found[-1].message
+        assert found[-1].suggested_action.startswith("A note on style: recent replies lean on filler (")
+        assert "degenerative" == found[-1].context["shape"]
+        assert ["run.0", "run.1", "run.2", "run.3"] == found[-1].event_ids
+
+    def test_points_are_evidence(self):
+        """
+        A finding's points sum to the reply's score.
+        """
+        context = findings(PADDED)[0].context
+
+        assert context["style_score"] == pytest.approx(sum(context["points"].values()))
+
+    def test_short_lines_show_no_manner(self):
+        """
+        What an agent says between two calls is too short to judge.
+        """
+        assert [] == said_at(ReplyStyle(), *["Great question! Let me explain."] * 10)
+
+    def test_hard_rules(self):
+        """
+        A hard rule that is broken is reported at once.
+        """
+        (finding,) = findings("Done.", profile="machine")
+
+        assert "MED" == finding.severity.value
+        assert "a rule of profile machine is broken: valid_json: not JSON" in finding.message
+
+    def test_calls_are_not_words(self):
+        """
+        Calls are others' business.
+        """
+        assert [] == fired_at(ReplyStyle(), "aaaa....xx  aa")
+
+    def test_another_language(self):
+        """
+        It says when it could only look at the structure.
+        """
+        detector = ReplyStyle()
+        said_at(detector, "Das ist nicht der Fehler, den wir gesucht haben, aber er ist auch nicht schön.")
+
+        assert "judged by structure only" in detector.not_checked
+
+    def test_unknown_profile(self):
+        """
+        A profile that does not exist is refused at the start.
+        """
+        with pytest.raises(NotFoundError, match="no profile 'pirate'"):
+            ReplyStyle(profile="pirate")

@@ -1,0 +1,97 @@
+"""What is prose in a reply."""
+
+# ruff: noqa: RUF001 - signs that look alike are the point
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.style.prose import LOOKED_AT, prose_of
+
+
+class TestProse:
+    @given(st.text(max_size=300))
+    def test_positions_are_kept(self, text):
+        """
+        Whatever is blanked and folded, every position stays where it was.
+        """
+        prose = prose_of(text)
+
+        assert len(text) == len(prose.text)
+        assert len(prose.words) == len(prose.spans())
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("Read/write and either/or.", ["read", "write", "and", "either", "or"]),
+            ("See src/app/main.py, /etc/hosts or ~/x.", ["see", "or"]),
+            ("Don\u2019t stop", ["don't", "stop"]),
+            ("a ``b ` c`` d", ["a", "d"]),
+            ("one\n```py\ntwo\n```\nthree", ["one", "three"]),
+            ("one\n```py\ntwo", ["one"]),
+            ("one\n~~~\ntwo\n~~~\nthree", ["one", "three"]),
+            ("> quoted\nsaid", ["said"]),
+            ("<b>bold</b> step-by-step", ["bold", "step", "by", "step"]),
+            ('{"a": "b"}', []),
+            ("{not json}", ["not", "json"]),
+        ],
+    )
+    def test_words(self, text, words):
+        """
+        Words are what is said.
+        """
+        assert words == prose_of(text).words
+
+    @pytest.mark.parametrize(
+        ("text", "sentences"),
+        [
+            ("", 0),
+            ("One", 1),
+            ("One. Two! Three?", 3),
+            ("Version 3.5 of file.py is out.", 1),
+            ("Wait... what?!", 2),
+            ("- one\n- two\n- three", 3),
+            ("1. one\n2. two", 2),
+            ("# Title\n\nText that\ngoes on.", 2),
+            ("第一。第二！", 2),
+            ("Before\n```\ncode\n```\nafter", 2),
+        ],
+    )
+    def test_sentences(self, text, sentences):
+        """
+        A sentence ends with its sign, an item of a list with its line.
+        """
+        assert sentences == prose_of(text).sentences
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            ".",
+            "/",
+            "a",
+            "``",
+            "`a",
+            "<a",
+            "\n",
+            "> ",
+            "a/",
+            " ",
+            "a.",
+            "|\n",
+            "~~~\n",
+            "é",
+            "漢",
+            "[[",
+            "```\n",
+            '"',
+            "’",
+            "-- ",
+        ],
+    )
+    def test_any_run_of_signs(self, part):
+        """
+        A text that is one sign over and over is read like any other.
+        """
+        text = (part * LOOKED_AT)[: LOOKED_AT - 1] + "x"
+
+        assert len(text) == len(prose_of(text).text)

@@ -1,0 +1,108 @@
+"""When an agent is nudged about its manner, how strongly, and whether it helped.
+
+A digit is a score in tens; `g` gentle  `f` firm  `s` strong  `.` nothing said.
+"""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.style.nudges import Nudging
+from holdfast.style.trajectory import Trajectory
+
+
+def nudged(picture):
+    course, nudging = Trajectory(), Nudging()
+    said = []
+    for digit in picture:
+        nudge = nudging.advise(course.note(int(digit) * 10), ["filler (basically)"])
+        said.append(nudge.strength[0] if nudge else ".")
+    return "".join(said), nudging
+
+
+class TestNudges:
+    @pytest.mark.parametrize("picture", ["9", "1191111", "9111", "119911", "1111911111191111"])
+    def test_a_spike_is_left_alone(self, picture):
+        """
+        A single high score never nudges.
+        """
+        assert "." * len(picture) == nudged(picture)[0]
+
+    @pytest.mark.parametrize(
+        ("picture", "said"),
+        [("11777", "....g"), ("55555", "....g"), ("191919", ".....g"), ("01345", "...g.")],
+    )
+    def test_every_class_nudges(self, picture, said):
+        """
+        Each class of trajectory does, once, gently.
+        """
+        assert said == nudged(picture)[0]
+
+    def test_three_strengths(self):
+        """
+        While nothing changes, a nudge comes every second reply, each stronger than the one before.
+        """
+        said, nudging = nudged("7777777777")
+
+        assert "..g.f.s.s." == said
+        assert (4, 0, 3) == (nudging.given, nudging.helped, nudging.ignored)
+
+    def test_it_helped(self):
+        """
+        A clear fall in the next two replies is counted as help, and the next nudge is gentle again.
+        """
+        said, nudging = nudged("77711777")
+
+        assert "..g....g" == said
+        assert (2, 1, 0) == (nudging.given, nudging.helped, nudging.ignored)
+
+    def test_held_while_recovering(self):
+        """
+        Nothing is said while it gets better.
+        """
+        assert "..g......" == nudged("999511111")[0]
+
+    def test_a_calm_stretch_forgets(self):
+        """
+        After five calm replies the next nudge is gentle.
+        """
+        assert "..g.f.......g" == nudged("7777711111777")[0]
+
+    def test_words(self):
+        """
+        A nudge names the offenders, and asks not to be talked about.
+        """
+        course, nudging = Trajectory(), Nudging()
+        for _ in range(2):
+            nudging.advise(course.note(90))
+        nudge = nudging.advise(course.note(90), ["filler (basically)", "length (900 words)", "hype", "meta"])
+
+        assert ("filler (basically)", "length (900 words)", "hype") == nudge.offenders
+        assert "filler (basically), length (900 words) and hype" in nudge.text
+        assert nudge.text.endswith("Do not comment on this note.")
+        assert "again" not in nudge.text
+
+    def test_without_offenders(self):
+        """
+        Without offenders there are still words.
+        """
+        course, nudging = Trajectory(), Nudging()
+        (*_, nudge) = [nudging.advise(course.note(90)) for _ in range(3)]
+
+        assert "a manner that drifts" in nudge.text
+
+    @given(st.lists(st.floats(0, 100), max_size=40), st.integers(0, 40))
+    def test_taken_up_again(self, scores, cut):
+        """
+        Put aside and taken up again, the same nudges come, and every judged one was given.
+        """
+        course, whole, nudging = Trajectory(), Nudging(), Nudging()
+        readings = [course.note(score) for score in scores]
+        expected = [whole.advise(reading) for reading in readings]
+        got = [nudging.advise(reading) for reading in readings[:cut]]
+        nudging = msgspec.msgpack.decode(msgspec.msgpack.encode(nudging), type=Nudging)
+        got += [nudging.advise(reading) for reading in readings[cut:]]
+
+        assert expected == got
+        assert 0 <= whole.given - whole.helped - whole.ignored <= 1
