@@ -53,6 +53,8 @@ NAMES = [
     "Monitor",
     "MultiResolutionLoopDetector",
     "NotFoundError",
+    "ReplyLabel",
+    "ReplyScore",
     "ResourceSpike",
     "ResourceSpikeDetector",
     "RunInfo",
@@ -70,6 +72,9 @@ NAMES = [
     "TraceEvent",
     "TraceStore",
     "calibrate",
+    "classify_user_reply",
+    "foresee_correction",
+    "score_reply",
 ]
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import CheckpointKeeper as CheckpointKeeper
     from holdfast.checkpoints.disk import DiskKeeper as DiskKeeper
     from holdfast.checkpoints.memory import MemoryKeeper as MemoryKeeper
+    from holdfast.corrections.foresight import foresee_correction as foresee_correction
+    from holdfast.corrections.replies import ReplyLabel as ReplyLabel
+    from holdfast.corrections.replies import classify_user_reply as classify_user_reply
     from holdfast.decisions import BudgetDecision as BudgetDecision
     from holdfast.decisions import BudgetState as BudgetState
     from holdfast.decisions import Decision as Decision
@@ -64,6 +67,8 @@ if TYPE_CHECKING:
     from holdfast.sinks.callback import Callback as Callback
     from holdfast.store import Store as Store
     from holdfast.stores.sqlite import SQLiteStore as SQLiteStore
+    from holdfast.style.reply_score import ReplyScore as ReplyScore
+    from holdfast.style.scoring import score_reply as score_reply
 
     ActionLoopDetector = ActionLoop
     GoalDriftDetector = GoalDrift
@@ -117,6 +122,8 @@ _HOMES: Final = {
     "Monitor": "holdfast.engine.monitor:Monitor",
     "MultiResolutionLoopDetector": "holdfast.loops.multi_resolution:MultiResolutionLoopDetector",
     "NotFoundError": "holdfast.errors:NotFoundError",
+    "ReplyLabel": "holdfast.corrections.replies:ReplyLabel",
+    "ReplyScore": "holdfast.style.reply_score:ReplyScore",
     "ResourceSpike": "holdfast.detectors.resource_spike:ResourceSpike",
     "ResourceSpikeDetector": "holdfast.detectors.resource_spike:ResourceSpike",
     "RunInfo": "holdfast.events:RunInfo",
@@ -134,6 +141,9 @@ _HOMES: Final = {
     "TraceEvent": "holdfast.events:TraceEvent",
     "TraceStore": "holdfast.stores.sqlite:SQLiteStore",
     "calibrate": "holdfast.calibration:calibrate",
+    "classify_user_reply": "holdfast.corrections.replies:classify_user_reply",
+    "foresee_correction": "holdfast.corrections.foresight:foresee_correction",
+    "score_reply": "holdfast.style.scoring:score_reply",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - the table above is the list

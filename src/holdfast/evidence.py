@@ -147,8 +147,10 @@ class Evidence:
     def row(self, places: list[int], event: TraceEvent, *, width: int = _RESULT) -> Row:
         """What one step asked and got."""
         came_back = self.shown(event.error or event.text or self._result(event.output_data), width)
-        if event.action_type in (LLM_REQUEST, USER_MESSAGE):
+        if event.action_type == LLM_REQUEST:
             return Row(places, "", came_back)
+        if event.action_type == USER_MESSAGE:
+            return Row(places, "user", came_back)
         arguments = _cut(line(self._plain(event.input_data)), width)
         mark = "failed: " if event.error else ""
         call = f"{_cut(line(event.action_name), _ARGUMENTS)} {arguments}".rstrip()

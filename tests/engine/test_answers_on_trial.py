@@ -127,6 +127,29 @@ class TestOutcomes:
         assert expected == closed.interventions[0].outcome
 
 
+class TestCorrections:
+    def judged(self, *later):
+        """What an answer to corrections comes to when these kinds of drift are seen at the steps after it."""
+        episodes = Episodes()
+        trace = events(" .. .")
+        episodes.note(trace[0], [found(trace[0], "correction")], REMINDED)
+        for event, kinds in zip(trace[1:], later, strict=False):
+            findings = [found(event, kind) for kind in kinds]
+            episodes.judge(event, findings)
+            episodes.note(event, findings, Decision())
+        return episodes.open["correction"].interventions[0].outcome
+
+    def test_the_users_next_message_decides(self):
+        """
+        Only the user can say whether corrections have stopped: their next message does.
+        """
+        assert ["unknown", "worked", "ignored"] == [
+            self.judged((), ()),
+            self.judged((), (), ()),
+            self.judged((), (), ("correction",)),
+        ]
+
+
 class TestNotCarriedOut:
     def test_it_is_not_judged(self):
         """

@@ -81,6 +81,15 @@ class TestRespond:
         """
         assert "INJECT_REMINDER" == action([finding(severity, "goal")])
 
+    @pytest.mark.parametrize("kind", ["correction", "style"])
+    def test_words_are_answered_with_words(self, kind):
+        """
+        A user's corrections and an agent's manner are answered with a reminder, however often it is ignored.
+        """
+        ignored = {kind: Answered(DriftAction.SUMMARIZE_REPLAN, "ignored")}
+
+        assert "INJECT_REMINDER" == action([finding("CRITICAL", kind)], ignored, chronic={kind})
+
     def test_a_limit_that_was_passed_is_no_guess(self):
         """
         A hard limit acts as strongly as it is passed.

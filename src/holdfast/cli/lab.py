@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.lab_train import train
 from holdfast.cli.output import FAILED, FLAGGED, OK, USAGE, confirm, fail, print_json, safe, say
 from holdfast.cli.words import counted
 
@@ -210,6 +211,9 @@ def simulate(
     else:
         typer.echo(simulation_text(report, most=shown))
     raise typer.Exit(_status(sets) or (FLAGGED if report.is_gentle is False else OK))
+
+
+app.command("train")(train)
 
 
 @app.command("import")

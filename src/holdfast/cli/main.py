@@ -13,6 +13,7 @@ from holdfast.cli import (
     baseline,
     budget,
     config,
+    corrections,
     db,
     demo,
     doctor,
@@ -22,6 +23,7 @@ from holdfast.cli import (
     lab,
     models,
     profile,
+    replies,
     runs,
     scan,
     show,
@@ -45,6 +47,8 @@ app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.add_typer(alerts.app, name="alerts")
 app.command("interventions")(interventions.interventions)
+app.command("corrections")(corrections.corrections)
+app.command("replies")(replies.replies)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(budget.app, name="budget")
 app.add_typer(profile.app, name="profile")

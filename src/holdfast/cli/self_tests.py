@@ -11,7 +11,7 @@ from holdfast.baselines import BaselineStats
 from holdfast.calibration import calibrate
 from holdfast.detector import Detector
 from holdfast.engine.session import Session
-from holdfast.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
+from holdfast.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 
 Make = Callable[[], Detector]
 """Gives a fresh detector, as the settings make it."""
@@ -105,6 +105,15 @@ def resource_spike(make: Make) -> str:
     )
 
 
+def user_correction(make: Make) -> str:
+    """Two corrections, one after the other."""
+    corrected = _talk(
+        "fix the parser", "no, that is still broken", "it still crashes, that is the wrong file"
+    )
+    content = _talk("fix the parser", "thanks, that works", "now add a test for the empty case")
+    return _verdict([3], _fired(make, corrected), _fired(make, content))
+
+
 def reply_style(make: Make) -> str:
     """Replies that are padded and flattering, one after the other."""
     padded = "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, "
@@ -123,6 +132,7 @@ SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
     "resource_spike": resource_spike,
     "stagnation": stagnation,
     "transition": transition,
+    "user_correction": user_correction,
 }
 """By detector: gives what is wrong, or nothing when it spoke where it must and only there."""
 
@@ -160,6 +170,16 @@ def _steps(names: str) -> list[TraceEvent]:
         _event(seq, TOOL_CALL, name, input_data={"step": seq}, output_data={"text": f"{name} {seq}"})
         for seq, name in enumerate(names.split())
     ]
+
+
+def _talk(*messages: str) -> list[TraceEvent]:
+    """Messages of a user, each answered."""
+    said: list[TraceEvent] = []
+    for text in messages:
+        said.append(_event(len(said), USER_MESSAGE, "user", input_data={"text": text}))
+        said.append(_call(len(said), {"path": "parser.py"}, f"edited {len(said)}"))
+        said.append(_reply(len(said), "Done, all tests pass.", 10))
+    return said
 
 
 def _replies(texts: Iterable[str]) -> list[TraceEvent]:

@@ -8,7 +8,7 @@ from msgspec import Struct, field, structs
 
 from holdfast.decisions import Decision, DriftAction, Intervention
 from holdfast.engine.totals import Totals
-from holdfast.engine.trials import Judged, Trials
+from holdfast.engine.trials import CORRECTION, Judged, Trials
 from holdfast.events import TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import EVIDENCE_KEPT, Incident
@@ -75,7 +75,10 @@ class Episodes(Struct):
         if not self.trials.running:
             return []
         seen = _reported(findings)
-        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys()))
+        if any(finding.kind == CORRECTION for finding in findings):
+            # One more correction is news for an answer to corrections, though none to report by itself.
+            seen.add(CORRECTION)
+        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys() - {CORRECTION}))
         return [self._with_outcome(it, event.seq) for it in judged]
 
     def note(
@@ -115,8 +118,8 @@ class Episodes(Struct):
 
     def close_all(self, at: float, seq: int) -> list[Incident]:
         """The run is over, and so are its incidents; what was being tried is judged by what was seen."""
-        for kind, tried in list(self.trials.running.items()):
-            self._with_outcome(self.trials.settle(kind, tried.trial.at_the_end()), seq)
+        for kind in list(self.trials.running):
+            self._with_outcome(self.trials.at_the_end(kind), seq)
         closed = [structs.replace(incident, state="closed", closed_at=at) for incident in self.open.values()]
         self.open.clear()
         return closed

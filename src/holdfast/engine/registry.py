@@ -28,6 +28,7 @@ OWN: Final = {
         "resource_spike": "holdfast.detectors.resource_spike:ResourceSpike",
         "stagnation": "holdfast.detectors.stagnation:Stagnation",
         "transition": "holdfast.detectors.transition:Transition",
+        "user_correction": "holdfast.detectors.user_correction:UserCorrection",
     },
     SINKS: {
         "callback": "holdfast.sinks.callback:Callback",

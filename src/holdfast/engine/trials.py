@@ -1,7 +1,7 @@
 """The answers of one run: which was given last to each kind of drift, and what comes of those being tried."""
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -9,6 +9,9 @@ from holdfast.decisions import DriftAction, Outcome
 from holdfast.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from holdfast.policy.ladder import Answered
 from holdfast.policy.outcomes import Trial
+
+CORRECTION: Final = "correction"
+"""Drift that only the user can show, and only the user's next message can judge."""
 
 
 class Judged(NamedTuple):
@@ -46,12 +49,15 @@ class Trials(Struct):
         `seen` are the kinds of drift it shows; `begins` says that one of them was not there before.
         """
         if event.action_type == USER_MESSAGE:
-            # Whatever happens now, it is not our answer alone that made it happen.
-            return [self.settle(kind, "unknown") for kind in list(self.running)]
+            return [self.settle(kind, _by_a_user(kind, seen)) for kind in list(self.running)]
         judged = []
         for kind, on_trial in list(self.running.items()):
             trial = on_trial.trial
-            if not trial.heard(event.started_seq) or not (kind in seen or event.action_type == trial.counts):
+            if (
+                kind == CORRECTION
+                or not trial.heard(event.started_seq)
+                or not (kind in seen or event.action_type == trial.counts)
+            ):
                 continue
             outcome = trial.note(returned=kind in seen, other=begins)
             if outcome is not None:
@@ -88,3 +94,16 @@ class Trials(Struct):
             if tried is not None and tried.trial.heard(call.started_seq) and tried.trial.is_last_chance:
                 answered[kind] = answered[kind]._replace(outcome="ignored")
         return answered
+
+    def at_the_end(self, kind: str) -> Judged:
+        """The run is over while this answer is being tried."""
+        outcome = "unknown" if kind == CORRECTION else self.running[kind].trial.at_the_end()
+        return self.settle(kind, outcome)
+
+
+def _by_a_user(kind: str, seen: Collection[str]) -> Outcome:
+    """What a user's message says about an answer to this kind of drift."""
+    if kind == CORRECTION:
+        return "ignored" if kind in seen else "worked"
+    # Whatever happens now, it is not our answer alone that made it happen.
+    return "unknown"

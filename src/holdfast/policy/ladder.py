@@ -37,6 +37,10 @@ BEFOREHAND: Final[dict[DriftAction, Verdict]] = {
 VERDICTS: Final[tuple[Verdict, ...]] = ("proceed", "guide", "deny", "rollback", "ask", "stop")
 """Everything a caller may be asked for, gentlest first."""
 
+WORDS_ONLY: Final = frozenset({"correction", "style"})
+"""Drift that is answered with a reminder and never more: with corrections the user is at the helm already,
+and how an agent speaks is no reason to stop its work."""
+
 FAILED: Final[frozenset[Outcome]] = frozenset({"ignored", "worse"})
 
 
@@ -156,8 +160,8 @@ def first_rung(finding: DriftEvent) -> DriftAction:
 
 def _moved(finding: DriftEvent, action: DriftAction, before: Answered | None, *, chronic: bool) -> Response:
     """The answer after what earlier answers to this kind of drift did: one rung at a time."""
-    if action is DriftAction.CONTINUE:
-        return NOTHING
+    if action is DriftAction.CONTINUE or finding.kind in WORDS_ONLY:
+        return Response(action)
     reasons = []
     if before is not None and before.outcome in FAILED:
         action = _stronger(action, before.action.raised())

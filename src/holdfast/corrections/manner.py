@@ -1,0 +1,69 @@
+"""Corrections of manner and outbursts, by rule.
+
+Both are too rare in the data to be learnt or measured (one reply in a hundred).
+So these rules only say which kind of correction it is; by themselves they make a correction only of a short
+message that is about nothing else.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from holdfast.corrections.reading import Reading
+
+_SHORT: Final = 10
+_OUTBURST: Final = 20
+_REMARK: Final = 30
+_SURE, _LIKELY, _RARE = 0.85, 0.6, 0.02
+
+# How the agent speaks: long, chatty, full of signs.
+_SPEECH: Final = re.compile(
+    r"\btoo (?:verbose|wordy|chatty|long-?winded)\b|\b(?:be|more) (?:brief|concise|terse|succinct)\b"
+    r"|\bkeep it (?:short|brief)\b|\b(?:shorter|fewer|less|no more) (?:answers?|replies|words|text"
+    r"|explanations?|prose|emojis?|talk)\b|\btl;?dr\b|\b(?:stop|no|without|quit|don'?t) (?:the |using "
+    r"|adding |writing )*(?:emojis?|apologi[sz]\w+|summari[sz]\w+|explain\w*|filler)\b|\b(?:too many"
+    r"|stop (?:adding|writing)|no) (?:code )?comments\b|\bget to the point\b|\bcut the (?:fluff|crap"
+    r"|chatter)\b|\byou (?:talk|write|explain|say) too much\b|\bjust (?:the|give me the"
+    r"|show me the) (?:answer|code|diff)\b|\b(?:answer|reply|speak|write) (?:to me )?in (?:english|german"
+    r"|french|spanish|turkish|my language)\b"
+)
+# Whether it asks: too much, or too little.
+_ASKING: Final = re.compile(
+    r"\b(?:stop|quit) asking\b|\bdon'?t (?:keep )?ask(?:ing)?\b|\b(?:ask|check with) me (?:first|before)\b"
+    r"|\bwithout asking\b|\bshould have asked\b|\bslow down\b"
+    r"|\bone (?:thing|step|question|change|file) at a time\b"
+)
+# How it works: runs ahead, leaves the agreed way. An order for what comes next often reads the same.
+_WORK: Final = re.compile(
+    r"\bwait for (?:my|me)\b|\b(?:don'?t|do not|never|stop) (?:auto-?)?(?:commit|push|merg|stag|stash)\w*\b"
+    r"|\b(?:not|don'?t) commit (?:yet|anything)\b|\bcommit (?:and push )?(?:\w+ )*more often\b"
+    r"|\b(?:follow|stick to|respect|read|use) (?:the|our|my|your) (?:\w+ )?(?:workflow|process"
+    r"|conventions?|guidelines?|style guide|skills?|template|instructions|rules)\b|\bstick to (?:the"
+    r"|our) \w+\b|\b(?:stop|don'?t) (?:running|run) ahead\b"
+)
+_ANGER: Final = re.compile(
+    r"\b(?:fuck\w*|wtf|ffs|bullshit|shit|stupid|idiot\w*|useless|ridiculous|pathetic|insane|garbage)\b"
+    r"|\bhow many times\b|\bare you (?:kidding|serious|even)\b|\bseriously\?|\bsick of\b"
+    r"|\bwaste of (?:time|tokens|money)\b|\bi give up\b|\bi(?: thought i)?(?: have| already| just"
+    r"| literally)* told (?:you|u)\b|\bagain\s*(?:\?!|!\?|\?\?|!!)|\bwhat (?:are|were) (?:you"
+    r"|u) (?:even )?doing\b|\byou(?:'re| are) not listening\b"
+)
+
+
+class Manner(NamedTuple):
+    """Of a correction, the shares that are of style and an outburst; `alone` if the reply is nothing else."""
+
+    style: float
+    frustration: float
+    alone: bool
+
+
+def manner_of(reading: Reading) -> Manner:
+    """What kind of correction it would be."""
+    words = len(reading.words)
+    if _ANGER.search(reading.head) and words <= _OUTBURST:
+        return Manner(style=_RARE, frustration=_LIKELY, alone=False)
+    if _SPEECH.search(reading.head) or _ASKING.search(reading.head):
+        return Manner(style=_SURE, frustration=_RARE, alone=words <= _SHORT)
+    if _WORK.search(reading.head) and words <= _REMARK:
+        return Manner(style=_LIKELY, frustration=_RARE, alone=False)
+    return Manner(style=_RARE, frustration=_RARE / 2, alone=False)

@@ -1,0 +1,60 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.corrections.foresight import foresee_correction
+from holdfast.corrections.replies import classify_user_reply
+from holdfast.lab.replies_read import read_replies
+from holdfast.lab.train_figures import auc, macro_f1, scored_f1
+
+DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+REPLIES = DATA / "replies" / "dev.jsonl"
+
+pytestmark = pytest.mark.skipif(
+    not REPLIES.is_file(), reason="the labelled replies are not here; set HOLDFAST_DATA"
+)
+
+
+@pytest.fixture(scope="module")
+def replies():
+    return read_replies(REPLIES)
+
+
+def known(reply):
+    """What both functions are told."""
+    return {
+        "prompt_before": reply.prompt_before,
+        "assistant_before": reply.assistant_before,
+        "tool_calls": reply.tool_calls_since_prompt,
+        "tool_errors": reply.tool_errors_since_prompt,
+        "turn": reply.turn,
+    }
+
+
+class TestTheRepliesItWasLearntFrom:
+    # No measure of quality: weights that do not even fit these replies no longer fit the code.
+
+    def test_labels_fit(self, replies):
+        """
+        The shipped weights go with the numbers the code takes.
+        """
+        labels = [
+            classify_user_reply(reply.reply, interrupted=reply.interrupted, **known(reply))
+            for reply in replies
+        ]
+        truth = [reply.is_drift for reply in replies]
+
+        assert auc(truth, [label.drift for label in labels]) > 0.88
+        assert scored_f1(truth, [label.is_drift for label in labels]) > 0.6
+        assert (
+            macro_f1([reply.labels.primary for reply in replies], [label.primary for label in labels]) > 0.75
+        )
+
+    def test_foresight_fits(self, replies):
+        """
+        So do those of foresight.
+        """
+        foreseen = [foresee_correction(**known(reply)) for reply in replies]
+
+        assert auc([reply.is_drift for reply in replies], foreseen) > 0.66

@@ -1,0 +1,73 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.corrections.reading import end_of, read, start_of
+
+
+class TestProse:
+    @pytest.mark.parametrize(
+        ("text", "prose"),
+        [
+            ("still red", "still red"),
+            ("look:\n```\nx = wrong\n```\nthis", "look:\n \nthis"),
+            ("look:\n[12:00:01] started\n$ make test", "look:"),
+            ("why?\n  at parse (a.js:3)\n--- FAIL: TestIt", "why?"),
+            ("why?\n+added line\n@@ -1 +1 @@", "why?"),
+            ("Don\u2019t", "don't"),
+        ],
+    )
+    def test_what_was_pasted_is_left_out(self, text, prose):
+        """
+        Code, logs, traces, shells and diffs are not the person's own words.
+        """
+        assert prose == read(text).prose
+
+    def test_what_was_pasted_is_counted(self):
+        """
+        Pasted lines are counted by kind, and so are lines that speak of an error.
+        """
+        found = read('it fails\n[12:00:01] fatal: no\n  File "a.py", line 3')
+
+        assert {"log": 1, "trace": 1, "shell": 0, "diff": 0} == found.pasted
+        assert 1 == found.errors
+        assert 2 == found.odd_lines
+
+    def test_a_line_of_signs(self):
+        """
+        A long line of signs and digits is no sentence.
+        """
+        assert "" == read("=-=-=-=- 0x1f 0x2e 0x3d =-=-=-=- 9987 ##").prose
+
+    def test_the_first_sentence(self):
+        """
+        The first sentence ends at its mark or its line.
+        """
+        assert "no." == read("No. Use the other one").first
+        assert "no" == read("No\nUse the other one").first
+
+    @given(st.text())
+    def test_any_text(self, text):
+        """
+        Any text can be read, and its prose is never longer than itself.
+        """
+        found = read(text)
+
+        assert len(found.prose) <= len(found.text)
+        assert found.head.startswith(found.first[:1])
+
+
+class TestCutting:
+    @pytest.mark.parametrize("value", [None, 3, b"bytes", ["list"]])
+    def test_no_text(self, value):
+        """
+        What is no text is an empty one.
+        """
+        assert "" == start_of(value, 5) == end_of(value, 5)
+
+    def test_both_ends(self):
+        """
+        A long text is cut at the end that is asked for.
+        """
+        assert "abc" == start_of("abcdef", 3)
+        assert "def" == end_of("abcdef", 3)

@@ -1,0 +1,112 @@
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+from holdfast.corrections.features import features_of
+from holdfast.corrections.model import LinearModel
+from holdfast.corrections.outlook import outlook_of
+from holdfast.corrections.weights import NAME, VERSION, shipped
+
+
+class TestTheFile:
+    def test_it_is_small(self):
+        """
+        The weights stay well under three hundred kilobytes.
+        """
+        assert len(files("holdfast.corrections").joinpath(NAME).read_bytes()) < 300_000
+
+    def test_its_version(self):
+        """
+        The file is of the version this code reads.
+        """
+        assert VERSION == shipped().version
+
+    def test_its_numbers_are_those_we_take(self):
+        """
+        Every number that was learnt is still taken, and none is taken that was not learnt.
+        """
+        assert set(features_of("no").numbers) == set(shipped().reply.numbers)
+        assert set(outlook_of()) == set(shipped().outlook.numbers)
+
+    def test_nothing_of_a_label_is_among_them(self):
+        """
+        How a reply was annotated is never a feature.
+        """
+        names = " ".join([*shipped().reply.numbers, *shipped().outlook.numbers])
+
+        assert not any(word in names for word in ("confidence", "second", "drift", "label"))
+
+    def test_no_names_are_among_the_terms(self):
+        """
+        The terms are plain words: no paths, numbers, addresses or handles.
+        """
+        assert not any(sign in term for term in shipped().reply.terms for sign in "/@.:_0123456789")
+
+    def test_the_decisions(self):
+        """
+        Both thresholds are where a decision can fall either way.
+        """
+        assert 0.1 < shipped().drift_from < 0.6
+        assert 0.3 < shipped().approval_from < 3
+
+
+class TestLoading:
+    def test_it_is_lazy_and_needs_nothing(self):
+        """
+        Importing reads no weights, and classifying needs neither numpy nor scikit-learn.
+        """
+        program = (
+            "import sys; from holdfast.corrections.replies import classify_user_reply as say;"
+            "from holdfast.corrections.weights import shipped;"
+            "assert 0 == shipped.cache_info().currsize;"
+            "say('no'); assert 1 == shipped.cache_info().currsize;"
+            "assert not {'numpy', 'sklearn', 'scipy'} & set(sys.modules)"
+        )
+
+        assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
+
+
+class TestTheModel:
+    MODEL = LinearModel(
+        base="no",
+        classes=("yes", "maybe"),
+        intercepts=(0.0, -1.0),
+        numbers={"loud": (2.0, 0.5)},
+        terms={"please": (1.0, 3.0, 0.0)},
+    )
+
+    def test_shares_sum_to_one(self):
+        """
+        The shares of all classes sum to one.
+        """
+        assert pytest.approx(1) == sum(self.MODEL.shares({"loud": 1.0}, {"please": 1}).values())
+
+    def test_a_number_moves_its_class(self):
+        """
+        A number moves the classes it has weights for.
+        """
+        quiet, loud = (self.MODEL.shares({"loud": value})["yes"] for value in (0.0, 1.0))
+
+        assert quiet < loud
+
+    def test_an_unknown_name(self):
+        """
+        What the model does not know weighs nothing.
+        """
+        assert self.MODEL.shares({}) == self.MODEL.shares({"new": 5.0}, {"unheard": 2})
+        assert 0.0 == self.MODEL.weight("new", "yes")
+
+    def test_far_out_numbers(self):
+        """
+        No number is too large to be shared out.
+        """
+        assert 1.0 == self.MODEL.shares({"loud": 1e6})["yes"]
+        assert 1.0 == self.MODEL.shares({"loud": -1e6})["no"]
+
+    def test_the_pull_of_words(self):
+        """
+        A known word pulls by its weight.
+        """
+        assert {"please": 3.0} == self.MODEL.pull({"please": 1}, "yes")

@@ -1,0 +1,251 @@
+import random
+import warnings
+
+import pytest
+from msgspec import structs
+
+from holdfast.errors import FormatError
+from holdfast.lab.replies_read import LabelledReply, ReplyLabels, read_replies
+
+SAID = {
+    "correction_substance": [
+        "it still fails on {}",
+        "no, {} is wrong",
+        "why did you remove {}?",
+        "{} is broken",
+    ],
+    "approval": ["yes", "yes please", "sounds good", "go ahead", "ok, perfect"],
+    "continuation": ["now add {}", "what does {} do?", "commit {}", "can you rename {}", "update {} next"],
+}
+ANSWERS = [
+    "Done, {} works now.",
+    "I changed {}. Want me to commit it?",
+    "Either {} or the old way. Which one?",
+]
+
+
+def labelled(sessions=16, each=6):
+    """Made-up replies whose kind their words tell, in as many sessions of four projects."""
+    draw = random.Random(7)
+    return [
+        LabelledReply(
+            repo=f"project-{session % 4}",
+            session=f"session-{session}",
+            turn=turn,
+            reply=draw.choice(SAID[kind]).format(draw.choice(["the cache", "the page", "the index"])),
+            assistant_before=draw.choice(ANSWERS).format("it"),
+            tool_calls_since_prompt=draw.randrange(9),
+            labels=ReplyLabels(primary=kind, drift=int(kind == "correction_substance")),
+        )
+        for session in range(sessions)
+        for turn in range(each)
+        for kind in [draw.choices(list(SAID), [2, 2, 3])[0]]
+    ]
+
+
+@pytest.fixture(scope="module")
+def report():
+    pytest.importorskip("sklearn", reason="the lab extra is not installed")
+    from holdfast.lab.train import train
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return train(labelled(), quick=True, samples=50)
+
+
+@pytest.fixture(scope="module")
+def leaks():
+    pytest.importorskip("sklearn", reason="the lab extra is not installed")
+    from holdfast.lab.train_leaks import check_leaks
+
+    return {leak.shuffled: leak for leak in check_leaks(labelled())}
+
+
+class TestReading:
+    LINE = (
+        '{"id": "a", "repo": "r", "session": "s", "reply": "no", "labels": '
+        '{"primary": "correction_substance", "drift": 1, "confidence": 2, "pasted": true, "second": {}}}\n'
+    )
+
+    def test_a_line(self, tmp_path):
+        """
+        A line gives a reply; how it was annotated stays in the file.
+        """
+        file = tmp_path / "replies.jsonl"
+        file.write_text(self.LINE + "\n")
+        (reply,) = read_replies(file)
+
+        assert ("no", "correction", True) == (reply.reply, reply.learnt_as, reply.is_drift)
+        assert {"primary", "drift"} == {field.name for field in structs.fields(reply.labels)}
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            ("", "holds no labelled reply"),
+            ("{}\n", ":1: not a labelled reply"),
+            ("\nnot json\n", ":2: not a labelled reply"),
+            (LINE.replace("correction_substance", "praise"), "primary must be one of"),
+        ],
+    )
+    def test_a_file_that_is_none(self, tmp_path, content, words):
+        """
+        What is wrong with a file is named with its line.
+        """
+        file = tmp_path / "replies.jsonl"
+        file.write_text(content)
+
+        with pytest.raises(FormatError, match=words):
+            read_replies(file)
+
+    def test_no_file(self, tmp_path):
+        """
+        A file that is not there is an error with its name.
+        """
+        with pytest.raises(FormatError, match="cannot be read"):
+            read_replies(tmp_path / "none.jsonl")
+
+
+class TestTraining:
+    def test_it_learns(self, report):
+        """
+        What words tell is learnt: replies kept back are ranked almost without fault.
+        """
+        assert report.figures["session"]["drift AUC"].value > 0.95
+        assert report.figures["project"]["class macro F1"].value > 0.85
+
+    def test_every_figure_has_its_interval(self, report):
+        """
+        Each figure lies inside its interval.
+        """
+        for figures in report.figures.values():
+            assert all(one.low <= one.value <= one.high for one in figures.values())
+
+    def test_shuffled_labels_fall_to_chance(self, leaks):
+        """
+        With labels shuffled there is nothing to learn, and nothing is.
+        """
+        assert leaks["nothing"].drift > 0.95
+        assert leaks["labels"].drift < 0.7
+
+    def test_shuffled_texts_fall_to_chance(self, leaks):
+        """
+        With all texts shuffled the rest tells nothing.
+        """
+        assert leaks["texts"].drift < 0.7
+        assert max(leaks["texts and counts"].drift, leaks["texts and counts"].foreseen) < 0.7
+
+    def test_other_ways(self):
+        """
+        The seed's forest and plain words are judged on the same folds.
+        """
+        pytest.importorskip("sklearn", reason="the lab extra is not installed")
+        from holdfast.lab.train_folds import folds
+        from holdfast.lab.train_rivals import rivals
+        from holdfast.lab.train_weights import prepare
+
+        replies = labelled(8)
+        found = rivals(prepare(replies), folds([reply.session for reply in replies], 2))
+
+        assert 3 == len(found)
+        assert all(rival.auc > 0.8 for rival in found)
+
+    def test_a_project_s_own_words(self, report):
+        """
+        No term is learnt that fewer than three projects use.
+        """
+        assert report.weights.reply.terms
+        assert 4 == report.weights.projects
+
+    def test_the_same_replies_give_the_same_file(self, report, tmp_path):
+        """
+        Training twice writes the same bytes.
+        """
+        from holdfast.lab.train import write_weights
+        from holdfast.lab.train_weights import learn, prepare
+
+        one, two = tmp_path / "one.json", tmp_path / "two.json"
+        write_weights(report.weights, one)
+        write_weights(learn(prepare(labelled())), two)
+
+        assert one.read_bytes() == two.read_bytes()
+
+    def test_annotation_changes_nothing(self, report):
+        """
+        Only what was said and done is read: two replies that differ in nothing else are the same case.
+        """
+        from holdfast.lab.train_weights import prepare
+
+        (reply, *_) = labelled()
+        other = structs.replace(reply, labels=ReplyLabels(primary="approval", drift=0))
+        one, two = prepare([reply, other])
+
+        assert one.features == two.features
+        assert one.outlook == two.outlook
+
+    def test_what_is_foreseen_never_saw_the_reply(self):
+        """
+        A turn's outlook is the same whatever the reply to it was.
+        """
+        from holdfast.lab.train_weights import prepare
+
+        (reply, *_) = labelled()
+        one, two = prepare([reply, structs.replace(reply, reply="all of it is wrong", interrupted=True)])
+
+        assert one.outlook == two.outlook
+
+    def test_the_report(self, report):
+        """
+        The report says figures, confusion, calibration, importances, leaks and rivals.
+        """
+        from holdfast.lab.train_leaks import LeakFigure
+        from holdfast.lab.train_report import report_text
+        from holdfast.lab.train_rivals import Rival
+
+        leak = LeakFigure(shuffled="labels", drift=0.9, foreseen=0.5, must_fall=("drift",))
+        rival = Rival(name="ExtraTrees", f1=0.4, auc=0.8)
+        text = report_text(structs.replace(report, leaks=[leak], rivals={"session": [rival]}))
+
+        assert all(
+            words in text
+            for words in (
+                "drift AUC",
+                "kind said by people",
+                "drift that was",
+                "leans",
+                "LEAK",
+                "ExtraTrees",
+            )
+        )
+
+
+class TestTheCommand:
+    def test_it_writes_the_file(self, tmp_path, capsys):
+        """
+        The command prints the report and writes the weights.
+        """
+        pytest.importorskip("sklearn", reason="the lab extra is not installed")
+        import msgspec
+
+        from holdfast.cli.lab_train import train
+        from holdfast.corrections.weights import Weights
+
+        replies, output = tmp_path / "replies.jsonl", tmp_path / "weights.json"
+        replies.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in labelled(12, 4)))
+        train(replies, output=output, quick=True)
+
+        assert 48 == msgspec.json.decode(output.read_bytes(), type=Weights).replies
+        assert "Learnt from 48 replies" in capsys.readouterr().out
+
+    def test_without_scikit_learn(self, monkeypatch):
+        """
+        Without the lab extra the error names it.
+        """
+        import sys
+
+        from holdfast.errors import MissingExtraError
+        from holdfast.lab.train_fit import scikit
+
+        monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+
+        with pytest.raises(MissingExtraError, match=r"holdfast\[lab\]"):
+            scikit("sklearn.linear_model")
