@@ -42,6 +42,7 @@ PURE = sorted(
         "policy/*.py",
         "engine/session.py",
         "engine/episodes.py",
+        "engine/budget_words.py",
         "engine/course.py",
         "engine/course_findings.py",
         "engine/panel.py",

@@ -49,8 +49,11 @@ SHAPES: Final = (
     ("model hub token", "hf_", r"\bhf_[A-Za-z0-9]{30,}"),
     ("JSON web token", "eyJ", r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     ("URL credentials", "@", r"(?<=://)[^\s/:@\"'<>]*:[^\s/\"'<>]+(?=@)"),
-    ("bearer token", "earer ", r"(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{12,}"),
-    ("bearer token", "asic ", r"(?<=[Bb]asic )[A-Za-z0-9+/=]{12,}"),
+    # Two of each, with their first letters: they are rare, and what both share, "earer ", is slow to find.
+    ("bearer token", "Bearer ", r"(?<=Bearer )[A-Za-z0-9._~+/=-]{12,}"),
+    ("bearer token", "bearer ", r"(?<=bearer )[A-Za-z0-9._~+/=-]{12,}"),
+    ("bearer token", "Basic ", r"(?<=Basic )[A-Za-z0-9+/=]{12,}"),
+    ("bearer token", "basic ", r"(?<=basic )[A-Za-z0-9+/=]{12,}"),
 )  # fmt: skip
 
 # `password = hunter2` or `"api_key": "..."` in the middle of a longer text, such as a config file;

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from holdfast.engine.capture import PAYLOAD_MODES, Capture
 from holdfast.events import TOOL_CALL
 from holdfast.fingerprints import fingerprint
+from holdfast.loops.steps import read_step
 from holdfast.redaction import Redactor
 from holdfast.sink import RecordedEvent
 
@@ -19,10 +20,11 @@ def captured(payloads="redacted", **fields):
             "run_id": "r",
             "action_type": TOOL_CALL,
             "action_name": "search",
+            "timestamp": 1.0,
+            "event_id": "r.0",
+            "seq": 0,
             "input_data": {"q": "flights"},
             "output_data": {"text": "three found"},
-            "metadata": None,
-            "error": None,
         }
         | fields
     )
@@ -169,6 +171,16 @@ class TestKept:
         What is judged does not depend on what is kept.
         """
         assert "three found" == captured(payloads).event.text
+
+    def test_what_was_asked_is_what_is_kept(self):
+        """
+        Patterns read the arguments as they were handed over, whatever the agent does to its object since.
+        """
+        arguments = {"q": "flights"}
+        recorded = captured(input_data=arguments)
+        arguments["q"] = "hotels"
+
+        assert recorded.input_json == read_step(recorded.event).asked
 
 
 class TestRecordedEvent:

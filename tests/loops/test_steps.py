@@ -2,10 +2,11 @@ import pytest
 from agent_steps import call, failing, run, shell
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from holdfast.fingerprints import fingerprint
+from holdfast.fingerprints import canonical, fingerprint
 from holdfast.loops.outcomes import UNKNOWN
-from holdfast.loops.steps import Step, call_key, read_step
+from holdfast.loops.steps import Step, call_key, note_encoded, read_step
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=9),
@@ -120,6 +121,24 @@ class TestReading:
         read_step(one[0])
 
         assert "pwd" in read_step(other[0]).asked.decode()
+
+    def test_arguments_encoded_before_are_taken_as_they_are(self):
+        """
+        Whoever made the event has encoded its arguments: what was asked is the beginning of that.
+        """
+        event = structs.replace(run(shell("ls"))[0], call_hash=1)
+        note_encoded(event, b"x" * 3000)
+
+        assert b"x" * 2048 == Step(event).asked
+
+    def test_those_of_another_event_are_not(self):
+        """
+        Arguments noted for one event say nothing about another with the same arguments.
+        """
+        (noted,), (event,) = run(shell("ls")), run(shell("ls"))
+        note_encoded(noted, b"x")
+
+        assert canonical(event.input_data) == Step(event).asked
 
     def test_seen_or_not(self):
         """

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from holdfast.events import TraceEvent
 from holdfast.fingerprints import call_hash, canonical, text_hash
+from holdfast.loops.steps import note_encoded
 from holdfast.redaction import Redactor
 from holdfast.sink import RecordedEvent
 
@@ -31,7 +32,8 @@ class Capture:
 
     def text(self, text: str) -> str:
         """A text that is kept, such as a goal: redacted like everything else."""
-        return self._redactor.text(text) if self._redacts and text else text
+        whole = text.encode("utf-8", "replace").decode() if isinstance(text, str) else str(text)
+        return self._redactor.text(whole) if self._redacts and whole else whole
 
     def plain(self, value: Any) -> Any:
         """A value that is kept beside events, such as a run's metadata: reduced and redacted like them."""
@@ -40,15 +42,27 @@ class Capture:
             _, encoded = self._redactor.clean(value, encoded)
         return msgspec.json.decode(encoded) if encoded else None
 
+    # Every field by name: gathering them into a dict and spreading it again costs as much as both hashes.
     def __call__(
         self,
         *,
+        agent_id: str,
+        run_id: str,
+        action_type: str,
         action_name: str,
-        input_data: Any,
-        output_data: Any,
-        metadata: dict[str, Any] | None,
-        error: str | None,
-        **fields: Any,
+        timestamp: float,
+        event_id: str,
+        seq: int,
+        token_count: int = 0,
+        input_data: Any = None,
+        output_data: Any = None,
+        duration_ms: float = 0.0,
+        metadata: dict[str, Any] | None = None,
+        started_seq: int | None = None,
+        call_id: str | None = None,
+        parent_run_id: str | None = None,
+        error: str | None = None,
+        cost_usd: float | None = None,
     ) -> RecordedEvent:
         """The event, and its payload as it will be kept."""
         input_json, output_json = canonical(input_data), canonical(output_data)
@@ -62,15 +76,27 @@ class Capture:
             if error:
                 error = self._redactor.text(error)
         event = TraceEvent(
+            agent_id=agent_id,
+            run_id=run_id,
+            action_type=action_type,
             action_name=action_name,
+            timestamp=timestamp,
+            event_id=event_id,
+            token_count=token_count,
             input_data=input_data,
             output_data=output_data,
+            duration_ms=duration_ms,
             metadata=metadata,
+            seq=seq,
+            started_seq=started_seq,
+            call_id=call_id,
+            parent_run_id=parent_run_id,
             error=error,
+            cost_usd=cost_usd,
             call_hash=call_hash(action_name, input_json),
             result_hash=text_hash(error.encode("utf-8", "replace") if error else output_json),
-            **fields,
         )
+        note_encoded(event, input_json)
         if self._keeps_text:
             return RecordedEvent(event, input_json or None, output_json or None, metadata_json or None)
         return RecordedEvent(event)

@@ -7,13 +7,12 @@ from msgspec import Struct, field, structs
 
 from holdfast.budgets.adaptive_budget import AdaptiveBudget
 from holdfast.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
+from holdfast.engine.budget_words import extended
 from holdfast.engine.course_findings import off_course, short_of
 from holdfast.engine.panel import Panel
 from holdfast.engine.steering import Steering
 from holdfast.events import (
-    BUDGET_GRANTED,
     CHECKPOINT_TAKEN,
-    EXTENSION_REQUESTED,
     LLM_REQUEST,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -32,7 +31,7 @@ _CALMING: Final = 0.8
 """What is left of the risk of a loop after each step without one."""
 
 _LOOK_EVERY: Final = 4
-"""Steps between two looks at what changes slowly."""
+"""Calls between two looks at a run that is on course: what a call alone changes, changes slowly."""
 
 _FULL_FROM: Final = 0.5
 """How full a context is when what it holds should be put down in a checkpoint."""
@@ -40,6 +39,9 @@ _FULL_FROM: Final = 0.5
 
 _FULLER_BY: Final = 0.25
 """How much fuller it must be than at the last checkpoint to ask for another."""
+
+
+_WORDS_KEPT: Final = 300
 
 
 class CourseState(Struct):
@@ -51,10 +53,13 @@ class CourseState(Struct):
     history: History = field(default_factory=History)
     turn: int = 0
     last_at: float = -1.0
+    goal_drift: float | None = None
     loop_risk: float | None = None
     quality_lost: float | None = None
     stuck: float | None = None
     put_down_at: float = 0.0
+    goal: str = ""
+    user_words: str = ""
     landing_told: bool = False
 
 
@@ -63,13 +68,12 @@ class Course:
 
     def __init__(self, run: RunInfo, steering: Steering, budget: AdaptiveBudget | None = None) -> None:
         self.steering = steering
-        self.goal = run.goal
         self.budget = budget if budget is not None else steering.budget_for(run)
         self.last_extension: BudgetDecision | None = None
         self._run = run
         self._engine = steering.engine()
-        self._memory = CourseState(quality=ContextQuality(run.goal))
-        self._goal_drift: float | None = None
+        self._memory = CourseState(quality=ContextQuality(run.goal), goal=run.goal)
+        self._told_goal: str | None = run.goal
         self._goal_reason = "no goal was given"
         self.score = 0.0
 
@@ -77,6 +81,22 @@ class Course:
     def turn(self) -> int:
         """How many steps the agent has taken."""
         return self._memory.turn
+
+    @property
+    def goal(self) -> str:
+        """What the run is for now; a user's message may have changed it."""
+        return self._memory.goal
+
+    @property
+    def user_words(self) -> str:
+        """What the user said last after the agent had begun; empty while the goal says it all."""
+        return self._memory.user_words
+
+    @property
+    def not_checked(self) -> dict[str, str]:
+        """The limits of the budget that cannot be judged, and why."""
+        limits = self.budget.not_checked if self.budget is not None else {}
+        return {f"budget.{name}": reason for name, reason in limits.items()}
 
     @property
     def is_exhausted(self) -> bool:
@@ -99,16 +119,23 @@ class Course:
         if self.budget is not None:
             self._spend(event, self._counted(gained))
         if kind == USER_MESSAGE:
-            self.goal = panel.goal() or self.goal
+            self._heard(event, panel)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
             return ()
         memory.turn += 1
         if kind == LLM_REQUEST and self.steering.context_window and event.token_count:
             memory.quality.note_context(event.token_count, self.steering.context_window)
-        self._look(findings, panel)
+        if findings or memory.loop_risk != 0.0:
+            self._calm(findings)
+        if findings or self._is_look_due(panel):
+            self._look(findings, panel)
         if self.budget is None and self.score < self.steering.nudge_threshold:
             return ()
         return [*self._score_finding(event, findings), *self._budget_finding(event)]
+
+    def goal_stated(self) -> None:
+        """The goal was just put before the model, in the words of an answer."""
+        self._memory.quality.note_goal_stated()
 
     def foresee(self, call: TraceEvent) -> Sequence[DriftEvent]:
         """What is to be said of the budget before a call: nothing, unless it is used up."""
@@ -139,7 +166,7 @@ class Course:
             "stuck_time": "too little was seen yet",
         }
         return DriftSignals(
-            goal_dna_drift=self._goal_drift,
+            goal_dna_drift=memory.goal_drift,
             loop_risk=memory.loop_risk,
             budget_velocity=pace,
             quality_degradation=memory.quality_lost,
@@ -190,17 +217,27 @@ class Course:
             if self.budget is None:
                 self.budget = AdaptiveBudget()
             self.budget.restore(saved.budget)
-        self._memory = saved
-        self._engine.history = saved.history
+        # Nobody worked while the run was put aside: its clock starts with the next event.
+        self._memory = structs.replace(saved, last_at=-1.0)
+        self._told_goal = saved.goal
+        self._take_up(saved.history)
 
     def roll_back(self, saved: CourseState) -> None:
         """Go back with the agent; what was spent stays spent, and turns go on counting."""
         if saved.budget and self.budget is not None:
             self.budget.rewind(saved.budget)
-        self._memory = structs.replace(saved, turn=self._memory.turn, last_at=self._memory.last_at)
-        self._engine.history = saved.history
+        now = self._memory
+        self._memory = structs.replace(
+            saved, turn=now.turn, last_at=now.last_at, goal=now.goal, user_words=now.user_words
+        )
+        self._told_goal = None
+        self._take_up(saved.history)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _take_up(self, history: History) -> None:
+        self._engine.history = history
+        self.score = history.scores[-1] if history.scores else 0.0
 
     def _take(self, event: TraceEvent) -> float:
         """Show an event to what follows quality and progress; gives the progress made."""
@@ -211,37 +248,33 @@ class Course:
         step = read_step(event)
         failed = step.outcome.failed
         memory.quality.observe(event, failed=failed)
-        return memory.progress.observe(event, kind=step.kind, failed=failed, call=step.call)
+        return memory.progress.observe(
+            event, kind=step.kind, failed=failed, call=step.call, result=step.outcome.raw
+        )
+
+    def _heard(self, event: TraceEvent, panel: Panel) -> None:
+        """The user spoke: the goal may be another one, and if not, these words belong to it."""
+        memory, before = self._memory, self._told_goal
+        self._told_goal = panel.goal()
+        is_new = before is not None and self._told_goal != before
+        if is_new or not memory.goal:
+            memory.goal = self._told_goal or memory.goal
+        memory.user_words = "" if is_new or not memory.turn else event.text[:_WORDS_KEPT]
 
     def _take_word(self, event: TraceEvent, gained: float) -> None:
         if gained and self.budget is not None:
             self.budget.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
             self._memory.put_down_at = self._memory.quality.fullness or 0.0
-        elif event.action_name == EXTENSION_REQUESTED and self.budget is not None:
-            asked = event.metadata or {}
-            self.last_extension = self.budget.request_emergency_extension(
-                str(asked.get("justification", "")),
-                asked.get("steps", 0),
-                asked.get("tokens", 0),
-                requested_cost_usd=asked.get("cost_usd", 0.0),
-                requested_wall_s=asked.get("wall_s", 0.0),
-            )
-        elif event.action_name == BUDGET_GRANTED and self.budget is not None:
-            given = event.metadata or {}
-            self.last_extension = self.budget.grant(
-                str(given.get("reason", "")),
-                given.get("steps", 0),
-                given.get("tokens", 0),
-                cost_usd=given.get("cost_usd", 0.0),
-                wall_s=given.get("wall_s", 0.0),
-            )
+        elif self.budget is not None:
+            self.last_extension = extended(self.budget, event) or self.last_extension
 
     def _spend(self, event: TraceEvent, gained: float | None) -> None:
         assert self.budget is not None
         memory = self._memory
         began = memory.last_at if memory.last_at >= 0 else event.timestamp - event.duration_ms / 1000
-        passed = max(0.0, event.timestamp - began)
+        # The time a user takes to answer is not the agent's.
+        passed = 0.0 if event.action_type == USER_MESSAGE else max(0.0, event.timestamp - began)
         memory.last_at = max(memory.last_at, event.timestamp)
         if event.action_type == TOOL_CALL:
             self.budget.record_step(
@@ -260,21 +293,36 @@ class Course:
         is_told = progress.source in {"declared", "plan"}
         return gained if is_told or (gained > 0 and progress.known) else None
 
-    def _look(self, findings: Sequence[DriftEvent], panel: Panel) -> None:
-        """Bring the signals and the score up to date."""
-        memory = self._memory
-        risk = (memory.loop_risk or 0.0) * _CALMING
+    def _calm(self, findings: Sequence[DriftEvent]) -> None:
+        """The risk of a loop falls with every step, and rises with a loop."""
+        risk = (self._memory.loop_risk or 0.0) * _CALMING
         for finding in findings:
             if finding.kind == "loop" and finding.severity is not Severity.LOW:
                 risk = max(risk, finding.score)
-        memory.loop_risk = risk
+        self._memory.loop_risk = risk
+
+    def _is_look_due(self, panel: Panel) -> bool:
+        """Whether a step with nothing found can have changed the score by more than a little."""
+        return (
+            self.budget is not None
+            or self.score >= self.steering.nudge_threshold
+            or self._memory.turn % _LOOK_EVERY == 0
+            or panel.goal_level() != self._memory.goal_drift
+        )
+
+    def _look(self, findings: Sequence[DriftEvent], panel: Panel) -> None:
+        """Bring the signals and the score up to date."""
+        memory = self._memory
         if findings or memory.turn % _LOOK_EVERY == 0:
             memory.quality_lost = memory.quality.get_degradation()
             memory.stuck = memory.progress.get_stuck_score()
-        self._goal_drift, self._goal_reason = panel.goal_level()
+        memory.goal_drift = panel.goal_level()
+        self._goal_reason = panel.goal_unseen() if memory.goal_drift is None else ""
         pace = self.budget.get_pace() if self.budget is not None else None
         behind = None if pace is None else max(0.0, -pace)
-        self.score = self._engine.score(self._goal_drift, risk, behind, memory.quality_lost, memory.stuck)
+        self.score = self._engine.score(
+            memory.goal_drift, memory.loop_risk, behind, memory.quality_lost, memory.stuck
+        )
         self._engine.record_drift(memory.turn, self.score)
 
     def _score_finding(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Sequence[DriftEvent]:

@@ -77,6 +77,7 @@ class Dispatch:
         Only events are ever dropped: findings, incidents and run ends always go in.
         """
         with self._lock:
+            was_empty = not self._queue
             if self._closed:
                 reason = "recorded after close"
             elif len(self._queue) >= self._cap and not self._durable and _is_routine(records):
@@ -90,7 +91,8 @@ class Dispatch:
             return False
         if self._thread is None:
             self._start()
-        if not self._work.is_set():
+        # Behind others it needs no call of its own: the writer goes on until nothing is left.
+        if was_empty:
             self._work.set()
         if len(self._queue) >= self._batch and not self._hurry.is_set():
             self._hurry.set()

@@ -35,6 +35,7 @@ class Panel:
     ) -> None:
         self.baseline = baseline
         self.detectors = list(detectors)
+        self._of_goals = _of_goals(self.detectors)
         self._thresholds = dict(thresholds or {})
         self._health = health
         self._failures: dict[str, int] = {}
@@ -82,20 +83,23 @@ class Panel:
                 self._failed(detector, exc)
         return summary
 
-    def goal_level(self) -> tuple[float | None, str]:
-        """How far the detectors of goal drift see the run from its goal, and why not when they cannot."""
-        reason = "no detector of goal drift"
-        levels = []
-        for detector in self.detectors:
-            if detector.kind == "goal":
-                if detector.level is not None:
-                    levels.append(detector.level)
-                reason = detector.not_checked or "too little was said to judge"
-        return (max(levels), "") if levels else (None, reason)
+    def goal_level(self) -> float | None:
+        """How far the detectors of goal drift see the run from its goal; None when none can tell."""
+        level = None
+        for detector in self._of_goals:
+            seen = detector.level
+            if seen is not None and (level is None or seen > level):
+                level = seen
+        return level
+
+    def goal_unseen(self) -> str:
+        """Why no detector of goal drift can tell how far the run is from its goal."""
+        reasons = [detector.not_checked or "too little was said to judge" for detector in self._of_goals]
+        return reasons[-1] if reasons else "no detector of goal drift"
 
     def goal(self) -> str:
         """The goal as detectors of goal drift know it now; empty when none does."""
-        goals = [getattr(detector, "goal", "") for detector in self.detectors if detector.kind == "goal"]
+        goals = [getattr(detector, "goal", "") for detector in self._of_goals]
         return next((goal for goal in goals if goal), "")
 
     def state(self) -> dict[str, bytes]:
@@ -143,7 +147,12 @@ class Panel:
         if self._failures[name] >= _FAILURES_ALLOWED and detector in self.detectors:
             self.detectors = [other for other in self.detectors if other is not detector]
             self.detectors.append(_Failed(name, f"failed {_FAILURES_ALLOWED} times: {type(exc).__name__}"))
+            self._of_goals = _of_goals(self.detectors)
         self._health.swallowed(f"detector {name}", exc)
+
+
+def _of_goals(detectors: Sequence[Detector]) -> list[Detector]:
+    return [detector for detector in detectors if detector.kind == "goal"]
 
 
 class _Failed(Detector):

@@ -227,8 +227,8 @@ class Recorder:
                     started_seq=started_seq,
                     call_id=call_id,
                     parent_run_id=run.parent_run_id,
-                    error=error_text(error),
-                    cost_usd=cost_usd,
+                    error=None if error is None else error_text(error),
+                    cost_usd=None if cost_usd is None else number(cost_usd),
                 )
                 observation = session.observe(recorded.event)
                 self._keep(recorded, observation)
@@ -285,9 +285,15 @@ class Recorder:
         session = self._sessions.taken_up(info, state, can=can) if state is not None else None
         if session is None:
             info = structs.replace(info, run_id=self._free_id(given))
-            session = self._sessions.begin(info, can=can, budget=self._lent(info.parent_run_id))
+            lent = self._lent(info.parent_run_id) if self._is_watched(info.run_id) else None
+            session = self._sessions.begin(info, can=can, budget=lent)
+        elif (
+            self.keeper is None
+            or self.keeper.get_last_checkpoint(given or "", agent_id=self.agent_id) is None
+        ):
+            session.forget_checkpoints()
         info, run_id = session.run, session.run.run_id
-        watched = crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
+        watched = self._is_watched(run_id)
         live = LiveRun(session, watched=watched)
         crowded_out = self._runs.add(run_id, live)
         self._runs.enter(run_id)
@@ -297,6 +303,9 @@ class Recorder:
             self.health.count("live run put aside to make room")
             self._put_aside(crowded_out)
         return run_id
+
+    def _is_watched(self, run_id: str) -> bool:
+        return crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
 
     def _lent(self, parent_run_id: str | None) -> AdaptiveBudget | None:
         """The part of a live parent's budget that is set aside for a run inside it."""
@@ -416,6 +425,8 @@ class Recorder:
             live.session.run = structs.replace(
                 live.session.run, run_id=f"{run_id}.{pid}", parent_run_id=run_id
             )
+            # Its checkpoints are kept under its parent's id.
+            live.session.forget_checkpoints()
             if live.watched:
                 self._dispatch.put(live.session.run)
             self.health.count("run continued in a forked process")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from holdfast.baselines import BaselineStats
 from holdfast.budgets.adaptive_budget import AdaptiveBudget
@@ -41,6 +41,7 @@ from holdfast.policy.guidance import guidance
 from holdfast.policy.ladder import VERDICTS, Response, respond, verdict
 
 STATE_VERSION: Final = 3
+_CLEAN_KEPT: Final = 16
 
 # A call that was refused: as long as nothing else happens it stays so, then it may be tried again.
 _REFUSED: Final = "refused"
@@ -74,7 +75,7 @@ class _State(Struct):
     trust: Trust
     course: CourseState
     refusal: str = ""
-    checkpoint_seq: int = -1
+    clean: list[int] = field(default_factory=list)
 
 
 class Session:
@@ -119,7 +120,7 @@ class Session:
         self._fatigue = Fatigue()
         self._doubts = Doubts()
         self._refusal = ""
-        self._checkpoint_seq = -1
+        self._clean: list[int] = []
         self._panel = Panel(detectors, baseline, thresholds=thresholds, health=self._health)
         self._panel.begin(run)
 
@@ -129,9 +130,18 @@ class Session:
         return self._totals.last_seq + 1
 
     @property
+    def last_at(self) -> float:
+        """The time of the latest event; 0 before the first."""
+        return self._totals.last_at
+
+    def forget_checkpoints(self) -> None:
+        """There is nothing to return to: whoever kept it does not have it any more."""
+        self._clean.clear()
+
+    @property
     def not_checked(self) -> dict[str, str]:
-        """The detectors that could not look, and why."""
-        return self._panel.not_checked
+        """What could not be looked at, and why: detectors, and limits of the budget."""
+        return {**self._panel.not_checked, **self.course.not_checked}
 
     @property
     def is_drifting(self) -> bool:
@@ -236,7 +246,7 @@ class Session:
                 self._doubts.trust,
                 self.course.state(),
                 self._refusal,
-                self._checkpoint_seq,
+                self._clean,
             )
         )
 
@@ -248,7 +258,7 @@ class Session:
         saved = self._decoded(state)
         self._totals, self._episodes = saved.totals, saved.episodes
         self._fatigue, self._doubts = saved.fatigue, Doubts(saved.trust)
-        self._refusal, self._checkpoint_seq = saved.refusal, saved.checkpoint_seq
+        self._refusal, self._clean = saved.refusal, saved.clean
         self.course.restore(saved.course)
         self._panel.restore(saved.detectors)
 
@@ -292,7 +302,8 @@ class Session:
             action = _action(told.get("action"))
             return self._episodes.refused(event, action, str(told.get("reason", "")), self._totals)
         if event.action_name == CHECKPOINT_TAKEN and not self._episodes.open:
-            self._checkpoint_seq = event.seq
+            self._clean.append(event.seq)
+            del self._clean[1:-_CLEAN_KEPT]  # the first stays: it lies before everything
         elif event.action_name == NOT_CARRIED_OUT:
             return self._episodes.not_carried_out(str(told.get("reason", "")))
         return ()
@@ -301,7 +312,7 @@ class Session:
         """Nothing was noticed; `told` are incidents that changed by the caller's word."""
         self._fatigue.event_count += 1
         self._doubts.clean(event)
-        hooks = self.course.hooks(drifting=bool(self._episodes.open))
+        hooks = () if self.mode == "observe" else self.course.hooks(drifting=bool(self._episodes.open))
         decision = Decision(hooks=hooks) if hooks else PROCEED
         if not self._episodes.open:
             return Observation(decision) if hooks else QUIET
@@ -321,6 +332,7 @@ class Session:
         }
         decision = self._decide(findings, seq=event.seq, chronic=chronic)
         if decision.guidance:
+            self.course.goal_stated()
             # Somebody stepped in: whether the pattern comes back is counted from here.
             for finding in reported:
                 self._fatigue.start_afresh(_pattern(finding))
@@ -334,7 +346,7 @@ class Session:
         if not self._is_news(findings, response.action, seq):
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
             return self.course.explained(quiet, response)
-        can = self.can if self._checkpoint_seq >= 0 else self.can - {"rollback"}
+        can = self.can if self._can_return(event_seq=seq) else self.can - {"rollback"}
         answer = verdict(response.action, self.mode, can, certain=response.certain)
         said = self._said(response, findings, answer.verdict, answer.wanted)
         return structs.replace(said, hard=bool(chronic), hooks=self._hooks(response))
@@ -360,6 +372,7 @@ class Session:
             self.course.goal,
             wordings=self.course.steering.wordings,
             tried=self._episodes.tried(findings),
+            user_words=self.course.user_words,
         )
         decision = Decision(
             action=response.action,
@@ -371,8 +384,15 @@ class Session:
         )
         return self.course.explained(decision, response)
 
+    def _can_return(self, *, event_seq: int) -> bool:
+        """Whether there is a checkpoint from before the first evidence of what goes on."""
+        since = self._episodes.began()
+        return any(taken <= (event_seq if since is None else since) for taken in self._clean)
+
     def _hooks(self, response: Response) -> tuple[Hook, ...]:
         """Where answers were ignored up to a return, another model may do better."""
+        if self.mode == "observe":
+            return ()
         is_late = response.action.rung >= DriftAction.CHECKPOINT_RESET.rung
         return ("switch_model",) if is_late and self._episodes.has_failed() else ()
 

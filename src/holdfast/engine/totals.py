@@ -37,7 +37,8 @@ class Totals(Struct):
             del self.marks[:-_MARKS_KEPT]
         if event.action_type == TOOL_CALL:
             self.tool_calls += 1
-            self.last_names = [*self.last_names[-1:], event.action_name]
+            before = self.last_names
+            self.last_names = [before[-1], event.action_name] if before else [event.action_name]
             if self.tool_calls <= _NAMES_KEPT:
                 self.names.append(event.action_name)
         elif event.action_type == LLM_REQUEST:

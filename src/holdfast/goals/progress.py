@@ -9,7 +9,7 @@ from holdfast.errors import SettingsError
 from holdfast.events import CALL_REFUSED, PROGRESS, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from holdfast.fingerprints import fingerprint
 from holdfast.goals.plan_tools import ITEMS_KEPT, PlanChange, is_plan_tool, plan_change
-from holdfast.goals.work import change_in, suite_run, text_key
+from holdfast.goals.work import SuiteRun, change_in, suite_run, text_key
 
 PATIENCE: Final = 8
 _MOST_WITHOUT_PLAN: Final = 0.8
@@ -110,7 +110,13 @@ class Progress(Struct):
         return "plan" if self.plan else "work" if self.is_work_seen else ""
 
     def observe(
-        self, event: TraceEvent, *, kind: str = "", failed: bool | None = None, call: int = 0
+        self,
+        event: TraceEvent,
+        *,
+        kind: str = "",
+        failed: bool | None = None,
+        call: int = 0,
+        result: int | None = None,
     ) -> float:
         """Take one event in; gives the progress it made.
 
@@ -119,9 +125,14 @@ class Progress(Struct):
             kind: What kind of step the call is (work, look, wait, plan), where the caller has found out.
             failed: Whether it failed, where the caller knows better than the event's `error`.
             call: A number for the call without words that only explain it; else its fingerprint is taken.
+            result: A number for its result; else its fingerprint is taken.
         """
         if event.action_type == TOOL_CALL:
-            return self._call(event, kind, event.error is not None if failed is None else failed, call)
+            if not call or result is None:
+                prints = fingerprint(event)
+                call, result = call or prints.call, prints.result if result is None else result
+            has_failed = event.error is not None if failed is None else failed
+            return self._call(event, kind, has_failed, call, result)
         if event.action_type == USER_MESSAGE:
             self._message(event.text)
         elif event.action_type == STATE_TRANSITION:
@@ -154,7 +165,7 @@ class Progress(Struct):
     def _part(self) -> float:
         return _MOST_WITHOUT_PLAN * self.work / (self.work + _HALFWAY)
 
-    def _call(self, event: TraceEvent, kind: str, failed: bool, call: int) -> float:
+    def _call(self, event: TraceEvent, kind: str, failed: bool, call: int, result: int) -> float:
         kind = kind or _KINDS.get(event.tool_kind, "")
         if kind == "wait" or (event.output_data is None and event.error is None):
             return 0.0
@@ -165,22 +176,19 @@ class Progress(Struct):
         if kind == "plan":
             self._stood_still(_NEWS_STANDS_STILL)
             return 0.0
-        prints = fingerprint(event)
-        gained = self._tested(event, failed=failed)
-        if not failed:
-            gained = gained or self._worked(event, kind, call or prints.call)
-        news = self.results.is_new(prints.result)
+        run = suite_run(event, failed=failed)
+        gained = 0.0 if run is None else self._tested(run)
+        if not gained and not failed and kind != "look":
+            gained = self._worked(event, kind, call)
+        news = self.results.is_new(result)
         if gained:
             self._moved()
             self.is_work_seen = True
-        else:
-            self._stood_still(_NEWS_STANDS_STILL if news else 1.0)
-            gained = _NEWS if news and not failed and (self.is_work_seen or self.plan) else 0.0
-        return self._add(gained)
+            return self._add(gained)
+        self._stood_still(_NEWS_STANDS_STILL if news else 1.0)
+        return self._add(_NEWS) if news and not failed and (self.is_work_seen or self.plan) else 0.0
 
     def _add(self, gained: float) -> float:
-        if not gained:
-            return 0.0
         before = self._part
         self.work += gained
         if self.declared is not None:
@@ -206,10 +214,7 @@ class Progress(Struct):
         del self.changes[:-_CHANGES_KEPT]
         return _CHANGE
 
-    def _tested(self, event: TraceEvent, *, failed: bool) -> float:
-        run = suite_run(event, failed=failed)
-        if run is None:
-            return 0.0
+    def _tested(self, run: SuiteRun) -> float:
         before = self.tests.pop(run.key, None)
         self.tests[run.key] = run.failures if before is None else min(before, run.failures)
         if len(self.tests) > _TESTS_KEPT:

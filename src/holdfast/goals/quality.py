@@ -26,6 +26,7 @@ PARTS: Final = {
 
 _SHARES: Final = tuple(PARTS.values())
 _RECENT: Final = 0.15
+_FIRST_FEW: Final = int(1 / _RECENT)
 _LEAST_SEEN: Final = 8
 _ORDINARY_RISE: Final = 0.2
 _MOSTLY: Final = 0.6
@@ -52,9 +53,11 @@ class _Rate(Struct, array_like=True):
 
     def take(self, hit: bool) -> None:
         self.seen += 1
+        if not hit and not self.recent:
+            return
         self.hits += hit
         # The first few weigh alike, so that one early hit is not the whole picture.
-        self.recent += (hit - self.recent) * max(_RECENT, 1.0 / self.seen)
+        self.recent += (hit - self.recent) * (_RECENT if self.seen > _FIRST_FEW else 1.0 / self.seen)
 
     @property
     def usual(self) -> float:
@@ -121,7 +124,8 @@ class ContextQuality(Struct):
         kind = event.action_type
         if kind == TOOL_CALL:
             size = _size(event.output_data)
-            self._passed(_size(event.input_data) + size)
+            if self.goal or self.letters_since_goal is not None:
+                self._passed(_size(event.input_data) + size)
             if failed is None:
                 failed = event.error is not None
             self.errors.take(failed)
@@ -257,7 +261,10 @@ def _size(data: Any) -> int:
     if isinstance(data, str):
         return len(data)
     if isinstance(data, dict):
-        return sum(len(value) if isinstance(value, str) else _HOLLOW + 1 for value in data.values())
+        size = 0
+        for value in data.values():
+            size += len(value) if isinstance(value, str) else _HOLLOW + 1
+        return size
     if isinstance(data, (list, tuple)):
         return (_HOLLOW + 1) * len(data)
     return 0 if data is None else _HOLLOW + 1

@@ -63,7 +63,8 @@ class GoalWatch(Struct):
                 calls = self.calls
                 if not calls or calls[-1] != named:
                     calls.append(text_of(named[:_CALL_LOOKED_AT]))
-                    del calls[:-_CALLS_KEPT]
+                    if len(calls) > _CALLS_KEPT:
+                        del calls[0]
                 return
 
     def take_plan(self, plan: Any) -> None:

@@ -74,7 +74,9 @@ def change_in(args: Any) -> Change | None:
 
 def suite_run(event: TraceEvent, *, failed: bool) -> SuiteRun | None:
     """The run of tests that a call is; None when it is none."""
-    command = _command(event.input_data)
+    args = event.input_data
+    has_command = isinstance(args, dict) and ("command" in args or "cmd" in args)
+    command = _command(args) if has_command else None
     if command is None:
         if not _is_test_tool(event.action_name):
             return None
@@ -101,9 +103,7 @@ def _failures(event: TraceEvent, *, failed: bool) -> int:
     return counted or (MANY if failed else 0)
 
 
-def _command(args: Any) -> str | None:
-    if not isinstance(args, dict):
-        return None
+def _command(args: dict[Any, Any]) -> str | None:
     command = args.get("command", args.get("cmd"))
     if isinstance(command, list):
         command = " ".join(part for part in command if isinstance(part, str))

@@ -95,7 +95,11 @@ class Repetition(Struct):
         self.steps += 1
         if step.kind == "wait":
             self.waited_at = self.steps
-        again = self._again(step, seen, patience, window)
+        again = None
+        if seen is None:
+            self._remember(step)
+        else:
+            again = self._again(step, seen, patience, window)
         # What is new in this stretch closes no cycle.
         is_moving = seen is None or not self._follow_runs(step)
         self._note(step, is_moving=is_moving)
@@ -186,7 +190,7 @@ class Repetition(Struct):
     def _near(self, step: Step) -> Sighting | None:
         before = self.before
         self.before = Neighbour.of(step, before)
-        return None if before is None else before.again(step)
+        return None if before is None or before.name != step.event.action_name else before.again(step)
 
 
 def _key(step: Step) -> tuple[int, int]:

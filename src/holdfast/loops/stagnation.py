@@ -1,5 +1,6 @@
 """Other questions, the same answer: the agent asks on and learns nothing."""
 
+import functools
 import re
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ _SAYS_LITTLE: Final = re.compile(
     r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
 )
 _QUESTIONS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
+
+
+_known_words: Final = functools.lru_cache(maxsize=_SEARCHES_KEPT)(words_of)
+"""The words of a search: each is compared with several that follow it."""
 
 
 class Answer(Struct):
@@ -140,19 +145,23 @@ class Answers(Struct):
         if question is None or step.outcome.outage:
             return None
         asked = question[:_ASKED].encode("utf-8", "replace")
-        words = words_of(asked)
-        if len(words) < _LEAST_WORDS or any(asked == search.asked for search in self.searches):
-            return None  # the very same question is for the repetition to count, or its next page
+        for search in self.searches:
+            if search.asked == asked:
+                return None  # the very same question is for the repetition to count, or its next page
+        words = _known_words(asked)
+        if len(words) < _LEAST_WORDS:
+            return None
         name = step.event.action_name
         alike = [
             search.event_id
             for search in self.searches
             if search.name == name
             and step.had_seen(search.seq)
-            and likeness(words, words_of(search.asked)) >= _SEARCH_ALIKE
+            and likeness(words, _known_words(search.asked)) >= _SEARCH_ALIKE
         ]
         self.searches.append(Search(name, asked, step.event.seq, step.event.event_id))
-        del self.searches[:-_SEARCHES_KEPT]
+        if len(self.searches) > _SEARCHES_KEPT:
+            del self.searches[0]
         count = len(alike) + 1
         if count < SAME_SEARCH or not is_told(count, SAME_SEARCH):
             return None
@@ -168,4 +177,7 @@ class Answers(Struct):
 def _question(args: Any) -> str | None:
     if not isinstance(args, dict) or _QUESTIONS.isdisjoint(args):
         return None
-    return next((args[name] for name in args if name in _QUESTIONS and isinstance(args[name], str)), None)
+    for name, value in args.items():
+        if name in _QUESTIONS and isinstance(value, str):
+            return value
+    return None

@@ -40,7 +40,11 @@ class Step:
     def asked(self) -> bytes:
         """Its arguments as canonical text, as much of it as tells calls apart."""
         if self._asked is None:
-            self._asked = canonical(self.event.input_data)[:_ASKED]
+            known = _encoded
+            if known is not None and known[0] is self.event:
+                self._asked = known[1][:_ASKED]
+            else:
+                self._asked = canonical(self.event.input_data)[:_ASKED]
         return self._asked
 
     @property
@@ -56,6 +60,13 @@ class Step:
 
 
 _last: tuple[TraceEvent, Step] | None = None
+_encoded: tuple[TraceEvent, bytes] | None = None
+
+
+def note_encoded(event: TraceEvent, arguments: bytes) -> None:
+    """Whoever made the event has its arguments as canonical text: they need not be encoded again for it."""
+    global _encoded  # noqa: PLW0603 - as below: without it they are encoded once more, to the same
+    _encoded = (event, arguments)
 
 
 def read_step(event: TraceEvent) -> Step:

@@ -44,10 +44,12 @@ def guidance(
     *,
     wordings: Wordings = OURS,
     tried: Sequence[str] = (),
+    user_words: str = "",
 ) -> Words:
     """What to tell the model, naming the evidence; nothing when there is nothing to say.
 
-    `tried` are earlier ways that led nowhere, which the model should not take again.
+    `tried` are earlier ways that led nowhere, which the model should not take again; `user_words` what the
+    user said since the goal was set.
     """
     if action is DriftAction.CONTINUE:
         return Words()
@@ -60,6 +62,8 @@ def guidance(
         lines.append(f"Already tried, do not repeat: {'; '.join(_one_line(it) for it in tried)}")
     if goal:
         lines.append(f"Your goal: {_one_line(goal)}")
+    if user_words:
+        lines.append(f"The user said last: {_one_line(user_words)}")
     name = f"{rung}.{'+'.join(finding.kind for finding in worst)}" if worst else rung
     if opening != getattr(OURS, rung):
         digest = blake2b(opening.encode("utf-8", "replace"), digest_size=2).hexdigest()

@@ -19,8 +19,6 @@ LLM_CODE: Final = TYPE_CODES[LLM_REQUEST]
 PLAIN_ERROR: Final = "error"
 """What a failed event says when its own words are not kept; it needs no payload."""
 
-_NOTHING: Final = (None, None, None, None, None)
-
 EventRow = tuple[
     int,
     int,
@@ -181,26 +179,42 @@ class Gathering:
                 tally.last_at = at
             if at < tally.first_at:  # noqa: PLR1730 - the same
                 tally.first_at = at
-            kept = (
-                payload,
+            input_json, output_json, metadata_json = (
                 record.input_json,
                 record.output_json,
                 record.metadata_json,
-                error,
-                event.call_id,
             )
+            call_id = event.call_id
             place = None
-            if kept[1:] != _NOTHING:
-                payload_rows.append(kept)
+            if (
+                input_json is not None
+                or output_json is not None
+                or metadata_json is not None
+                or error is not None
+                or call_id is not None
+            ):
+                payload_rows.append((payload, input_json, output_json, metadata_json, error, call_id))
                 tally.payloads += 1
                 place = payload
                 payload += 1
             parent = event.parent_run_id
             event_id = event.event_id
             event_rows.append(
+                # Written out: putting a tuple together from parts costs three times as much.
                 (
-                    *(tally.run, seq, code, name, at, tokens, duration_ms, cost_usd, event.started_seq),
-                    *(event.call_hash, event.result_hash, failed, place),
+                    tally.run,
+                    seq,
+                    code,
+                    name,
+                    at,
+                    tokens,
+                    duration_ms,
+                    cost_usd,
+                    event.started_seq,
+                    event.call_hash,
+                    event.result_hash,
+                    failed,
+                    place,
                     None if parent is None else keys.name(connection, parent),
                     None if event_id == tally.prefix + str(seq) else event_id,
                 )

@@ -1,5 +1,6 @@
 """Keep one batch: events first, then each run's sums, once per run."""
 
+import functools
 import itertools
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -140,11 +141,17 @@ def _insert(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[objec
     for block in _BLOCKS:
         while len(rows) - start >= block:
             piece = rows[start : start + block]
-            values = ", ".join([f"({', '.join('?' * len(piece[0]))})"] * block)
             flat = list(itertools.chain.from_iterable(piece))
-            added += connection.execute(sql.format(rows=values), flat).rowcount
+            added += connection.execute(_for_rows(sql, len(piece[0]), block), flat).rowcount
             start += block
     return added
+
+
+@functools.cache
+def _for_rows(sql: str, columns: int, rows: int) -> str:
+    """The statement for so many rows: one of a handful, and SQLite knows it again by its text."""
+    row = f"({', '.join('?' * columns)})"
+    return sql.format(rows=", ".join([row] * rows))
 
 
 def _tool_rows(tallies: Iterable[Tally]) -> list[tuple[object, ...]]:
