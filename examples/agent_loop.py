@@ -188,7 +188,7 @@ class AgentLoop:
         """The call is not made; the model hears why in place of a result."""
         self._refused += 1
         self._remember(decision)
-        self.monitor.call_refused(call.tool, reason=decision.guidance)
+        self.monitor.call_refused(call.tool, decision=decision)
         self.messages.append({"role": "tool", "name": call.tool, "content": "Refused, and not called."})
         self.tell(Moment("refused", str(call), decision))
         if decision.verdict == "ask" or self._refused >= _REFUSALS:

@@ -6,6 +6,7 @@
 import atexit
 import functools
 import inspect
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -111,6 +112,21 @@ def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> 
             )
 
 
+_SETTINGS_OF: Final = {
+    "signal_weights": "policy.weights",
+    "nudge_threshold": "policy.nudge_threshold",
+    "replan_threshold": "policy.replan_threshold",
+    "checkpoint_threshold": "policy.checkpoint_threshold",
+    "stop_threshold": "policy.stop_threshold",
+    "initial_steps": "budget.steps",
+    "initial_tokens": "budget.tokens",
+    "cost_usd": "budget.cost_usd",
+    "wall_s": "budget.wall_s",
+    "most_extensions": "budget.extensions",
+}
+_ARGUMENTS: Final = re.compile("|".join(_SETTINGS_OF))
+
+
 def make_steering(settings: Settings) -> Steering:
     """How the settings want runs to be steered; raises SettingsError when that makes no sense."""
     limits = {
@@ -131,6 +147,16 @@ def make_steering(settings: Settings) -> Steering:
         "extension_share": settings.budget_extension_share,
     }
     words = {rung: getattr(settings, f"guidance_{rung}") for rung in ("remind", "replan", "reset", "ask")}
+    try:
+        return _steering(settings, limits, rules, words)
+    except SettingsError as exc:
+        # The engine knows its arguments by other names than the settings have.
+        raise SettingsError(_ARGUMENTS.sub(lambda found: _SETTINGS_OF[found[0]], str(exc))) from None
+
+
+def _steering(
+    settings: Settings, limits: dict[str, Any], rules: dict[str, Any], words: dict[str, str]
+) -> Steering:
     return Steering(
         nudge_threshold=settings.policy_nudge_threshold,
         replan_threshold=settings.policy_replan_threshold,
@@ -244,7 +270,7 @@ class DriftMonitor(Monitor):
         sample_rate: float = _DEFAULTS.sample_rate,
         detectors: dict[str, dict[str, Any]] | None = None,
         sinks: Sequence[Sink] = (),
-        config: Path | None = None,
+        config: str | Path | None = None,
     ) -> None:
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
@@ -279,7 +305,7 @@ class DriftMonitor(Monitor):
                     },
                 ),
             },
-            path=config,
+            path=Path(config) if config is not None else None,
         ).settings
         self.settings = settings
         health = Health()

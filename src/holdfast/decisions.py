@@ -187,6 +187,7 @@ class Intervention(Struct, frozen=True, kw_only=True):
     """One response to one incident: what was advised, what was carried out, and whether it helped.
 
     `wording` names the text that was chosen, so that texts can be compared.
+    `because` says why it stands on another rung than what was noticed alone would put it.
     `wanted` is the verdict the action called for where the caller could not carry it out.
     `expected` says what should change, `window` within how many steps; `outcome` what came of it.
     `tokens_before` and `cost_before_usd` are what the run had cost by then, `tokens_saved` what the steps of
@@ -203,6 +204,7 @@ class Intervention(Struct, frozen=True, kw_only=True):
     outcome: Outcome = "unknown"
     hard: bool = False
     wording: str = ""
+    because: tuple[str, ...] = ()
     wanted: Verdict | None = None
     evidence: tuple[str, ...] = ()
     expected: str = ""

@@ -14,6 +14,7 @@ STATE_TRANSITION: Final = "state_transition"
 USER_MESSAGE: Final = "user_message"
 
 # Changes of state that callers tell us about, by name: none of them is a step of the agent's own.
+BUDGET_DECIDED: Final = "budget_decided"
 BUDGET_GRANTED: Final = "budget_granted"
 CALL_REFUSED: Final = "call_refused"
 CHECKPOINT_TAKEN: Final = "checkpoint_taken"

@@ -26,6 +26,9 @@ _DETECTORS: Final = "detectors"
 _TOOLS: Final = "tools"
 
 
+_SHOWN_IN_FULL: Final = 10_000
+
+
 def home() -> Path:
     """Holdfast's own folder: `HOLDFAST_HOME`, else `.holdfast` in the user's home."""
     return Path(os.environ.get("HOLDFAST_HOME") or Path.home() / ".holdfast")
@@ -133,7 +136,7 @@ def _one_of(*allowed: str) -> Callable[[Any], Any]:
 def _number(low: float, high: float = float("inf"), *, whole: bool = False) -> Callable[[Any], Any]:
     words = f"a {'whole ' if whole else ''}number from {low:g}"
     if high < float("inf"):
-        words += f" to {high:.0f}"
+        words += f" to {high:g}" if high < _SHOWN_IN_FULL else f" to {high:.0f}"
 
     def check(value: Any) -> float:
         try:

@@ -200,11 +200,12 @@ class TestRecordedRuns:
 
     def test_real_sessions_stay_quiet(self, apart):
         """
-        Of 133 real coding sessions none is called a loop.
+        Of 133 real coding sessions none is flagged for what its agent did; some are for what was said.
         """
         reports = scanned(DATA / "runs" / "claudecode_sessions.jsonl.gz")
+        kinds = [incident["kind"] for report in reports for incident in report["incidents"]]
 
-        assert [] == [report["run_id"] for report in reports if report["incidents"]]
+        assert {"correction", "style"} >= set(kinds)
 
     def test_the_same_every_time(self, apart):
         """

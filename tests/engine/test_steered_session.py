@@ -197,12 +197,21 @@ class TestDriftScore:
         Where no detector is certain, the weighted sum of the signals calls for an answer by itself.
         """
         watched = session(ActionLoop(), _Astray(*[0.8] * 5))
-        decision = take(watched, "abc")[-1].decision
+        decision = take(watched, "rrr")[-1].decision
 
         assert ("INJECT_REMINDER", ["drift_score"]) == (
             str(decision.action),
             [finding.detector for finding in decision.findings],
         )
+
+    def test_calls_between_two_replies_are_no_new_evidence(self):
+        """
+        The goal signal stands still between replies: an agent that sets to work is not answered for it again.
+        """
+        watched = session(ActionLoop(), _Astray(*[0.8] * 12))
+        take(watched, "rrr")
+
+        assert {DriftAction.CONTINUE} == {seen.decision.action for seen in take(watched, "abcdefgh")}
 
     def test_one_strange_step_is_forgiven(self):
         """
@@ -217,10 +226,46 @@ class TestDriftScore:
         A decision carries the assessment: the score, its parts, and what is unknown.
         """
         watched = session(ActionLoop(), _Astray(*[0.9] * 5))
-        assessment = take(watched, "abcde")[-1].decision.assessment
+        assessment = take(watched, "rrrrr")[-1].decision.assessment
 
         assert "goal_dna_drift" == max(assessment.contributions, key=assessment.contributions.get)
         assert "no budget was set" == assessment.unknown["budget_velocity"]
+
+    def test_a_run_on_course_is_looked_at_now_and_then(self):
+        """
+        Where nothing was found and nothing has changed, every fourth call is enough.
+        """
+        watched = session()
+        take(watched, "abcdefghij")
+
+        assert [4, 8] == watched.course.state().history.turns
+
+    def test_a_run_off_course_is_looked_at_every_step(self):
+        """
+        From the step that leads away from the goal on every step counts.
+        """
+        watched = session(ActionLoop(), _Astray(None, None, *[0.8] * 4))
+        take(watched, "abcdef")
+
+        assert [3, 4, 5, 6] == watched.course.state().history.turns
+
+    @pytest.mark.parametrize("until", range(1, 9))
+    def test_going_on_elsewhere_changes_no_look(self, until):
+        """
+        A run put aside at any step and taken up again is looked at as if it had never been.
+        """
+        picture, levels = "abcdeabc", [0.2, 0.2, 0.8, 0.8, 0.8, 0.2, 0.1, 0.1]
+        whole = session(ActionLoop(), _Astray(*levels))
+        take(whole, picture)
+        first = session(ActionLoop(), _Astray(*levels))
+        take(first, picture[:until])
+        later = _Astray(*levels[until:])
+        later.level = levels[until - 1]
+        second = session(ActionLoop(), later)
+        second.restore(first.state())
+        take(second, picture[until:])
+
+        assert whole.course.state().history == second.course.state().history
 
     def test_thresholds_can_be_set(self):
         """

@@ -8,7 +8,7 @@ from msgspec import structs
 from holdfast.errors import StoreError
 from holdfast.events import RunInfo
 from holdfast.sink import RecordedEvent, SavedState
-from holdfast.testing.store_records import AT, a_finding, a_summary, an_event, an_incident
+from holdfast.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
 
 
 def rows(path, query):
@@ -103,6 +103,21 @@ class TestMending:
         assert kept == getattr(events[1], field)
         assert [an_event(0).event, an_event(2).event] == [events[0], events[2]]
         assert [] == store.check()
+
+    def test_an_incident_beside_it_keeps_its_evidence(self, store):
+        """
+        What stands in the same batch as an odd value can be read as it was written.
+        """
+        answer = an_answer(guidance="half \ud800")
+        incident = an_incident(event_ids=("run.0", "run.1"), interventions=(answer,))
+        odd = an_event(1)
+        store.write([structs.replace(odd, event=structs.replace(odd.event, error="\ud800")), incident])
+        (kept,) = store.incidents("agent")
+
+        assert (("run.0", "run.1"), ["half ?"]) == (
+            kept.event_ids,
+            [it.guidance for it in kept.interventions],
+        )
 
     def test_what_cannot_be_mended_is_our_error(self, store):
         """

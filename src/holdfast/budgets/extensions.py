@@ -42,9 +42,12 @@ def granted(
     """Raise the limits because whoever they belong to says so; no rule is asked, and it is written down."""
     meters = memory.meters()
     given = any(amount and meters[name].limit is not None for name, amount in requested.items())
-    sound = None not in requested.values()
-    reason = "The user granted it." if given and sound else "Nothing was granted of any limit that is set."
-    return _decided(memory, "grant", justification, requested, reason=reason, approved=given and sound)
+    if memory.is_child:
+        refused = "This is a share of another budget: grant it to that one."
+    else:
+        refused = "" if given and None not in requested.values() else "Nothing was granted of any limit set."
+    reason = refused or "The user granted it."
+    return _decided(memory, "grant", justification, requested, reason=reason, approved=not refused)
 
 
 def _decided(

@@ -79,7 +79,8 @@ def outlook(memory: BudgetMemory) -> Outlook:
             continue
         if meter.exhausted:
             exhausted += (name,)
-        landing = landing or (reserve > 0.0 and left <= meter.landing_units(reserve))
+        # What is only lent comes back: it is no reason to land.
+        landing = landing or (reserve > 0.0 and left + meter.reserved <= meter.landing_units(reserve))
         steps = steps_left(left, meter.mean, meter.growth(memory.seen))
         if steps is not None and (to_go is None or steps < to_go):
             to_go = steps

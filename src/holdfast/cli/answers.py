@@ -64,6 +64,8 @@ def lines(answer: Answer, *, in_full: bool) -> Iterator["Text"]:
     yield Text(f"{_INDENT}→ ").append(_asked(given), style="bold")
     wording = f"{safe(given.wording, most=_NAME)}, " if given.wording else ""
     yield Text(f"{_INDENT}  {wording}incident {safe(answer.incident.incident_id)}{_cost(given)}")
+    if given.because:
+        yield Text(f"{_INDENT}  because {safe(' and '.join(given.because), most=_LINE)}")
     if in_full and given.guidance:
         yield Text(f"{_INDENT}  words: {safe(given.guidance)}", style="dim")
     if given.not_carried_out:

@@ -243,9 +243,22 @@ def _only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {**others, name: options}
 
 
+def _steering(settings: Settings) -> Iterator[Check]:
+    from holdfast.assembly import make_keeper, make_steering
+
+    for name, make in (("steering", make_steering), ("checkpoints", make_keeper)):
+        try:
+            make(settings)
+        except HoldfastError as exc:
+            yield Check(name=name, status="FAIL", message=str(exc), advice="Correct it in the settings.")
+        else:
+            yield Check(name=name, status="ok", message="the settings make sense")
+
+
 _LOOKS: Final[tuple[tuple[str, Callable[[Settings], Iterator[Check]]], ...]] = (
     ("database", _database),
     ("alerts", _address),
     ("embedder", _embedder),
+    ("steering", _steering),
     ("detectors", _detectors),
 )

@@ -177,6 +177,8 @@ def _said(recorded: "RecordedEvent") -> str:
         return f"({_arguments(event.input_data)}){arrow}"
     if event.action_type == "user_message":
         return f" {safe(event.text, most=2 * _SHORT)}"
+    if event.action_type == "state_transition" and event.metadata:
+        return f" {_arguments({name: it for name, it in event.metadata.items() if it})}"
     given = f" {short(event.input_data)}" if event.input_data is not None else ""
     return given + arrow
 

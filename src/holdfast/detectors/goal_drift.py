@@ -212,7 +212,7 @@ class GoalDrift(Detector):
             event,
             score=compared.lack,
             message=f"far from the goal: similarity {similarity:.2f}, usually {threshold:.2f} or more{how}",
-            suggested_action="Remind the agent of its goal, and ask how its last step serves it.",
+            suggested_action="Say in one sentence how the next step serves the goal, then take it.",
             event_ids=compared.event_ids,
             similarity=round(similarity, 4),
             threshold=round(threshold, 4),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.decisions import BudgetState, DriftAction, DriftAssessment
-from holdfast.events import TraceEvent
+from holdfast.events import LLM_REQUEST, TraceEvent
 from holdfast.findings import DriftEvent, Kind, Severity
 from holdfast.policy.drift_engine import NAMES
 from holdfast.policy.ladder import DRIFT_SCORE
@@ -13,6 +13,13 @@ BUDGET: Final = "budget"
 """The name under which a run's budget makes findings."""
 
 _LIMITS: Final = ("steps", "tokens", "cost_usd", "wall_s")
+# For the model: the assessment's recommendation is for whoever runs the agent.
+_ADVICE: Final = {
+    DriftAction.INJECT_REMINDER: "Say in one sentence how your next step serves the goal, then take it.",
+    DriftAction.SUMMARIZE_REPLAN: "Leave what does not serve the goal, and plan from what you know.",
+    DriftAction.CHECKPOINT_RESET: "What you did since then has led away from the goal.",
+    DriftAction.ASK_USER: "Say what you have done, and what keeps you from the goal.",
+}
 _SCORES: Final = {
     DriftAction.INJECT_REMINDER: 0.5,
     DriftAction.SUMMARIZE_REPLAN: 0.7,
@@ -22,10 +29,13 @@ _SCORES: Final = {
 
 
 def off_course(event: TraceEvent, assessment: DriftAssessment, action: DriftAction) -> Sequence[DriftEvent]:
-    """The drift score, where it calls for this action."""
+    """The drift score, where it calls for this action; what the goal signal leads, replies alone show."""
     leading = max(assessment.contributions, key=lambda name: assessment.contributions[name], default="")
     if leading in {"", "loop_risk"}:
         # A loop was found and answered as one; its echo in the score says nothing new.
+        return ()
+    if leading == "goal_dna_drift" and event.action_type != LLM_REQUEST:
+        # Between two replies the goal signal stands still: calls neither show it nor can they cure it.
         return ()
     return [
         _finding(
@@ -34,7 +44,7 @@ def off_course(event: TraceEvent, assessment: DriftAssessment, action: DriftActi
             "resource" if leading == "budget_velocity" else "goal",
             _SCORES[action],
             f"off course: drift {assessment.overall_score:.2f}, most of it {NAMES[leading]}",
-            assessment.recommendation,
+            _ADVICE[action],
             drift=round(assessment.overall_score, 4),
             contributions=assessment.contributions,
         )

@@ -23,6 +23,10 @@ _EVIDENCE_NAMED: Final = 10
 _PAST_KEPT: Final = 3
 
 
+_NOBODYS_DOING: Final = frozenset({CORRECTION, "resource"})
+"""Drift that an answer does not bring about: a user's word, and a budget that comes to its end."""
+
+
 class Start(Struct, array_like=True):
     """Where an incident's first evidence lies, and what the run had cost before it."""
 
@@ -78,7 +82,7 @@ class Episodes(Struct):
         if any(finding.kind == CORRECTION for finding in findings):
             # One more correction is news for an answer to corrections, though none to report by itself.
             seen.add(CORRECTION)
-        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys() - {CORRECTION}))
+        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys() - _NOBODYS_DOING))
         return [self._with_outcome(it, event.seq) for it in judged]
 
     def note(
@@ -111,15 +115,15 @@ class Episodes(Struct):
         incident = self.open[kind]
         last = incident.interventions[-1] if incident.interventions else None
         if last is not None and last.verdict == "deny" and kind in self.trials.running:
-            judged = self.trials.judge(event, {kind}, begins=False)
-            return [self._with_outcome(it, event.seq) for it in judged]
+            return [self._with_outcome(it, event.seq) for it in self.trials.ignored_once(kind)]
         decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
         return [self._answer(kind, event, _intervention(event, decision, incident.event_ids), totals)]
 
     def close_all(self, at: float, seq: int) -> list[Incident]:
         """The run is over, and so are its incidents; what was being tried is judged by what was seen."""
         for kind in list(self.trials.running):
-            self._with_outcome(self.trials.at_the_end(kind), seq)
+            judged = self.trials.at_the_end(kind)
+            self._with_outcome(judged, None if judged.outcome == "unknown" else seq)
         closed = [structs.replace(incident, state="closed", closed_at=at) for incident in self.open.values()]
         self.open.clear()
         return closed
@@ -164,7 +168,7 @@ class Episodes(Struct):
         incident = self.open[kind] = structs.replace(incident, interventions=answers)
         return incident
 
-    def _with_outcome(self, judged: Judged, seq: int) -> Incident:
+    def _with_outcome(self, judged: Judged, seq: int | None) -> Incident:
         """The incident with its latest answer judged."""
         incident = self.open[judged.kind]
         *earlier, last = incident.interventions
@@ -209,6 +213,7 @@ def _intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]
         timestamp=event.timestamp,
         guidance=decision.guidance,
         wording=decision.wording,
+        because=decision.assessment.raised_by if decision.assessment is not None else (),
         evidence=tuple(evidence[-_EVIDENCE_NAMED:]),
         hard=decision.hard,
     )
@@ -222,6 +227,7 @@ def _grown(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident
         severity=max(before.severity, finding.severity, key=lambda severity: severity.rank),
         peak=max(before.peak, finding.score),
         message=finding.message if is_peak else before.message,
+        suggested_action=finding.suggested_action if is_peak else before.suggested_action,
         last_at=event.timestamp,
         last_seq=event.seq,
         findings=before.findings + (before.last_seq not in {-1, event.seq}),

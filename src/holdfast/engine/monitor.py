@@ -6,6 +6,8 @@ A guest in the agent's process: nothing here raises into it, blocks it, or chang
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from holdfast.baselines import BaselineStats
 from holdfast.checkpoint import Checkpoint, FileContent
 from holdfast.decisions import PROCEED, BudgetDecision, BudgetState, Decision, Hook
@@ -13,6 +15,7 @@ from holdfast.engine.listeners import Callback, HookCallback
 from holdfast.engine.recorder import Recorder
 from holdfast.engine.runs import LiveRun
 from holdfast.events import (
+    BUDGET_DECIDED,
     BUDGET_GRANTED,
     CALL_REFUSED,
     CHECKPOINT_TAKEN,
@@ -63,9 +66,9 @@ class Monitor(Recorder):
 
         It is kept and judged like any answer, and lifts after any other call, or when the user speaks.
         """
-        told = {"tool": name, "reason": reason or (decision.guidance if decision else "")}
-        if decision is not None:
-            told["action"] = decision.action.value
+        told = {"tool": name, "reason": reason}
+        if isinstance(decision, Decision):
+            told = {"tool": name, "reason": reason or decision.guidance, "action": decision.action.value}
         return self._told(CALL_REFUSED, told, run_id=run_id, call_id=call_id)
 
     def not_carried_out(self, reason: str, *, run_id: str | None = None) -> Decision:
@@ -98,11 +101,7 @@ class Monitor(Recorder):
     ) -> BudgetDecision:
         """Ask for a little more than the budget allows; the rules decide, and the decision is kept."""
         asked = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
-        live = self._asked_about(run_id)
-        if live is None or self.budget(run_id) is None:
-            return _REFUSED
-        self._told(EXTENSION_REQUESTED, {"justification": justification, **asked}, run_id=run_id)
-        return live.session.course.last_extension or _REFUSED
+        return self._more(EXTENSION_REQUESTED, {"justification": justification, **asked}, run_id)
 
     def grant(
         self,
@@ -116,11 +115,7 @@ class Monitor(Recorder):
     ) -> BudgetDecision:
         """Give a run more because the user says so, for instance when they were asked: no rule applies."""
         given = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
-        live = self._asked_about(run_id)
-        if live is None or self.budget(run_id) is None:
-            return _REFUSED
-        self._told(BUDGET_GRANTED, {"reason": reason, **given}, run_id=run_id)
-        return live.session.course.last_extension or _REFUSED
+        return self._more(BUDGET_GRANTED, {"reason": reason, **given}, run_id)
 
     # --- checkpoints -----------------------------------------------------------------------------
 
@@ -161,13 +156,14 @@ class Monitor(Recorder):
                     label=label,
                     in_incident=session.is_drifting,
                 )
-            if not self.keeper.keep(taken).kept:
+            kept = self.keeper.keep(taken)
+            if not kept.kept:
                 return None
             self._told(CHECKPOINT_TAKEN, {"seq": seq, "label": label}, run_id=taken.run_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallowed("checkpoint", exc)
             return None
-        return taken
+        return structs.replace(taken, reduced=kept.reduced)
 
     def get_last_checkpoint(self, run_id: str | None = None) -> Checkpoint | None:
         """The checkpoint a run would return to: the newest from before anything went wrong."""
@@ -257,10 +253,42 @@ class Monitor(Recorder):
     # --- inside ----------------------------------------------------------------------------------
 
     def _asked_about(self, run_id: str | None) -> LiveRun | None:
-        live = None if self.disabled else self._runs.get(run_id or self._runs.current() or "")
+        if self.disabled or not (run_id is None or isinstance(run_id, str)):
+            return None
+        live = self._runs.get(run_id or self._runs.current() or "")
         return live if live is not None and live.watched else None
+
+    def _more(self, name: str, metadata: dict[str, Any], run_id: str | None) -> BudgetDecision:
+        """Ask for more, or give it, and say what came of just that."""
+        live = self._asked_about(run_id)
+        if live is None or self.budget(run_id) is None:
+            return _REFUSED
+        course = live.session.course
+        with live.lock:
+            course.last_extension = None
+        self._told(name, metadata, run_id=run_id)
+        with live.lock:
+            decision = course.last_extension or _REFUSED
+        said = {"approved": decision.approved, "reason": decision.reason}
+        self._told(BUDGET_DECIDED, said, run_id=run_id)
+        return decision
 
     def _told(
         self, name: str, metadata: dict[str, Any], *, run_id: str | None, call_id: str | None = None
     ) -> Decision:
-        return self.record_event(STATE_TRANSITION, name, run_id=run_id, metadata=metadata, call_id=call_id)
+        live = self._asked_about(run_id)
+        # What a caller tells happened with the step before: a host with a clock of its own must not be late.
+        at = live.session.last_at if live is not None else 0.0
+        return self.record_event(
+            STATE_TRANSITION,
+            name,
+            run_id=run_id,
+            timestamp=at or None,
+            metadata={key: _plain(value) for key, value in metadata.items()},
+            call_id=call_id,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A text without half characters; anything else as it is."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -53,16 +53,19 @@ class Trials(Struct):
         judged = []
         for kind, on_trial in list(self.running.items()):
             trial = on_trial.trial
-            if (
-                kind == CORRECTION
-                or not trial.heard(event.started_seq)
-                or not (kind in seen or event.action_type == trial.counts)
-            ):
+            if kind == CORRECTION or not trial.heard(event.started_seq):
+                continue
+            if event.action_type != trial.counts and not begins:
                 continue
             outcome = trial.note(returned=kind in seen, other=begins)
             if outcome is not None:
                 judged.append(self.settle(kind, outcome))
         return judged
+
+    def ignored_once(self, kind: str) -> list[Judged]:
+        """The same was wanted again, and refused."""
+        outcome = self.running[kind].trial.note(returned=True)
+        return [self.settle(kind, outcome)] if outcome is not None else []
 
     def settle(self, kind: str, outcome: Outcome) -> Judged:
         """The answer to this kind of drift was judged."""

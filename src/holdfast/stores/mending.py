@@ -5,7 +5,7 @@ Nothing here runs unless SQLite refused a batch.
 
 import math
 import sqlite3
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from msgspec import Struct, structs
 
@@ -41,6 +41,10 @@ def _mended(record: _Kept) -> _Kept:
 
 
 def _fitting(name: str, value: Any, wanted: Any) -> Any:
+    return _whole(value) if _holds_others(wanted) else _single(name, value, wanted)
+
+
+def _single(name: str, value: Any, wanted: Any) -> Any:
     allowed = get_args(wanted) or (wanted,)
     empty = None if type(None) in allowed else 0
     if value is None and empty is None:
@@ -54,5 +58,25 @@ def _fitting(name: str, value: Any, wanted: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         return empty
     if str in allowed:
-        return str(value).encode("utf-8", "replace").decode("utf-8")
-    return reduced(value) if isinstance(value, dict) else value
+        return _unicode(str(value))
+    return value
+
+
+def _holds_others(wanted: Any) -> bool:
+    """Whether a field is a tuple, a list or a table; it may be allowed to be missing."""
+    return any(get_origin(it) in {tuple, list, dict} for it in (wanted, *get_args(wanted)))
+
+
+def _whole(value: Any) -> Any:
+    """A container with everything in it mended, of the type it had."""
+    if isinstance(value, dict):
+        return reduced(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_whole(item) for item in value)
+    if isinstance(value, Struct):
+        return _mended(value)
+    return _unicode(value) if type(value) is str else value
+
+
+def _unicode(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

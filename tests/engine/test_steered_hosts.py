@@ -1,0 +1,226 @@
+from decimal import Decimal
+
+import pytest
+
+from holdfast import DriftMonitor
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes monitors in enforce mode with these settings, all on one database."""
+    monitors = []
+
+    def monitor(settings="", **options):
+        path = tmp_path / "holdfast.toml"
+        path.write_text(settings)
+        options = {"db_path": tmp_path / "holdfast.db", "config": path, "mode": "enforce", **options}
+        monitors.append(DriftMonitor("researcher", **options))
+        return monitors[-1]
+
+    yield monitor
+    for one in monitors:
+        one.close()
+
+
+def search(monitor, times=1, **fields):
+    return [
+        monitor.record_event(
+            "tool_call", "search", input_data={"q": "oslo"}, output_data={"text": "nothing"}, **fields
+        )
+        for _ in range(times)
+    ]
+
+
+def work(monitor, times, **fields):
+    for n in range(times):
+        monitor.record_event("tool_call", "open", input_data={"page": n}, output_data=f"page {n}", **fields)
+
+
+class TestGoingBack:
+    def test_not_to_a_checkpoint_from_inside_the_loop(self, make):
+        """
+        Where the only checkpoint lies after the first evidence, nobody is sent back to it.
+        """
+        monitor = make()
+        with monitor.run():
+            search(monitor, 1)
+            monitor.checkpoint()
+
+            assert "ask" == search(monitor, 5)[-1].verdict
+
+    def test_not_to_one_that_was_lost_with_the_process(self, make):
+        """
+        Checkpoints in memory end with their process: a run taken up elsewhere has none.
+        """
+        first, second = make(), make()
+        first.start_run("session-1")
+        first.checkpoint()
+        first.suspend("session-1")
+        first.flush()
+        second.start_run("session-1")
+
+        assert "rollback" not in [decision.verdict for decision in search(second, 8)]
+
+    def test_what_could_not_be_kept_as_it_came_is_said(self, make):
+        """
+        A checkpoint names what was reduced to something that can be kept.
+        """
+        monitor = make()
+        with monitor.run():
+            taken = monitor.checkpoint(conversation_history=[object()])
+
+        assert taken.reduced
+
+
+class TestBudgets:
+    def test_runs_that_are_not_watched_borrow_nothing(self, make):
+        """
+        A child that sampling leaves out takes nothing from its parent's budget.
+        """
+        monitor = make("[budget]\nsteps = 100\n")
+        with monitor.run() as parent:
+            monitor._sample_rate = 0.0
+            for _ in range(4):
+                with monitor.run():
+                    pass
+
+            assert 100 == monitor.budget(parent.run_id).steps_remaining
+
+    def test_a_child_cannot_be_granted_more_than_its_parent_has(self, make):
+        """
+        What a child has is a share: more is granted to the parent, or to nobody.
+        """
+        monitor = make("[budget]\nsteps = 100\n")
+        with monitor.run(), monitor.run():
+            assert not monitor.grant("more", steps=1000).approved
+
+    def test_what_is_lent_is_no_reason_to_land(self, make):
+        """
+        A parent whose budget is with its children is not told to finish.
+        """
+        monitor = make("[budget]\nsteps = 100\nchild_share = 0.95\n")
+        with monitor.run() as parent, monitor.run():
+            decision = monitor.record_event(
+                "tool_call", "open", input_data={"page": 1}, output_data="page 1", run_id=parent.run_id
+            )
+
+        assert () == decision.findings
+
+    def test_the_users_time_is_not_the_agents(self, make):
+        """
+        How long a user takes to answer, or a run is put aside, does not count against its time.
+        """
+        monitor = make("[budget]\nwall_s = 60\n")
+        with monitor.run() as run:
+            work(monitor, 1, timestamp=1000.0)
+            monitor.record_event("user_message", "user", input_data="go on", timestamp=90_000.0)
+            work(monitor, 1, timestamp=90_005.0)
+            used = monitor.budget(run.run_id).wall_used_s
+
+        assert 5.0 == used
+
+    def test_a_limit_nobody_can_judge_is_named(self, make):
+        """
+        A cost limit without costs is not silently blind.
+        """
+        monitor = make("[budget]\ncost_usd = 1.0\n")
+        with monitor.run():
+            work(monitor, 2)
+
+            assert "no step has told" in monitor.not_checked()["budget.cost_usd"]
+
+
+class TestGoals:
+    def test_a_new_goal_survives_a_restart(self, make):
+        """
+        What the user asked for last is still the goal when the run goes on elsewhere.
+        """
+        task = "New task: write the release notes for version two and mail them to the translators."
+        first, second = make(), make()
+        first.start_run("session-1", goal="Find the cheapest flight from Bergen to Lisbon in May.")
+        first.record_event("llm_request", "model", output_data="I look at the flights from Bergen first.")
+        first.record_event("user_message", "user", input_data=task)
+        first.suspend("session-1")
+        first.flush()
+        second.start_run("session-1")
+
+        assert task in search(second, 3)[-1].guidance
+
+    def test_what_the_user_added_is_quoted(self, make):
+        """
+        Words that are no new goal still stand in what the model is told.
+        """
+        monitor = make()
+        with monitor.run(goal="Find the cheapest flight from Bergen to Lisbon in May."):
+            monitor.record_event("llm_request", "model", output_data="I look at the flights from Bergen.")
+            monitor.record_event("user_message", "user", input_data="but only with one stop")
+
+            assert "The user said last: but only with one stop" in search(monitor, 3)[-1].guidance
+
+
+class TestAnyHost:
+    def test_a_cost_may_be_a_decimal(self, make):
+        """
+        Money comes as a decimal or a text too, and costs no event.
+        """
+        monitor = make("[budget]\ncost_usd = 10.0\n")
+        with monitor.run():
+            monitor.record_event("llm_request", "model", output_data="a", cost_usd=Decimal("0.5"))
+            monitor.record_event("llm_request", "model", output_data="b", cost_usd="0.25")
+
+            assert 0.75 == monitor.budget().cost_used_usd
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda monitor: monitor.progress("x"),
+            lambda monitor: monitor.progress(float("nan")),
+            lambda monitor: monitor.call_refused(None, reason="half \ud800"),
+            lambda monitor: monitor.call_refused("search", decision="deny"),
+            lambda monitor: monitor.not_carried_out(object()),
+            lambda monitor: monitor.not_carried_out("half \ud800"),
+            lambda monitor: monitor.grant("no", steps=-5),
+            lambda monitor: monitor.request_extension(None, steps="many"),
+            lambda monitor: monitor.checkpoint(conversation_history=[{1: {2}}], label="\ud800"),
+            lambda monitor: monitor.before_tool("search", run_id=["no run"]),
+            lambda monitor: monitor.budget(run_id={}),
+            lambda monitor: monitor.roll_back(run_id=7),
+        ],
+    )
+    def test_whatever_it_says_nothing_is_raised_and_nothing_lost(self, make, ask):
+        """
+        Nonsense from a host raises nothing into it, and what is kept can still be read.
+        """
+        monitor = make("[budget]\nsteps = 50\n")
+        with monitor.run(goal="half \ud800") as run:
+            search(monitor, 3)
+            ask(monitor)
+            search(monitor, 1)
+        monitor.flush()
+
+        assert 1 == len(monitor.store.incidents("researcher", run.run_id))
+
+    def test_a_host_with_a_clock_of_its_own(self, make):
+        """
+        What is told between two steps happened with the step before: nothing is out of order.
+        """
+        monitor = make()
+        with monitor.run():
+            work(monitor, 1, timestamp=1000.0)
+            monitor.progress(0.5)
+            monitor.checkpoint()
+            work(monitor, 1, timestamp=1001.0)
+
+        assert "event out of order" not in monitor.health.totals()
+
+    def test_observe_asks_for_nothing(self, make):
+        """
+        In observe mode no hook asks the host for anything.
+        """
+        monitor = make(mode="observe")
+        heard = []
+        monitor.on_response("switch_model", heard.append)
+        with monitor.run():
+            search(monitor, 10)
+
+        assert [] == heard
