@@ -40,6 +40,13 @@ _VISIBLE: Final = re.compile(
 )
 _USUAL_TURN, _SPREAD = 6.5, 0.8
 
+SAME_MATTER: Final = (
+    ("agent ends asking", "agent asks at the end"),
+    ("length of the answer", "bold words", "ticked words"),
+    ("tool calls", "no tool calls", "tool errors"),
+)
+"""Numbers that speak of one matter: together they count as much as any other number alone."""
+
 
 def outlook_of(
     *,

@@ -5,20 +5,20 @@ from typing import Any, NamedTuple
 
 
 class TurnEnd(NamedTuple):
-    """What was asked, what was answered, and what was done in between."""
+    """What was asked, answered and done in between; `turn` is the number of the message that follows."""
 
     prompt: str = ""
     answer: str = ""
     calls: int = 0
     errors: int = 0
-    turn: int = 0
+    turn: int = 1
 
 
 def turn_end(run: object, event: object = None) -> TurnEnd:
     """The turn that ends before the given place of a run's events.
 
     >>> turn_end({"events": [{"type": "user_message", "text": "go"}, {"type": "tool_call", "name": "ls"}]})
-    TurnEnd(prompt='go', answer='', calls=1, errors=0, turn=1)
+    TurnEnd(prompt='go', answer='', calls=1, errors=0, turn=2)
     """
     events = _events_before(run, event)
     asked = [place for place, entry in enumerate(events) if entry.get("type") == "user_message"]
@@ -29,7 +29,7 @@ def turn_end(run: object, event: object = None) -> TurnEnd:
         answer=_text(answers[-1]) if answers else "",
         calls=sum(entry.get("type") == "tool_call" for entry in since),
         errors=sum(_failed(entry) for entry in since),
-        turn=len(asked),
+        turn=len(asked) + 1,
     )
 
 

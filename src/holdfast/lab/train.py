@@ -61,4 +61,3 @@ def _importances(cases: Sequence[Prepared], weights: Weights) -> dict[str, float
     of_replies = importances(weights.reply, [case.features.numbers for case in cases], "correction")
     of_turns = importances(weights.outlook, [case.outlook for case in cases], "correction")
     return of_replies | {f"foreseen: {name}": value for name, value in of_turns.items()}
-

@@ -11,6 +11,7 @@ from holdfast.corrections.weights import VERSION, Weights
 from holdfast.lab.replies_read import LabelledReply
 from holdfast.lab.train_calibration import Shares, fit_calibrated
 from holdfast.lab.train_fit import Example, Recipe, rounded
+from holdfast.lab.train_outlook import Turn, learn_outlook
 from holdfast.lab.train_thresholds import best_approval_ratio, best_drift_threshold
 
 REPLY: Final = Recipe(
@@ -21,7 +22,6 @@ REPLY: Final = Recipe(
     term_owners=3,
     term_texts=4,
 )
-OUTLOOK: Final = Recipe(strength=0.01)
 
 
 class Prepared(NamedTuple):
@@ -41,7 +41,6 @@ def prepare(replies: Sequence[LabelledReply]) -> list[Prepared]:
 def learn(cases: Sequence[Prepared]) -> Weights:
     """Both models and their thresholds from these cases alone."""
     reply = fit_calibrated([_as_reply(case) for case in cases], REPLY)
-    outlook = fit_calibrated([_as_outlook(case) for case in cases], OUTLOOK)
     drift_from = best_drift_threshold(
         [case.reply.is_drift for case in cases], [shares["correction"] for shares in reply.kept_back]
     )
@@ -55,7 +54,7 @@ def learn(cases: Sequence[Prepared]) -> Weights:
             lambda ratio: [_decided(shares, drift_from, ratio) for shares in reply.kept_back],
         ),
         reply=rounded(reply.model),
-        outlook=rounded(outlook.model),
+        outlook=rounded(learn_outlook([_as_turn(case) for case in cases])),
     )
 
 
@@ -84,8 +83,8 @@ def _as_reply(case: Prepared) -> Example:
     return Example(case.features.numbers, case.terms, reply.learnt_as, reply.session, reply.owner)
 
 
-def _as_outlook(case: Prepared) -> Example:
-    return Example(case.outlook, {}, case.reply.learnt_as, case.reply.session, case.reply.owner)
+def _as_turn(case: Prepared) -> Turn:
+    return Turn(case.outlook, case.reply.is_drift, case.reply.session)
 
 
 def _decided(shares: Shares, drift_from: float, approval_from: float) -> str:

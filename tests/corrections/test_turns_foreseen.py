@@ -81,7 +81,7 @@ class TestWithARun:
         A run gives whatever was not given.
         """
         given_by_hand = foresee_correction(
-            prompt_before="add a button", assistant_before=CLAIMS, tool_calls=1, tool_errors=1, turn=1
+            prompt_before="add a button", assistant_before=CLAIMS, tool_calls=1, tool_errors=1, turn=2
         )
 
         assert given_by_hand == foresee_correction(run={"events": TURN}, event=len(TURN))
@@ -127,7 +127,7 @@ class TestTheEndOfATurn:
         """
         found = turn_end({"events": TURN + NEXT}, len(TURN))
 
-        assert TurnEnd(prompt="add a button", answer=CLAIMS, calls=1, errors=1, turn=1) == found
+        assert TurnEnd(prompt="add a button", answer=CLAIMS, calls=1, errors=1, turn=2) == found
 
     def test_before_everything(self):
         """
