@@ -14,14 +14,11 @@ A turn keeps the order of the anti-drift loop; Holdfast answers the first, secon
 # ruff: noqa: INP001 - an example is a script, not a package
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
 
 from agent_files import WorkingFiles
 from agent_moves import Answer, Call, Ended, Landing, Message, Model, Moment, What
 
 from holdfast import Decision, DriftAction, GoalReminderInjector, GoalTree, Monitor
-
-_REFUSALS: Final = 3  # in a row; then the model does not listen, and the user is asked
 
 
 class AgentLoop:
@@ -70,7 +67,7 @@ class AgentLoop:
         return Landing(ended, words, run.run_id, self.turn)
 
     def _begin(self, goal: str, plan: str) -> None:
-        self.turn = self._refused = 0
+        self.turn = 0
         self.messages: list[Message] = []
         self.tree = GoalTree(goal)
         self.tree.rebuild_from_plan(plan)
@@ -93,7 +90,6 @@ class AgentLoop:
         foreseen = self.monitor.before_tool(move.tool, move.arguments)
         if self._is_landing or foreseen.verdict in {"proceed", "guide"}:
             # Words about a call that goes ahead come with its result: only then is it known that they hold.
-            self._refused = 0
             self._carry_out(self._call(move))
         else:
             self._refuse(move, foreseen)
@@ -117,7 +113,7 @@ class AgentLoop:
         if error is None and call.completes in self.tree.nodes:
             self.tree.complete(call.completes)
         if self.tree.calculate_progress_delta():
-            self.monitor.progress(self.tree.progress)
+            self.monitor.progress(self.tree.progress, stuck=self.tree.get_stuck_score())
             self.tell(Moment("progress", f"{self.tree.progress:.0%}"))
         self.messages.append({"role": "tool", "name": call.tool, "content": result})
         self.tell(Moment("failed" if error else "called", f"{call} → {result}"))
@@ -186,12 +182,11 @@ class AgentLoop:
 
     def _refuse(self, call: Call, decision: Decision) -> None:
         """The call is not made; the model hears why in place of a result."""
-        self._refused += 1
         self._remember(decision)
         self.monitor.call_refused(call.tool, decision=decision)
         self.messages.append({"role": "tool", "name": call.tool, "content": "Refused, and not called."})
         self.tell(Moment("refused", str(call), decision))
-        if decision.verdict == "ask" or self._refused >= _REFUSALS:
+        if decision.verdict == "ask":
             self._ask(decision)
         else:
             self._guide(decision)

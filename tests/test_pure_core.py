@@ -50,6 +50,7 @@ PURE = sorted(
         "engine/totals.py",
         "engine/trials.py",
         "engine/doubts.py",
+        "engine/given.py",
     )
     for path in ROOT.glob(pattern)
 )

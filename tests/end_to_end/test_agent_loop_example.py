@@ -146,7 +146,7 @@ class TestEachRung:
         [question] = stage.questions
 
         assert "run_check called 5 times in a row" in question
-        assert ["run_check()"] * 3 == stage.words("refused")
+        assert ["run_check()"] * 5 == stage.words("refused")
         assert 5 == sum(event.action_name == "run_check" for event in stage.events)
         assert "done" == stage.landing.ended
 

@@ -1,9 +1,13 @@
 import pytest
 from msgspec import structs
 
+from holdfast.baselines import BaselineStats
 from holdfast.decisions import Decision, DriftAction
+from holdfast.detectors.action_loop import ActionLoop
 from holdfast.engine.episodes import Episodes
+from holdfast.engine.session import Session
 from holdfast.engine.totals import Totals
+from holdfast.events import RunInfo
 from holdfast.findings import DriftEvent, Severity
 from holdfast.policy.outcomes import WINDOW
 from holdfast.testing.traces import AGENT, RUN, events
@@ -11,6 +15,7 @@ from holdfast.testing.traces import AGENT, RUN, events
 REMINDED = Decision(
     action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.", wording="remind.loop"
 )
+NEW = BaselineStats(agent_id=AGENT)
 KINDS = {"!": "loop", "g": "goal"}
 
 
@@ -148,6 +153,31 @@ class TestCorrections:
             self.judged((), (), ()),
             self.judged((), (), ("correction",)),
         ]
+
+
+class TestRefusals:
+    def test_asking_on_and_on_is_answered_more_and_more_strongly(self):
+        """
+        An agent that wants nothing but the refused call is refused on each rung, and then the user is asked.
+        """
+        watched = Session(RunInfo(agent_id=AGENT, run_id=RUN), [ActionLoop()], NEW, mode="enforce")
+        verdicts = []
+        for seq in range(40):
+            (call,) = events("a")
+            decision = watched.before_tool(call.action_name, call.input_data)
+            verdicts.append(decision.verdict)
+            if decision.verdict == "ask":
+                break
+            step = structs.replace(call, seq=seq, event_id=f"run.{seq}")
+            if decision.verdict == "deny":
+                told = {"action": decision.action.value, "reason": decision.guidance}
+                step = structs.replace(
+                    step, action_type="state_transition", action_name="call_refused", metadata=told
+                )
+            watched.observe(step)
+
+        assert "ask" == verdicts[-1]
+        assert 4 <= verdicts.count("deny") <= 8
 
 
 class TestNotCarriedOut:

@@ -71,6 +71,34 @@ class TestGoingBack:
 
         assert taken.reduced
 
+    def test_what_was_left_behind_is_not_returned_to(self, make):
+        """
+        After a return, checkpoints of the course that was left are gone.
+        """
+        monitor = make()
+        with monitor.run() as run:
+            monitor.checkpoint(label="good")
+            search(monitor, 1)
+            monitor.checkpoint(label="on the way into the loop")
+            search(monitor, 2)
+            monitor.roll_back()
+            work(monitor, 30)
+            kept = [it.label for it in monitor.keeper.checkpoints(run.run_id, agent_id="researcher")]
+
+        assert ["good"] == kept
+
+    def test_one_taken_in_trouble_is_marked(self, make):
+        """
+        A checkpoint says whether an incident was open when it was taken.
+        """
+        monitor = make()
+        with monitor.run():
+            before = monitor.checkpoint()
+            search(monitor, 3)
+            during = monitor.checkpoint()
+
+        assert (False, True) == (before.in_incident, during.in_incident)
+
 
 class TestBudgets:
     def test_runs_that_are_not_watched_borrow_nothing(self, make):
@@ -118,6 +146,43 @@ class TestBudgets:
             used = monitor.budget(run.run_id).wall_used_s
 
         assert 5.0 == used
+
+    def test_exploring_costs_no_budget(self, make):
+        """
+        Reading changes no file and is no failure: a run that explores keeps its limits.
+        """
+        monitor = make("[budget]\nsteps = 100\n")
+        with monitor.run():
+            monitor.record_event(
+                "tool_call", "write_file", input_data={"path": "a", "content": "b"}, output_data="saved"
+            )
+            work(monitor, 40)
+
+            assert 100 == monitor.budget().steps_limit
+
+    def test_a_plan_that_stands_still_does(self, make):
+        """
+        Where a plan says how far the run is, standing still shrinks what it may still do.
+        """
+        monitor = make("[budget]\nsteps = 100\n")
+        with monitor.run():
+            monitor.progress(0.1)
+            work(monitor, 40)
+
+            assert 100 > monitor.budget().steps_limit
+
+    def test_profiles_leave_other_limits_alone(self, make):
+        """
+        What a type of task takes replaces steps and tokens, not the limits on money and time.
+        """
+        monitor = make("[budget]\nfrom_profiles = true\nwall_s = 60\n")
+        with monitor.run(task_type="lookup"):
+            work(monitor, 10)
+        monitor.flush()
+        with monitor.run(task_type="lookup"):
+            known = monitor.budget()
+
+        assert (12, 60.0) == (known.steps_limit, known.wall_limit_s)
 
     def test_a_limit_nobody_can_judge_is_named(self, make):
         """

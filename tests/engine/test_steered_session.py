@@ -18,6 +18,20 @@ from holdfast.testing.traces import AGENT, RUN, events
 NEW = BaselineStats(agent_id=AGENT)
 
 
+class _Padded(Detector):
+    """Sees replies as far from their manner as it is told."""
+
+    name = "padded"
+    kind = "style"
+
+    def __init__(self, level):
+        self._memory = msgspec.Struct()
+        self.level = level
+
+    def check(self, event, baseline):
+        return None
+
+
 class _Astray(Detector):
     """Sees the run as far from its goal as it is told."""
 
@@ -221,6 +235,25 @@ class TestDriftScore:
 
         assert {DriftAction.CONTINUE} == {seen.decision.action for seen in take(watched, "abcdefg")}
 
+    def test_what_a_goal_tree_says_counts(self):
+        """
+        A caller that knows how stuck its plan is says so, and that is the signal from then on.
+        """
+        watched = session()
+        told(watched, "progress", value=0.1, stuck=0.8)
+        take(watched, "abcd")
+
+        assert 0.8 == watched.course.signals().stuck_time
+
+    def test_the_manner_of_speaking_is_part_of_quality(self):
+        """
+        What a detector of style sees counts in the quality signal.
+        """
+        watched = session(ActionLoop(), _Padded(0.9))
+        take(watched, "abcd")
+
+        assert watched.course.signals().quality_degradation > 0.5
+
     def test_the_decision_explains_itself(self):
         """
         A decision carries the assessment: the score, its parts, and what is unknown.
@@ -396,6 +429,29 @@ class TestGoingBack:
 
         assert (3, 3) == (watched.course.budget_state().steps_used, watched.next_seq)
 
+    def test_turns_go_on_counting(self):
+        """
+        A return is no reason to count turns twice.
+        """
+        watched = session()
+        then = watched.state()
+        take(watched, "abc")
+        watched.roll_back(then)
+
+        assert 3 == watched.course.turn
+
+    def test_a_refusal_is_forgotten(self):
+        """
+        What was refused before the return may be asked for after it.
+        """
+        watched = session()
+        then = watched.state()
+        take(watched, "aaaa")
+        told(watched, "call_refused", tool="a")
+        watched.roll_back(then)
+
+        assert "proceed" == asked(watched, "a").verdict
+
     def test_incidents_stay_known(self):
         """
         The next attempt is judged as another attempt: the answer to the same loop is stronger.
@@ -452,6 +508,15 @@ class TestHooks:
         hooks = [seen.decision.hooks for seen in take(watched, "r" * 3)]
 
         assert 1 == sum(hook == ("force_checkpoint",) for hook in hooks)
+
+    def test_not_while_something_is_wrong(self):
+        """
+        What goes wrong is not put down in a checkpoint.
+        """
+        watched = session(steering=Steering(context_window=2000))
+        take(watched, "aaa")
+
+        assert {()} == {seen.decision.hooks for seen in take(watched, "rr")}
 
     def test_another_model_is_suggested_where_answers_fail(self):
         """

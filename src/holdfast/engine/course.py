@@ -9,11 +9,13 @@ from holdfast.budgets.adaptive_budget import AdaptiveBudget
 from holdfast.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
 from holdfast.engine.budget_words import extended
 from holdfast.engine.course_findings import off_course, short_of
+from holdfast.engine.given import share
 from holdfast.engine.panel import Panel
 from holdfast.engine.steering import Steering
 from holdfast.events import (
     CHECKPOINT_TAKEN,
     LLM_REQUEST,
+    PROGRESS,
     STATE_TRANSITION,
     TOOL_CALL,
     USER_MESSAGE,
@@ -57,6 +59,7 @@ class CourseState(Struct):
     loop_risk: float | None = None
     quality_lost: float | None = None
     stuck: float | None = None
+    told_stuck: float | None = None
     put_down_at: float = 0.0
     goal: str = ""
     user_words: str = ""
@@ -262,6 +265,8 @@ class Course:
         memory.user_words = "" if is_new or not memory.turn else event.text[:_WORDS_KEPT]
 
     def _take_word(self, event: TraceEvent, gained: float) -> None:
+        if event.action_name == PROGRESS:
+            self._memory.told_stuck = share((event.metadata or {}).get("stuck"))
         if gained and self.budget is not None:
             self.budget.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
@@ -291,7 +296,7 @@ class Course:
         """
         progress = self._memory.progress
         is_told = progress.source in {"declared", "plan"}
-        return gained if is_told or (gained > 0 and progress.known) else None
+        return gained if is_told or (gained > 0 and progress.steps_since_change == 0) else None
 
     def _calm(self, findings: Sequence[DriftEvent]) -> None:
         """The risk of a loop falls with every step, and rises with a loop."""
@@ -314,8 +319,10 @@ class Course:
         """Bring the signals and the score up to date."""
         memory = self._memory
         if findings or memory.turn % _LOOK_EVERY == 0:
+            memory.quality.note_style(panel.style_level())
             memory.quality_lost = memory.quality.get_degradation()
-            memory.stuck = memory.progress.get_stuck_score()
+            told = memory.told_stuck
+            memory.stuck = memory.progress.get_stuck_score() if told is None else told
         memory.goal_drift = panel.goal_level()
         self._goal_reason = panel.goal_unseen() if memory.goal_drift is None else ""
         pace = self.budget.get_pace() if self.budget is not None else None

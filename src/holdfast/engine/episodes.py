@@ -112,10 +112,16 @@ class Episodes(Struct):
         kind = "loop" if "loop" in self.open else next(iter(self.open), "")
         if not kind:
             return []
-        incident = self.open[kind]
+        # As long as the agent asks for it, the drift goes on.
+        incident = self.open[kind] = structs.replace(
+            self.open[kind], last_seq=event.seq, last_at=event.timestamp
+        )
         last = incident.interventions[-1] if incident.interventions else None
         if last is not None and last.verdict == "deny" and kind in self.trials.running:
-            return [self._with_outcome(it, event.seq) for it in self.trials.ignored_once(kind)]
+            judged = self.trials.ignored_once(kind)
+            if not judged:
+                return [incident]
+            self._with_outcome(judged[0], event.seq)
         decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
         return [self._answer(kind, event, _intervention(event, decision, incident.event_ids), totals)]
 

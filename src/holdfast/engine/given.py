@@ -29,3 +29,10 @@ def error_text(error: object) -> str | None:
         except Exception:  # noqa: BLE001 - an exception's own words may fail too
             return type(error).__name__
     return "error" if error is True else str(error)
+
+
+def share(value: Any) -> float | None:
+    """A share from 0 to 1; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0.0 <= value <= 1.0 else None

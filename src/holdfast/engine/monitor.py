@@ -75,9 +75,12 @@ class Monitor(Recorder):
         """Say that the latest answer could not be carried out: then it is not judged either."""
         return self._told(NOT_CARRIED_OUT, {"reason": reason}, run_id=run_id)
 
-    def progress(self, value: float, *, run_id: str | None = None) -> Decision:
-        """Say how far the task is, 0 to 1: it counts more than what is inferred from the steps."""
-        return self._told(PROGRESS, {"value": value}, run_id=run_id)
+    def progress(self, value: float, *, stuck: float | None = None, run_id: str | None = None) -> Decision:
+        """Say how far the task is, and how stuck it is, both 0 to 1, for instance by a `GoalTree`.
+
+        What is told counts more than what is inferred from the steps.
+        """
+        return self._told(PROGRESS, {"value": value, "stuck": stuck}, run_id=run_id)
 
     # --- budgets ---------------------------------------------------------------------------------
 

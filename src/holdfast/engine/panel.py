@@ -92,6 +92,11 @@ class Panel:
                 level = seen
         return level
 
+    def style_level(self) -> float | None:
+        """How far the agent's manner has left what it should be; None when nobody can tell."""
+        levels = [it.level for it in self.detectors if it.kind == "style" and it.level is not None]
+        return max(levels, default=None)
+
     def goal_unseen(self) -> str:
         """Why no detector of goal drift can tell how far the run is from its goal."""
         reasons = [detector.not_checked or "too little was said to judge" for detector in self._of_goals]

@@ -21,8 +21,8 @@ _NEWS: Final = 0.02
 _NEWS_STANDS_STILL: Final = 0.25
 _CHANGES_KEPT: Final = 64
 _TESTS_KEPT: Final = 16
-_SEEN_BYTES: Final = 1024
-_SEEN_PER_PAGE: Final = 400
+_SEEN_BYTES: Final = 512
+_SEEN_PER_PAGE: Final = 200
 _KINDS: Final = {"poll": "wait", "read": "look", "write": "work", "idempotent": "look"}
 
 

@@ -9,8 +9,8 @@ from holdfast.events import TraceEvent
 from holdfast.fingerprints import canonical, text_hash
 from holdfast.noise import alike, skeleton, stable
 
-_HEAD: Final = 400
-_TAIL: Final = 200
+_HEAD: Final = 320
+_TAIL: Final = 160
 SAMPLE: Final = _HEAD + _TAIL
 _FAILURE_WITHIN: Final = 240
 _FAILURE_AT_END: Final = 120
