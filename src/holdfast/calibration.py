@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Final
 
 from msgspec import structs
@@ -38,7 +38,7 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
         calibration_runs=learnt_from,
         is_calibrated=learnt_from >= baseline.required_runs,
         mean_goal_similarity=fmean(similarities) if similarities else 0.0,
-        std_goal_similarity=pstdev(similarities) if similarities else 0.0,
+        std_goal_similarity=_deviation(similarities) if similarities else 0.0,
         embedder=run.embedder or baseline.embedder,
         similarities=similarities,
         trends={
@@ -65,14 +65,20 @@ def _measured(baseline: BaselineStats, recent: Sequence[RunSummary]) -> Baseline
     return structs.replace(
         baseline,
         mean_tokens_per_run=fmean(tokens),
-        std_tokens_per_run=pstdev(tokens),
+        std_tokens_per_run=_deviation(tokens),
         mean_tools_per_run=fmean(tools),
-        std_tools_per_run=pstdev(tools),
+        std_tools_per_run=_deviation(tools),
         mean_duration_ms=fmean(durations),
-        std_duration_ms=pstdev(durations),
+        std_duration_ms=_deviation(durations),
         common_sequences=_most_common(summary.sequences for summary in recent),
         spreads={"tokens": _spread(tokens), "tools": _spread(tools), "duration_ms": _spread(durations)},
     )
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The standard deviation; exact fractions, as `statistics` uses them, cost ten times as much."""
+    mean = fmean(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
 
 
 def frequent_sequences(names: Sequence[str]) -> list[list[str]]:
@@ -81,11 +87,9 @@ def frequent_sequences(names: Sequence[str]) -> list[list[str]]:
     >>> frequent_sequences(["read", "edit", "test", "read", "edit", "test"])[:2]
     [['edit', 'test'], ['read', 'edit']]
     """
-    found = Counter(
-        tuple(names[start : start + length])
-        for length in _LENGTHS
-        for start in range(len(names) - length + 1)
-    )
+    found: Counter[tuple[str, ...]] = Counter()
+    for length in _LENGTHS:
+        found.update(zip(*(names[start:] for start in range(length)), strict=False))
     ordered = sorted(found.items(), key=lambda item: (-item[1], len(item[0]), item[0]))
     return [list(sequence) for sequence, _ in ordered[:_SEQUENCES_A_RUN]]
 

@@ -48,6 +48,7 @@ class Transition(Detector):
     def __init__(self) -> None:
         self._memory = _Memory()
         self.not_checked = "no tool call seen yet"
+        self._learnt = -1
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Ask how unusual this action is after the one before."""
@@ -61,11 +62,16 @@ class Transition(Detector):
         if baseline.transitions:
             bits = surprise(baseline.transitions, before, action)
             memory.bits += bits
-            memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
+            memory.ids.append(event.event_id)
+            if len(memory.ids) > _IDS_KEPT:
+                del memory.ids[0]
             if bits > memory.peak:
                 memory.peak, memory.peak_id = bits, event.event_id
-        if not baseline.is_calibrated or len(baseline.surprises) < RUNS_NEEDED:
-            self.not_checked = f"learning the order of actions, {len(baseline.surprises)}/{RUNS_NEEDED} runs"
+        known = len(baseline.surprises)
+        if not baseline.is_calibrated or known < RUNS_NEEDED:
+            if known != self._learnt:
+                self._learnt = known
+                self.not_checked = f"learning the order of actions, {known}/{RUNS_NEEDED} runs"
             return None
         self.not_checked = None
         return self._unknown(event, baseline) or self._unusual(event, baseline)

@@ -19,9 +19,9 @@ def surprise(transitions: Transitions, before: str, action: str) -> float:
     (0.28, 4.52)
     """
     follows = transitions.get(before, {})
-    known = max(1, len(transitions))
+    known = len(transitions) or 1
     share = (follows.get(action, 0) + SMOOTHING) / (sum(follows.values()) + SMOOTHING * known)
-    return -math.log2(min(1.0, share))
+    return -math.log2(share) if share < 1.0 else 0.0
 
 
 def learnt_transitions(
