@@ -65,13 +65,14 @@ class TestList:
         A broken profile does not hide the others, and is named.
         """
         (apart / "profiles").mkdir()
-        (apart / "profiles" / "mine.toml").write_text("threshold = 0")
+        (apart / "profiles" / "mine.toml").write_text("threshold = 0\nsensitivity = 9")
 
         answer = holdfast("profile list")
 
         assert 1 == answer.status
         assert "standard" in answer.out
-        assert "threshold must be a number from 1 to 100, got 0." in answer.err
+        assert "threshold must be a number from 1 to 100, got 0.\n" in answer.err
+        assert "sensitivity must be a number from 0.1 to 3, got 9.\n" in answer.err
 
 
 class TestShow:
@@ -175,7 +176,16 @@ class TestCheck:
         answer = holdfast("profile check machine --reply reply.txt")
 
         assert 3 == answer.status
+        assert "machine: 0 of 50, 2 broken rules, drifted" == answer.out.splitlines()[0]
         assert "rule no_questions: a question is asked" in answer.out
+
+    def test_a_byte_order_mark(self, holdfast, apart):
+        """
+        A mark that an editor puts first is not part of the reply.
+        """
+        (apart / "reply.txt").write_text('{"done": true}', encoding="utf-8-sig")
+
+        assert 0 == holdfast("profile check machine --reply reply.txt").status
 
     def test_no_such_reply(self, holdfast):
         """
@@ -245,6 +255,31 @@ class TestCalibrate:
         assert (
             0 == holdfast("profile calibrate ours " + " ".join(f"{number}.md" for number in range(12))).status
         )
+
+    def test_piped(self, good, apart):
+        """
+        JSON Lines can be piped in.
+        """
+        result = CliRunner().invoke(profile.app, ["calibrate", "ours", "-"], input=good.read_bytes())
+
+        assert 0 == result.exit_code
+        assert "learnt from 20 replies" in result.stderr
+
+    def test_piped_text(self, apart):
+        """
+        Anything else in a pipe is refused with its line.
+        """
+        result = CliRunner().invoke(profile.app, ["calibrate", "ours", "-"], input="\n\nAll is done.\n")
+
+        assert "standard input, line 3 is not JSON" in str(result.exception)
+
+    def test_marked_lines(self, holdfast, good):
+        """
+        A mark that an editor puts first does not spoil the first line.
+        """
+        good.write_text(good.read_text(), encoding="utf-8-sig")
+
+        assert "learnt from 20 replies" in holdfast("profile calibrate ours good.jsonl").err
 
     def test_too_few(self, holdfast, apart):
         """

@@ -77,6 +77,67 @@ class TestReplyStyle:
         assert "MED" == finding.severity.value
         assert "a rule of profile machine is broken: valid_json: not JSON" in finding.message
 
+    def test_nothing_about_notes(self):
+        """
+        Between two notes the advice is still one an agent can follow.
+        """
+        advice = [it.suggested_action for it in findings(*[PADDED] * 6) if it.severity.value != "LOW"]
+
+        assert ["A note on style", "Give the answer first", "Style", "Give the answer first"] == [
+            it.split(":")[0].split(",")[0] for it in advice
+        ]
+
+    def test_getting_better(self):
+        """
+        While replies get better, high as they are, nothing is reported.
+        """
+        found = findings(*(" ".join([PADDED, *[PLAIN] * times]) for times in (0, 0, 0, 3, 4, 5)))
+
+        assert {"degenerative"} == {it.context["shape"] for it in found[2:]}
+        assert [False, False, True, False, False, False] == [it.severity.value != "LOW" for it in found]
+
+    @pytest.mark.parametrize("reply", ['{"done": true}', "[]"])
+    def test_data_is_checked(self, reply):
+        """
+        Data has no manner: when the rules were checked, everything was.
+        """
+        detector = ReplyStyle(profile="machine")
+        said_at(detector, reply)
+
+        assert detector.not_checked is None
+
+    def test_only_rules_are_checked(self):
+        """
+        It says when only the rules of short replies were checked, until a longer one comes.
+        """
+        detector = ReplyStyle(profile="machine")
+        said_at(detector, "Done.")
+
+        assert "only the rules were checked" in detector.not_checked
+
+        said_at(detector, f'["{PLAIN}"] {PLAIN}', "Done.")
+
+        assert detector.not_checked is None
+
+    def test_short_lines_without_rules(self):
+        """
+        Without rules nothing was checked as long as replies are short.
+        """
+        detector = ReplyStyle()
+        said_at(detector, "Done.")
+
+        assert "no reply long enough to judge seen yet" == detector.not_checked
+
+    def test_taken_up_again(self):
+        """
+        What was judged before a restart counts as judged after it.
+        """
+        before, after = ReplyStyle(), ReplyStyle()
+        said_at(before, PLAIN)
+        after.restore(before.state())
+
+        assert after.not_checked is None
+
     def test_calls_are_not_words(self):
         """
         Calls are others' business.

@@ -58,12 +58,31 @@ class TestEmoji:
 
     def test_position(self):
         """
-        The first one's place is told, however far down it is.
+        The first one's place is told.
         """
-        reply = "All of it is done. " * 1000 + "✅"
+        reply = "All of it is done. " * 100 + "✅ 🚀"
         (rule,) = score_reply(reply, Profile(rules=HardRules(no_emoji=True))).broken
 
-        assert 19_000 == rule.position
+        assert 1900 == rule.position
+
+    def test_beyond_what_is_read(self):
+        """
+        Beyond the first 8 KiB nothing is looked for, and that is said.
+        """
+        score = score_reply(
+            "All of it is done. " * 1000 + "✅", Profile(rules=HardRules(no_emoji=True, no_questions=True))
+        )
+
+        assert () == score.broken
+        assert "no_emoji and no_questions beyond the first 8 KiB of the reply" == score.not_checked
+
+    def test_found_before_the_end(self):
+        """
+        What is found in the first 8 KiB needs no more of the reply.
+        """
+        score = score_reply("✅ " + "All of it is done. " * 1000, Profile(rules=HardRules(no_emoji=True)))
+
+        assert (["no_emoji"], None) == ([it.rule for it in score.broken], score.not_checked)
 
 
 class TestJson:
@@ -123,3 +142,13 @@ class TestLanguage:
 
         assert () == score.broken
         assert "too few words to tell whether the reply is in 'en'" == score.not_checked
+
+    def test_two_things_unsure(self):
+        """
+        Everything that could not be checked is said.
+        """
+        rules = HardRules(no_emoji=True)
+        reply = "Das ist nicht der Fehler, den wir gesucht haben. " * 300
+        unsure = score_reply(reply, Profile(rules=rules)).not_checked
+
+        assert "judged by structure only; no_emoji beyond the first 8 KiB" in unsure

@@ -130,11 +130,44 @@ class TestFairness:
         """
         A word with two meanings counts beside a plain marker, and only once for each of them.
         """
-        alone = "A robust estimator and a powerful test are an elegant pair of tools for this comparison."
+        alone = "A robust estimator and a powerful test are a good pair of tools for this comparison."
         beside = f"Great question! {alone}"
 
         assert [] == _terms(score_reply(alone))
         assert ["great question", "robust"] == _terms(score_reply(beside))
+
+    def test_two_meanings_piled_up(self):
+        """
+        Three different words of one class leave no doubt about each other.
+        """
+        piled = "The solution is robust, scalable and elegant."
+
+        assert ["robust", "scalable", "elegant"] == _terms(score_reply(piled))
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            "A robust loss, a robust scale and a robust estimator were compared.",
+            "The robust one will probably just need another pass over the rows.",
+        ],
+    )
+    def test_two_meanings_not_piled_up(self, reply):
+        """
+        One word three times, or a word each of three classes, is no pile.
+        """
+        assert [] == _terms(score_reply(reply))
+
+    def test_self_praise(self):
+        """
+        A reply made of praise for itself is drift, though most of its words have a plain meaning too.
+        """
+        praise = (
+            "I've successfully implemented the comprehensive, production-ready solution! Everything works "
+            "perfectly now. The design is robust, scalable, and elegant, a real game changer."
+        )
+
+        assert score_reply(praise).drifting
+        assert not score_reply(praise, "relaxed").drifting
 
     def test_two_meanings_in_a_long_reply(self):
         """
@@ -248,6 +281,15 @@ class TestEvidence:
 
         assert ["filler (basically)"] == plain["offenders"]
         assert plain["drifting"] is False
+        assert plain["flagged"] is False
+
+    def test_a_broken_rule_as_data(self):
+        """
+        A reply that breaks a rule is flagged without drifting.
+        """
+        plain = score_reply("Done.", "machine").to_dict()
+
+        assert (False, True) == (plain["drifting"], plain["flagged"])
 
 
 class TestHostileInput:

@@ -9,7 +9,7 @@ from holdfast.style.scoring import score_reply
 
 WORDS = """
     basically|perhaps|robust|just|amazing|let me explain|the|row|is|read.|serialisation|great question!
-    |`code`|i think|acknowledgement|in|summary|why?
+    |`code`|i think|acknowledgement|in|summary|why?|elegant|scalable|powerful
 """.replace("\n", "").split("|")
 REPLIES = st.lists(st.sampled_from([*WORDS, "\n\n"]), max_size=120).map(" ".join)
 SHARES = st.floats(0, 1)

@@ -13,10 +13,14 @@ from holdfast.style.trajectory import Trajectory
 
 
 def nudged(picture):
+    return nudged_at(int(digit) * 10 for digit in picture)
+
+
+def nudged_at(scores):
     course, nudging = Trajectory(), Nudging()
     said = []
-    for digit in picture:
-        nudge = nudging.advise(course.note(int(digit) * 10), ["filler (basically)"])
+    for score in scores:
+        nudge = nudging.advise(course.note(score), ["filler (basically)"])
         said.append(nudge.strength[0] if nudge else ".")
     return "".join(said), nudging
 
@@ -62,6 +66,70 @@ class TestNudges:
         Nothing is said while it gets better.
         """
         assert "..g......" == nudged("999511111")[0]
+
+    def test_held_while_it_goes_on_falling(self):
+        """
+        A nudge that helped is not followed by another while the scores go on falling, high as they are.
+        """
+        said, nudging = nudged_at([95, 95, 95, 80, 65])
+
+        assert "..g.." == said
+        assert (1, 1, 0) == (nudging.given, nudging.helped, nudging.ignored)
+
+    def test_held_on_a_steady_fall(self):
+        """
+        One nudge is enough for a slow and steady fall, and it was not ignored.
+        """
+        said, nudging = nudged_at([90, 90, 90, 85, 80, 75, 70, 65, 61])
+
+        assert "..g......" == said
+        assert (1, 1, 0) == (nudging.given, nudging.helped, nudging.ignored)
+
+    def test_a_fall_that_stops_too_high(self):
+        """
+        Where the scores come to rest above the threshold, there is another nudge.
+        """
+        assert "..g.....g" == nudged_at([95, 95, 95, 80, 65, 65, 65, 65, 65])[0]
+
+    def test_noise_is_no_fall(self):
+        """
+        Scores that go up and down around a high level do not hold a nudge back.
+        """
+        assert "..g.f.s.s" == nudged_at([80, 78, 83, 77, 80, 79, 81, 76, 82])[0]
+
+    @given(st.lists(st.floats(0, 100), max_size=30))
+    def test_never_on_a_clear_fall(self, scores):
+        """
+        Whatever the scores were, a reply that falls with the others is never followed by a nudge.
+        """
+        course, nudging = Trajectory(), Nudging()
+        for score in scores:
+            reading = course.note(score)
+            nudge = nudging.advise(reading)
+
+            assert nudge is None or reading.velocity > -1.8 or reading.score > reading.ewma
+
+    @pytest.mark.parametrize(
+        ("picture", "said"),
+        [("8181818181", "....g.f.s."), ("8118118118118", "......g..f..s"), ("8181881188", "....g...f.")],
+    )
+    def test_spikes_that_go_on(self, picture, said):
+        """
+        Between two spikes the scores fall by themselves: another spike is what shows that nobody listened.
+        """
+        heard, nudging = nudged(picture)
+
+        assert said == heard
+        assert 0 == nudging.helped
+
+    def test_spikes_that_end(self):
+        """
+        Five replies without another spike are help.
+        """
+        nudging = nudged("8181811111")[1]
+
+        assert (1, 1, 0) == (nudging.given, nudging.helped, nudging.ignored)
+        assert (1, 0, 0) == (nudged("818181111")[1].given, nudged("818181111")[1].helped, nudging.ignored)
 
     def test_a_calm_stretch_forgets(self):
         """

@@ -185,7 +185,8 @@ class TestErrors:
                 "[rules]\nno_fun = true",
                 "there is no rule 'no_fun'; there are max_lines, no_emoji, valid_json,",
             ),
-            ("name = 'No Way'", "name must be small letters, digits, - and _"),
+            ("name = 'other'", "name must be 'mine', as the file is called, or be left out, got 'other'."),
+            ("name = 5", "name must be text, got 5."),
         ],
     )
     def test_precise(self, text, message):
@@ -206,6 +207,70 @@ class TestErrors:
             made("thresold = 5\nweights = 3\ndescription = 5")
 
         assert 3 == len(str(caught.value).splitlines())
+
+    def test_all_values_at_once(self):
+        """
+        Neither a wrong number nor a wrong field hides what else is wrong.
+        """
+        with pytest.raises(SettingsError) as caught:
+            made(
+                "thresold = 5\nthreshold = 0\nmax_wps = 'x'\ntarget_words = 900\nlanguage = 'xx'\n"
+                "[weights]\nhype = 2\nfun = 1\n[lexicons.filler]\nadd = []\n[rules]\nno_fun = 1\nno_emoji = 1"
+            )
+
+        assert [
+            "there is no 'thresold' in a profile",
+            "there is no rule 'no_fun'",
+            "lexicons.filler knows extend",
+            "threshold must be a number from 1 to 100",
+            "max_wps must be a number from 1 to 200",
+            "language must be one of ar",
+            "rules.no_emoji must be true or false",
+            "target_words must not be above max_words",
+            "weights.hype must be a number from 0 to 1",
+            "weights.fun belongs to no component",
+        ] == [
+            line.removeprefix("mine.toml: ").split(";")[0].split(",")[0]
+            for line in str(caught.value).splitlines()
+        ]
+
+    def test_all_at_once_in_python(self):
+        """
+        A profile that is built in Python tells all its faults, too.
+        """
+        with pytest.raises(SettingsError) as caught:
+            Profile(threshold=0, sensitivity=9, weights=3, rules=None)
+
+        assert 4 == len(str(caught.value).splitlines())
+
+    @pytest.mark.parametrize("lexicons", [None, {"filler": ["x"]}, {5: Lexicon()}])
+    def test_odd_lexicons_in_python(self, lexicons):
+        """
+        Lexicons that are none are refused in words.
+        """
+        with pytest.raises(SettingsError, match="lexicons"):
+            Profile(lexicons=lexicons)
+
+    def test_a_list(self):
+        """
+        A list in a JSON file is JSON, and no profile.
+        """
+        with pytest.raises(FormatError, match=r"mine\.json must hold a table of settings, got list\."):
+            decoded(b"[1, 2]", where="mine.json")
+
+    def test_broken_json(self):
+        """
+        A file that is called JSON is read as JSON.
+        """
+        with pytest.raises(FormatError, match=r"mine\.json is not JSON"):
+            decoded(b"threshold = 3", where="mine.json")
+
+    @pytest.mark.parametrize("content", ["threshold = 42", '{"threshold": 42}', '\n {"threshold": 42}'])
+    def test_byte_order_mark(self, content):
+        """
+        A mark that some editors put first is no part of the document.
+        """
+        assert {"threshold": 42} == decoded(content.encode("utf-8-sig"), where="mine")
 
     @pytest.mark.parametrize("content", [b"= 3", b"{", b"\xff\xfe", b"{" * 100_000, b"a = 1\n" * 400_000])
     def test_unreadable(self, content):
@@ -280,6 +345,52 @@ class TestShelf:
 
         with pytest.raises(SettingsError, match="8 deep"):
             profile_named("p0")
+
+    def test_extending_nobody(self, folder):
+        """
+        A profile that extends one nobody has is named, and its other faults with it.
+        """
+        (folder / "mine.toml").write_text('extends = "pirate"\nthreshold = 0\n[weights]\nparrots = 1')
+
+        with pytest.raises(SettingsError) as caught:
+            profile_named("mine")
+
+        threshold, extends = str(caught.value).splitlines()
+        assert f"{folder / 'mine.toml'}: threshold must be a number from 1 to 100, got 0." == threshold
+        assert f"{folder / 'mine.toml'}: extends must be the name of a profile, got 'pirate'." in extends
+
+    def test_extending_a_broken_one(self, folder):
+        """
+        The faults of a profile and of the one it extends are told together, each with its file.
+        """
+        (folder / "one.toml").write_text('extends = "two"\nthreshold = 0')
+        (folder / "two.toml").write_text("sensitivity = 0")
+
+        with pytest.raises(SettingsError) as caught:
+            profile_named("one")
+
+        lines = str(caught.value).splitlines()
+        assert ["one.toml", "two.toml"] == [line.split(": ")[0].rsplit("/")[-1] for line in lines]
+
+    def test_named_like_its_file(self, folder):
+        """
+        A profile is found under the name it is listed under, and that is its own.
+        """
+        (folder / "mine.toml").write_text('name = "mine"')
+        (folder / "other.toml").write_text('name = "mine"')
+
+        assert "mine" == profile_named("mine").name
+        with pytest.raises(SettingsError, match="name must be 'other', as the file is called"):
+            profile_named("other")
+
+    def test_a_file_with_no_name_for_a_profile(self, tmp_path):
+        """
+        A file that is called like no profile can be is refused.
+        """
+        (tmp_path / "my profile.toml").write_text("threshold = 42")
+
+        with pytest.raises(SettingsError, match="got 'my profile'; a file is called like its profile"):
+            read_profile(tmp_path / "my profile.toml")
 
     @pytest.mark.parametrize("name", ["../standard", "", "a/b", "A", "x" * 65, None, 5])
     def test_names_are_no_paths(self, name):

@@ -40,12 +40,13 @@ def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles: those that come with Holdfast, and your own."""
     from holdfast.style.shelf import names, profile_named, user_folder
 
-    rows, broken = [], []
+    rows: list[tuple[object, ...]] = []
+    broken: list[str] = []
     for name, path in names().items():
         try:
             profile = profile_named(name)
         except HoldfastError as exc:
-            broken.append(f"{name}: {exc}")
+            broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
             continue
         if as_json:
             print_json(profile_text.plain(profile, path, lexicons=False))
@@ -140,7 +141,7 @@ def calibrate(
         typer.Argument(
             metavar="FILE...",
             help="Good replies: JSON Lines with a text, output, content, assistant_before or reply, "
-            "or text files with one reply each.",
+            "or text files with one reply each; - is standard input, JSON Lines.",
         ),
     ],
     extends: Extends = "standard",
@@ -189,8 +190,8 @@ def _profile(name: str) -> "Profile":
 def _text_of(path: Path) -> str:
     try:
         if str(path) == "-":
-            return typer.get_text_stream("stdin").read()
-        return path.read_text(encoding="utf-8", errors="replace")
+            return typer.get_text_stream("stdin").read().removeprefix("\ufeff")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as exc:
         raise HoldfastError(f"The reply in {path} cannot be read: {exc}.") from exc
 

@@ -64,13 +64,20 @@ def print_sound(name: str, profile: "Profile", *, as_json: bool) -> None:
     typer.echo(f"{safe(name)}: sound; threshold {profile.threshold:g}, {counted(terms, 'term')}.")
 
 
+def _verdict(score: "ReplyScore") -> str:
+    if not score.flagged:
+        return "fine"
+    return "drift" if score.drifting else counted(len(score.broken), "broken rule")
+
+
 def print_score(score: "ReplyScore", *, as_json: bool) -> None:
     """A reply's score, taken apart."""
     if as_json:
         print_json(score.to_dict())
         return
-    verdict = "drift" if score.drifting else "fine"
-    typer.echo(f"{score.profile}: {score.score:g} of {score.threshold:g}, {verdict}, {score.quadrant}")
+    typer.echo(
+        f"{score.profile}: {score.score:g} of {score.threshold:g}, {_verdict(score)}, {score.quadrant}"
+    )
     for part in score.offenders:
         typer.echo(f"   {part.points:>5.1f}  {safe(part, most=100)}")
     for rule in score.broken:

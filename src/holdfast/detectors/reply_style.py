@@ -8,14 +8,19 @@ from holdfast.baselines import BaselineStats
 from holdfast.detector import Detector
 from holdfast.events import LLM_REQUEST, TraceEvent
 from holdfast.findings import DriftEvent
-from holdfast.style.nudges import Nudging
+from holdfast.style.nudges import Nudge, Nudging
 from holdfast.style.reply_score import ReplyScore
+from holdfast.style.rules import NONE
 from holdfast.style.scoring import score_reply
 from holdfast.style.shelf import profile_named
 from holdfast.style.trajectory import Reading, Trajectory
 
 LEAST_WORDS: Final = 12
 """A shorter reply shows no manner; the lines an agent says between two calls are of that kind."""
+
+_UNSEEN: Final = "no reply long enough to judge seen yet"
+_MEANWHILE: Final = "Give the answer first, then what it rests on."
+"""What holds between two notes; it may reach the agent, so it says nothing about notes."""
 
 _IDS_KEPT: Final = 6
 _SPIKE: Final = 0.3
@@ -38,7 +43,8 @@ class _Memory(Struct):
 class ReplyStyle(Detector):
     """Signal when replies, over several turns, leave the manner that was agreed on.
 
-    One high score is noticed, never reported; a hard rule that is broken is reported at once.
+    One high score is noticed, never reported, and so is what gets better; a hard rule that is broken is
+    reported at once.
 
     Args:
         profile: The profile replies are scored by; see `holdfast profile list`.
@@ -63,26 +69,25 @@ class ReplyStyle(Detector):
             ),
             nudging=Nudging(threshold=self.profile.threshold),
         )
-        self.not_checked = "no reply long enough to judge seen yet"
+        self.not_checked = _UNSEEN
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
         """Score one reply, and look where the scores are going."""
         if event.action_type != LLM_REQUEST or not (text := event.text):
             return None
         reply = score_reply(text, self.profile)
+        self._say_what_is_checked(reply)
         if reply.broken:
             return self._rule_broken(event, reply)
         if reply.words < LEAST_WORDS:
             return None
-        self.not_checked = reply.not_checked
         memory = self._memory
         memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
         reading = memory.course.note(reply.score)
         self.level = min(1.0, reading.ewma / 100)
         nudge = memory.nudging.advise(reading, [str(it) for it in reply.offenders])
         if reading.is_drift:
-            advice = nudge.text if nudge else "A note was given; wait for the next replies."
-            return self._course_left(event, reply, reading, advice)
+            return self._course_left(event, reply, reading, nudge)
         return self._high_once(event, reply, reading) if reading.shape == "spike" else None
 
     def restore(self, state: bytes) -> None:
@@ -90,17 +95,30 @@ class ReplyStyle(Detector):
         super().restore(state)
         memory, profile = self._memory, self.profile
         self.level = memory.course.ewma / 100 if memory.course.turns else None
+        self.not_checked = None if memory.course.turns else _UNSEEN
         memory.course.threshold = memory.nudging.threshold = profile.threshold
         memory.course.velocity_threshold = profile.velocity_threshold
 
-    def _course_left(self, event: TraceEvent, reply: ReplyScore, reading: Reading, advice: str) -> DriftEvent:
+    def _say_what_is_checked(self, reply: ReplyScore) -> None:
+        if reply.words >= LEAST_WORDS:
+            self.not_checked = reply.not_checked
+        elif self.not_checked and self.profile.rules != NONE and not self._memory.course.turns:
+            # Data has no manner: once its rules are checked, there is nothing left to look at.
+            short = "only the rules were checked: no reply long enough to judge its manner seen yet"
+            self.not_checked = reply.not_checked or (short if reply.words else None)
+
+    def _course_left(
+        self, event: TraceEvent, reply: ReplyScore, reading: Reading, nudge: Nudge | None
+    ) -> DriftEvent:
         excess = max(0.0, reading.ewma - self.profile.threshold) / 100
         nudging = self._memory.nudging
+        better = nudge is None and nudging.gets_better(reading)
         return self.finding(
             event,
-            score=min(_MOST, _LEVELS[reading.shape] + excess),
+            # What gets better is noticed and not reported: a report would be one more note.
+            score=_SPIKE if better else min(_MOST, _LEVELS[reading.shape] + excess),
             message=f"style {reading.shape.replace('_', ' ')}: {reading.reason}",
-            suggested_action=advice,
+            suggested_action=nudge.text if nudge else _MEANWHILE,
             event_ids=self._memory.ids,
             **_evidence(reply, reading),
             nudges={"given": nudging.given, "helped": nudging.helped, "ignored": nudging.ignored},

@@ -1,7 +1,8 @@
 """The words and phrases that give a padded reply away, by class; English, and all of them our own choice.
 
 A word is *ambiguous* when it has a plain meaning beside the padded one: a robust estimator, just one file.
-Each of them counts only together with a word that has no other meaning, or in a reply that is too long.
+Each of them counts only together with a word that has no other meaning, beside two others of its class, or
+in a reply that is too long.
 """
 
 from typing import Final
@@ -12,7 +13,6 @@ HEDGES: Final = "hedges"
 FILLER: Final = "filler"
 HYPE: Final = "hype"
 META: Final = "meta"
-LEXICAL: Final = (HEDGES, FILLER, HYPE, META)
 
 
 class Lexicon(Struct, frozen=True, kw_only=True):

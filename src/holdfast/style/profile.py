@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from holdfast.errors import SettingsError
 from holdfast.style.languages import ENGLISH as ENGLISH_CODE
@@ -89,8 +89,9 @@ class Profile(Struct, frozen=True, kw_only=True, dict=True):
     rules: HardRules = HardRules()
 
     def __post_init__(self) -> None:
-        for fault in profile_faults(self):
-            raise SettingsError(f"Profile {self.name!r}: {fault}")
+        faults = list(profile_faults(structs.asdict(self)))
+        if faults:
+            raise SettingsError("\n".join(f"Profile {shown(self.name)}: {fault}" for fault in faults))
 
     @cached_property
     def markers(self) -> MarkerIndex:
@@ -98,28 +99,49 @@ class Profile(Struct, frozen=True, kw_only=True, dict=True):
         return MarkerIndex(self.lexicons)
 
 
-def profile_faults(profile: Profile) -> Iterator[str]:
-    """What is wrong with a profile, one sentence a fault."""
-    if not isinstance(profile.name, str) or not NAME.fullmatch(profile.name):
-        yield f"name must be small letters, digits, - and _, at most 64 of them, got {shown(profile.name)}."
-    for name, (low, high, whole) in RANGES.items():
-        if not _is_number(getattr(profile, name), low, high, whole=whole):
-            kind = "a whole number" if whole else "a number"
-            yield f"{name} must be {kind} from {low:g} to {high:g}, got {shown(getattr(profile, name))}."
-            return
+def profile_faults(fields: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the fields of a profile, one sentence a fault, all of them."""
+    yield from value_faults(fields)
     for low_name, high_name in (("target_wps", "max_wps"), ("target_words", "max_words")):
-        low, high = getattr(profile, low_name), getattr(profile, high_name)
-        if low > high:
+        low, high = fields[low_name], fields[high_name]
+        if not _range_fault(low_name, low) and not _range_fault(high_name, high) and low > high:
             yield f"{low_name} must not be above {high_name}, got {low:g} and {high:g}."
-    if profile.language not in LANGUAGES:
-        yield f"language must be one of {', '.join(LANGUAGES)}, got {shown(profile.language)}."
-    yield from _lexicon_faults(profile)
-    yield from _weight_faults(profile)
-    yield from _rule_faults(profile.rules)
+    lexicons, weights = fields["lexicons"], fields["weights"]
+    odd = [name for name in ("lexicons", "weights") if not isinstance(fields[name], Mapping)]
+    yield from (f"{name} must be a table, got {shown(fields[name])}." for name in odd)
+    if not odd:
+        yield from _lexicon_faults(lexicons, weights)
+        yield from _weight_faults(lexicons, weights)
 
 
-def _lexicon_faults(profile: Profile) -> Iterator[str]:
-    for name, lexicon in profile.lexicons.items():
+def value_faults(fields: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with those fields that can be judged each by itself."""
+    if not isinstance(fields["name"], str) or not NAME.fullmatch(fields["name"]):
+        # In a file nobody wrote it: it is the name of the file.
+        got = f"got {shown(fields['name'])}; a file is called like its profile"
+        yield f"name must be small letters, digits, - and _, at most 64 of them, {got}."
+    yield from filter(None, (_range_fault(name, fields[name]) for name in RANGES))
+    if fields["language"] not in LANGUAGES:
+        yield f"language must be one of {', '.join(LANGUAGES)}, got {shown(fields['language'])}."
+    if isinstance(fields["rules"], HardRules):
+        yield from _rule_faults(fields["rules"])
+    else:
+        yield f"rules must be hard rules, got {shown(fields['rules'])}."
+
+
+def _range_fault(name: str, value: Any) -> str:
+    low, high, whole = RANGES[name]
+    if _is_number(value, low, high, whole=whole):
+        return ""
+    kind = "a whole number" if whole else "a number"
+    return f"{name} must be {kind} from {low:g} to {high:g}, got {shown(value)}."
+
+
+def _lexicon_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
+    for name, lexicon in lexicons.items():
+        if not isinstance(lexicon, Lexicon):
+            yield f"lexicons.{name} must be a lexicon, got {shown(lexicon)}."
+            continue
         if not isinstance(name, str) or not _CLASS.fullmatch(name) or name in STRUCTURAL:
             yield f"lexicons.{name} must be named in small letters, and not {', '.join(STRUCTURAL)}."
         terms = (*lexicon.words, *lexicon.ambiguous)
@@ -128,15 +150,15 @@ def _lexicon_faults(profile: Profile) -> Iterator[str]:
         odd = [it for it in terms if not isinstance(it, str) or not 0 < len(it.strip()) <= _LONGEST_TERM]
         if odd:
             yield f"lexicons.{name} must hold texts of 1 to {_LONGEST_TERM} characters, got {shown(odd[0])}."
-        if name not in profile.weights:
+        if name not in weights:
             yield f"lexicons.{name} needs a weight: add weights.{name}, a number from 0 to 1."
 
 
-def _weight_faults(profile: Profile) -> Iterator[str]:
-    known = (*profile.lexicons, *STRUCTURAL)
-    for name, weight in profile.weights.items():
+def _weight_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
+    known = (*lexicons, *STRUCTURAL)
+    for name, weight in weights.items():
         if name not in known:
-            yield f"weights.{name} belongs to no component; there are {', '.join(known)}."
+            yield f"weights.{name} belongs to no component; there are {', '.join(map(str, known))}."
         elif not _is_number(weight, 0, 1):
             yield f"weights.{name} must be a number from 0 to 1, got {shown(weight)}."
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from holdfast.errors import FormatError, SettingsError
+from holdfast.errors import FormatError, HoldfastError, NotFoundError, SettingsError
 from holdfast.style.lexicons import Lexicon
-from holdfast.style.profile import RANGES, HardRules, Profile, shown
+from holdfast.style.profile import RANGES, HardRules, Profile, profile_faults, shown, value_faults
 from holdfast.style.prose import folded
 
 LARGEST: Final = 1 << 20
@@ -17,15 +17,17 @@ _TABLES: Final = ("weights", "lexicons", "rules")
 FIELDS: Final = (*_TEXTS, *RANGES, *_TABLES)
 _CHANGES: Final = ("extend", "replace", "remove", "ambiguous")
 _RULES: Final = HardRules.__struct_fields__
+_BOM: Final = b"\xef\xbb\xbf"
 
 Lookup = Callable[[str], Profile]
 
 
 def decoded(content: bytes, *, where: str) -> dict[str, Any]:
-    """The table in a TOML or JSON file; JSON is what begins with a brace."""
+    """The table in a TOML or JSON file; JSON is what is called so, or begins with a brace."""
     if len(content) > LARGEST:
         raise FormatError(f"{where} is larger than any profile ({LARGEST >> 20} MB).")
-    is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    content = content.removeprefix(_BOM)
+    is_json = where.endswith(".json") or content.lstrip().startswith(b"{")
     try:
         document = msgspec.json.decode(content) if is_json else msgspec.toml.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
@@ -40,24 +42,58 @@ def profile_from(document: Mapping[str, Any], *, name: str, where: str, lookup: 
 
     Raises SettingsError with everything that is wrong, one line a fault.
     """
-    faults = list(_document_faults(document))
-    if faults:
-        raise SettingsError("\n".join(f"{where}: {fault}" for fault in faults))
-    base = lookup(document.get("extends", "standard"))
-    changes: dict[str, Any] = {
-        key: document[key] for key in ("description", "language", *RANGES) if key in document
-    }
-    changes["name"] = document.get("name", name)
-    changes["weights"] = {**base.weights, **document.get("weights", {})}
-    changes["lexicons"] = _lexicons(base, document.get("lexicons", {}))
-    changes["rules"] = structs.replace(base.rules, **document.get("rules", {}))
+    faults = [f"{where}: {fault}" for fault in _document_faults(document, name)]
+    sound = _sound_part(document)
+    base, elsewhere = _base(sound, where, lookup)
+    changes = _changes(sound, base or Profile(), name)
+    # What depends on the profile it extends cannot be judged without it.
+    judged = profile_faults if base is not None else value_faults
+    faults += (f"{where}: {fault}" for fault in judged({**structs.asdict(base or Profile()), **changes}))
+    if base is None or faults:
+        raise SettingsError("\n".join((*faults, *elsewhere)))
+    return structs.replace(base, **changes)
+
+
+def _base(document: Mapping[str, Any], where: str, lookup: Lookup) -> tuple[Profile | None, tuple[str, ...]]:
+    """The profile a document extends; without one, why there is none."""
+    wanted = document.get("extends", "standard")
     try:
-        return structs.replace(base, **changes)
-    except SettingsError as exc:
-        raise SettingsError(f"{where}: {exc}") from exc
+        return lookup(wanted), ()
+    except NotFoundError as exc:
+        return None, (f"{where}: extends must be the name of a profile, got {shown(wanted)}. {exc}",)
+    except HoldfastError as exc:
+        # It names its own file.
+        return None, (str(exc),)
 
 
-def _document_faults(document: Mapping[str, Any]) -> Iterator[str]:
+def _changes(document: Mapping[str, Any], base: Profile, name: str) -> dict[str, Any]:
+    plain = {key: document[key] for key in ("description", "language", *RANGES) if key in document}
+    return {
+        **plain,
+        "name": name,
+        "weights": {**base.weights, **document.get("weights", {})},
+        "lexicons": _lexicons(base, document.get("lexicons", {})),
+        "rules": structs.replace(base.rules, **document.get("rules", {})),
+    }
+
+
+def _sound_part(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a document can be read at all, so that its values can be judged too."""
+    texts = {key: document[key] for key in _TEXTS if isinstance(document.get(key), str)}
+    numbers = {key: document[key] for key in RANGES if key in document}
+    tables = {key: document[key] for key in _TABLES if isinstance(document.get(key), dict)}
+    if "rules" in tables:
+        tables["rules"] = {key: value for key, value in tables["rules"].items() if key in _RULES}
+    if "lexicons" in tables:
+        lexicons = tables["lexicons"].items()
+        # One that cannot be read is there all the same: its weight belongs to it.
+        tables["lexicons"] = {
+            key: {} if any(_lexicon_faults(key, change)) else change for key, change in lexicons
+        }
+    return {**texts, **numbers, **tables}
+
+
+def _document_faults(document: Mapping[str, Any], name: str) -> Iterator[str]:
     for key, value in document.items():
         if key.startswith("_comment"):
             continue
@@ -65,6 +101,8 @@ def _document_faults(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"there is no {shown(key)} in a profile; there are {', '.join(FIELDS)}."
         elif key in _TEXTS and not isinstance(value, str):
             yield f"{key} must be text, got {shown(value)}."
+        elif key == "name" and value != name:
+            yield f"name must be {name!r}, as the file is called, or be left out, got {shown(value)}."
         elif key in _TABLES and not isinstance(value, dict):
             yield f"{key} must be a table, got {shown(value)}."
     rules = document.get("rules")
@@ -73,8 +111,8 @@ def _document_faults(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"there is no rule {shown(key)}; there are {', '.join(_RULES)}." for key in unknown)
     lexicons = document.get("lexicons")
     if isinstance(lexicons, dict):
-        for name, change in lexicons.items():
-            yield from _lexicon_faults(name, change)
+        for component, change in lexicons.items():
+            yield from _lexicon_faults(component, change)
 
 
 def _lexicon_faults(name: str, change: Any) -> Iterator[str]:

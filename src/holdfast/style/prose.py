@@ -97,8 +97,8 @@ def prose_of(reply: str) -> Prose:
     ['cafe', 'is', 'open', 'come', 'in']
     """
     seen = reply[:LOOKED_AT]
-    bare = without_code(seen)
-    text = _folded(without_quotes(bare))
+    bare = _without_code(seen)
+    text = _folded(_without_quotes(bare))
     is_latin = text.isascii() or _OTHER_LETTERS.search(text) is None
     words = _words_in(text, is_latin=is_latin)
     in_all = len(words) if len(reply) <= LOOKED_AT else len(words) * len(reply) // LOOKED_AT
@@ -123,7 +123,7 @@ def _words_in(text: str, *, is_latin: bool) -> list[str]:
     return [word if word.isascii() else _MARKS.sub("", word) for word in _WORD_ANY.findall(text)]
 
 
-def without_code(seen: str) -> str:
+def _without_code(seen: str) -> str:
     """The text with everything blanked that is not prose; the very same text when there is nothing."""
     if _is_data(seen):
         return _blank_block(seen)
@@ -143,7 +143,7 @@ def without_code(seen: str) -> str:
     return text if text != seen else seen
 
 
-def without_quotes(text: str) -> str:
+def _without_quotes(text: str) -> str:
     """The text with blanks for what stands in double quotes."""
     return _QUOTED.sub(_blank, text) if '"' in text or "“" in text else text
 

@@ -84,4 +84,5 @@ class ReplyScore(Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """The score as plain data, verdict and offenders included."""
         plain: dict[str, Any] = to_builtins(self)
-        return {**plain, "drifting": self.drifting, "offenders": [str(it) for it in self.offenders]}
+        offenders = [str(it) for it in self.offenders]
+        return {**plain, "drifting": self.drifting, "flagged": self.flagged, "offenders": offenders}

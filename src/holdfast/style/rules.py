@@ -1,14 +1,14 @@
 """Hard rules: what a profile forbids is checked exactly, and never weighed against anything."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.style.profile import HardRules
-from holdfast.style.prose import LOOKED_AT, Prose, without_code, without_quotes
+from holdfast.style.prose import LOOKED_AT, Prose
 
 NONE: Final = HardRules()
 
@@ -37,15 +37,23 @@ def broken_rules(
 ) -> tuple[tuple[BrokenRule, ...], str | None]:
     """The rules a reply breaks, and why one could not be checked.
 
-    Emoji and questions are looked for in the prose, all of it: what stands in code is not said to anybody.
+    Emoji and questions are looked for in the prose: what stands in code is not said to anybody.
     """
     if rules == NONE:
         return (), None
-    unsure = None
+    broken = tuple(_broken(rules, reply, prose.text, language))
+    return broken, "; ".join(_unsure(rules, reply, prose, language, broken)) or None
+
+
+def _unsure(
+    rules: HardRules, reply: str, prose: Prose, language: str | None, broken: Sequence[BrokenRule]
+) -> Iterator[str]:
     if rules.language is not None and language is None and prose.words:
-        unsure = f"too few words to tell whether the reply is in {rules.language!r}"
-    spoken = prose.text if len(reply) <= LOOKED_AT else without_quotes(without_code(reply))
-    return tuple(_broken(rules, reply, spoken, language)), unsure
+        yield f"too few words to tell whether the reply is in {rules.language!r}"
+    found = {it.rule for it in broken}
+    in_part = [name for name in ("no_emoji", "no_questions") if getattr(rules, name) and name not in found]
+    if in_part and len(reply) > LOOKED_AT:
+        yield f"{' and '.join(in_part)} beyond the first {LOOKED_AT >> 10} KiB of the reply"
 
 
 def _broken(rules: HardRules, reply: str, prose: str, language: str | None) -> Iterator[BrokenRule]:

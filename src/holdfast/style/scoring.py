@@ -22,6 +22,9 @@ FIRST_COUNTS: Final = 0.5
 
 STRUCTURE_ALONE: Final = 0.8
 LENGTH_PRESSURE: Final = 0.2
+PILED_UP: Final = 3
+"""One robust estimator is a term; a robust, elegant and scalable solution is praise."""
+
 _NEVER_CERTAIN: Final = 0.999
 
 
@@ -61,20 +64,37 @@ def score_reply(text: str, profile: str | Profile = "standard") -> ReplyScore:
             floor=chosen.engagement_floor,
         ),
         broken=broken,
-        not_checked=_foreign_words(language, chosen.language) if foreign else unsure,
+        not_checked=_not_checked(language, chosen.language, unsure) if foreign else unsure,
     )
 
 
-def _foreign_words(language: str | None, known: str) -> str:
-    return f"the reply is in {language!r} and the lexicons are in {known!r}: judged by structure only"
+def _not_checked(language: str | None, known: str, unsure: str | None) -> str:
+    foreign = f"the reply is in {language!r} and the lexicons are in {known!r}: judged by structure only"
+    return f"{foreign}; {unsure}" if unsure else foreign
 
 
 def _corroborated(found: Found, length: float) -> tuple[Marker, ...]:
-    """The markers that count: an ambiguous one needs a plain one beside it, or too long a reply."""
-    company = len(found.ambiguous) if length >= LENGTH_PRESSURE else len(found.plain)
-    if not found.ambiguous or not company:
+    """The markers that count: an ambiguous one needs a plain one beside it, enough of its own class, or too
+    long a reply.
+    """
+    if not found.ambiguous:
         return found.plain
-    return tuple(sorted((*found.plain, *found.ambiguous[:company]), key=lambda marker: marker.start))
+    if length >= LENGTH_PRESSURE:
+        counted = found.ambiguous
+    else:
+        piled = _piled_up(found.ambiguous)
+        alone = [marker for marker in found.ambiguous if marker.component not in piled]
+        heaped = [marker for marker in found.ambiguous if marker.component in piled]
+        counted = (*heaped, *alone[: len(found.plain)])
+    return tuple(sorted((*found.plain, *counted), key=lambda marker: marker.start))
+
+
+def _piled_up(ambiguous: Sequence[Marker]) -> set[str]:
+    """The classes of which a reply holds enough different words: together they mean only one thing."""
+    terms: dict[str, set[str]] = {}
+    for marker in ambiguous:
+        terms.setdefault(marker.component, set()).add(marker.term)
+    return {component for component, found in terms.items() if len(found) >= PILED_UP}
 
 
 def _lexical(profile: Profile, markers: Sequence[Marker], prose: Prose) -> dict[str, float]:

@@ -6,7 +6,7 @@ The same rules run live, one score after the other, and offline over all of a ru
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct, field
 
@@ -23,16 +23,8 @@ Shape = Literal[
 TROUBLE: Final = frozenset({"velocity_alarm", "chronic_subclinical", "repeating_spike", "degenerative"})
 """The shapes that are drift; a spike alone is none."""
 
-GRAVITY: Final[tuple[Shape, ...]] = (
-    "steady",
-    "spike",
-    "adaptive_spike",
-    "recovering",
-    "velocity_alarm",
-    "chronic_subclinical",
-    "repeating_spike",
-    "degenerative",
-)
+GRAVITY: Final[tuple[Shape, ...]] = get_args(Shape)
+"""The shapes as they are listed, from the lightest to the gravest."""
 
 KEPT: Final = 10
 SMOOTHING: Final = 0.4
