@@ -112,7 +112,7 @@ class Evidence:
         worst = max(self.told(judged), key=lambda finding: finding.severity.rank)
         name = f"{worst.severity} {line(judged.run.info.run_id)}"
         head = "  ".join(part for part in (name, whose(judged.run), where) if part)
-        return "\n".join([head, *(f"  {title:<10}{said}" for title, said in self.lines(judged))])
+        return "\n".join([head, *(f"  {title:<9} {said}" for title, said in self.lines(judged))])
 
     def told(self, judged: Judged) -> list[FindingReport]:
         """The findings that are bad enough to be told."""

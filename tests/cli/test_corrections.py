@@ -4,7 +4,7 @@ import shlex
 import pytest
 import typer
 from typer.testing import CliRunner
-from whole_program import Answer
+from whole_program import Answer, holdfast
 
 from holdfast.assembly import DriftMonitor
 from holdfast.cli import corrections
@@ -111,6 +111,43 @@ class TestFiles:
 
         assert key not in asked("runs.jsonl --json").out
 
+    @pytest.mark.parametrize("key", ["AKIAIOSFODNN7EXAMPLE", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"])
+    def test_secrets_are_taken_out_of_cues(self, asked, recorded, key):
+        """
+        The words that spoke, which are in lower case and in pieces, hold nothing of a key.
+        """
+        recorded([*CORRECTED[:4], said(f"wrong, use the role, not {key}"), DONE])
+        answer = asked("runs.jsonl --json")
+        [found] = answer.documents[0]["corrections"]
+
+        assert key.lower() not in answer.out.lower()
+        assert "[redacted]" in [cue["words"] for cue in found["cues"]]
+        assert "wrong" in [cue["words"] for cue in found["cues"]]
+
+    def test_secrets_are_taken_out_of_what_tied_it(self, asked, recorded):
+        """
+        So it is with the names that tie a message to an earlier turn.
+        """
+        key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+        first = {"type": "tool_call", "name": "login", "args": {"with": f"key {key}"}}
+        recorded(
+            [said("log in"), first, DONE, said("now the parser"), EDIT, DONE, said(f"{key} is wrong"), DONE]
+        )
+        answer = asked("runs.jsonl --json")
+        [found] = answer.documents[0]["corrections"]
+
+        assert ["[redacted]"] == found["by"]
+        assert key not in answer.out
+
+    def test_no_such_file(self, asked):
+        """
+        A path that is not there is a mistake in this command, and the hint names it.
+        """
+        answer = asked("nowhere.jsonl")
+
+        assert 2 == answer.status
+        assert "Try: holdfast corrections runs.jsonl" in answer.err
+
     def test_labels_for_the_lab(self, asked, recorded, apart):
         """
         --labels writes a run file whose labels the lab understands.
@@ -148,6 +185,19 @@ class TestFiles:
         recorded(CORRECTED)
 
         assert 2 == asked("runs.jsonl --since 7d").status
+
+
+class TestInAScan:
+    def test_the_longest_title_has_a_gap(self, recorded, apart):
+        """
+        In a scan the words of a correction stand apart from their title, and all words in one column.
+        """
+        again = [EDIT, RESULT, DONE, said("it still crashes, you changed the wrong file"), DONE]
+        recorded([*CORRECTED[:5], *again])
+        lines = holdfast("scan", apart / "runs.jsonl").out.splitlines()
+
+        assert any(line.startswith("  correction  the user corrects") for line in lines)
+        assert any(line.startswith("  when        steps") for line in lines)
 
 
 class TestStore:

@@ -115,6 +115,13 @@ class TestFiles:
         """
         assert 1 == len(labelled(file="-", stdin=packed(REPLY)).documents)
 
+    def test_standard_output(self, labelled, apart):
+        """
+        `-o -` writes to standard output, and makes no file of that name.
+        """
+        assert 1 == len(labelled(REPLY, options=["-o", "-"]).documents)
+        assert not (apart / "-").exists()
+
     def test_no_such_file(self, labelled):
         """
         A file that is not there is a mistake in the command.

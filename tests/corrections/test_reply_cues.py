@@ -4,6 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.corrections import (
+    accord,
+    attribution,
+    before,
+    contentment,
+    manner,
+    outlook,
+    reading,
+    shapes,
+)
 from holdfast.corrections.cues import CUES, found_in, leanings
 from holdfast.corrections.terms import rarities, terms_of, weighed
 
@@ -73,6 +83,51 @@ class TestCues:
         Every pattern copes with any text and with long repetitions.
         """
         assert isinstance(found_in((text + again * 150)[:600]), dict)
+
+
+PATTERNS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": pattern
+    for module in (accord, attribution, before, contentment, manner, outlook, reading, shapes)
+    for name, pattern in vars(module).items()
+    if isinstance(pattern, re.Pattern)
+} | {f"cue: {cue.name}": cue.pattern for cue in CUES.values()}
+
+
+SEPARATORS = (" ", ", ", ". ", " \n", "'", "-", "  ,")
+SIGNS = ("a", "A", "aA", "_", "a_", "-", ".", "/", "a/", "a.", "~", " ", "\n", "`", "1")
+
+
+class TestRepetition:
+    # A pattern that can read its own words in two ways takes twice as long for each of them: it hangs.
+
+    @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
+    def test_a_pattern_on_its_own_words(self, pattern):
+        """
+        Every pattern comes to an end on the words it is made of, together and each by itself.
+        """
+        turns = re.findall(r"[a-z']{1,20}(?: [a-z']{1,20})*", pattern.pattern)
+        words = {*turns, *(word for turn in turns for word in turn.split())}
+        texts = [(word + between) * 75 for word in words for between in SEPARATORS]
+        texts += [between.join(turns * 75)[:2048] for between in SEPARATORS]
+
+        assert len(texts) == len([pattern.search(text + "\x00") for text in texts])
+
+    @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
+    def test_a_pattern_on_long_words(self, pattern):
+        """
+        So it does on as long a word as is ever looked at.
+        """
+        texts = [(sign * 2048)[:2048] + "\x00" for sign in SIGNS]
+
+        assert len(texts) == len([pattern.findall(text) for text in texts])
+
+    @pytest.mark.parametrize("pair", [("go", "with"), ("with", "go with"), ("i", "think"), ("let's", "do")])
+    @pytest.mark.parametrize("separator", [" ", ", ", ". "])
+    def test_a_choice_that_is_never_made(self, pair, separator):
+        """
+        However often one sets out to choose, nothing is chosen.
+        """
+        assert "picks an option" not in found_in(separator.join(pair * 75) + " \x00")
 
 
 class TestLeanings:

@@ -143,6 +143,88 @@ class TestNoCorrections:
         assert "continuation" == label(reply).primary
 
 
+class TestWhatOnlySoundsLikeAnObjection:
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            "not bad",
+            "not bad at all",
+            "not yet",
+            "not yet, let me test it first",
+            "no more changes",
+            "no more changes please, commit it",
+            "no, that's all",
+            "no, we're good",
+            "nope, all good",
+            "never mind, works",
+            "stop the container",
+            "stop the dev server and start it again",
+            "wait for CI to finish",
+            "holy shit it works",
+            "wtf, that was fast, nice",
+            "damn, that's amazing",
+        ],
+    )
+    def test_fine(self, reply):
+        """
+        A no that denies nothing, an order to stop what runs, and an outburst of joy are no corrections.
+        """
+        assert not label(reply, tool_calls=4, turn=3).is_drift
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            "not bad but the margin is off",
+            "not yet working",
+            "no that's all wrong",
+            "no, that's it, you broke it",
+            "stop the refactoring",
+            "stop editing that file",
+            "stop the server, it crashes",
+            "wait for me to approve",
+            "never mind, it is still broken, nothing works",
+            "holy shit nothing works",
+            "it works but wtf did you do to the page",
+        ],
+    )
+    def test_not_fine(self, reply):
+        """
+        The same words with an objection after them are one.
+        """
+        assert label(reply, tool_calls=4, turn=3).is_drift
+
+    @pytest.mark.parametrize("reply", ["no", "nope", "no thanks", "not really", "no, that's all for today"])
+    def test_a_no_to_a_closing_question(self, reply):
+        """
+        A no to "anything else?" answers it; the same no to work that was done may object.
+        """
+        assert not label(reply, "All merged. Is there anything else I can help with?").is_drift
+
+    @pytest.mark.parametrize(
+        "reply", ["no, it is still broken", "no, you forgot the docs", "no, use the other"]
+    )
+    def test_a_closing_question_excuses_nothing(self, reply):
+        """
+        Whoever says more than no may object to what was done before the question.
+        """
+        assert label(reply, "All merged. Anything else?", tool_calls=4).is_drift
+
+    def test_an_order_to_whom_one_interrupts(self):
+        """
+        Whoever stops the agent to say so does object.
+        """
+        assert label("wait for CI to finish", interrupted=True, tool_calls=4).is_drift
+
+    @pytest.mark.parametrize(
+        "word", ["no ", "not yet ", "ok, ", "stop the ", "wait for ", "never mind ", "a-b "]
+    )
+    def test_repetition(self, word):
+        """
+        No phrase is slow on its own words.
+        """
+        assert 0 <= label(word * 150, word * 150).drift <= 1
+
+
 class TestManner:
     @pytest.mark.parametrize(
         "reply",
@@ -152,6 +234,10 @@ class TestManner:
             "stop adding comments",
             "stop asking and do it",
             "don't commit without asking me first",
+            "shorter please",
+            "skip the preamble",
+            "answer in one sentence",
+            "no need to explain every line",
         ],
     )
     def test_style(self, reply):
@@ -161,13 +247,39 @@ class TestManner:
         assert "correction_style" == label(reply).primary
 
     @pytest.mark.parametrize(
-        "reply", ["wtf, again?!", "I told you not to touch main", "are you kidding, still broken"]
+        "reply",
+        [
+            "wtf, again?!",
+            "I told you not to touch main",
+            "are you kidding, still broken",
+            "are you kidding me? third time you broke the build",
+            "did you even read the spec?",
+            "for god's sake just read the file",
+            "seriously?",
+        ],
     )
     def test_frustration(self, reply):
         """
         Few words and much anger are frustration.
         """
         assert "frustration" == label(reply, tool_calls=4).primary
+
+    @pytest.mark.parametrize(
+        "reply",
+        ["holy shit it works", "wtf, that was fast, nice", "are you kidding me, this is amazing, works"],
+    )
+    def test_joy_is_no_anger(self, reply):
+        """
+        Nobody is angry who praises, or says that it works, and objects to nothing.
+        """
+        assert label(reply, tool_calls=4).probabilities["frustration"] < 0.1
+
+    @pytest.mark.parametrize("reply", ["why did you touch the migrations?", "why are you using tabs?"])
+    def test_an_accusing_question(self, reply):
+        """
+        To be asked why one did something is to be told that one should not have.
+        """
+        assert "correction_substance" == label(reply, tool_calls=4).primary
 
     def test_an_order_that_only_sounds_alike(self):
         """

@@ -112,7 +112,24 @@ class TestWithARun:
         """
         assert foresee_correction() == foresee_correction(run=run)
 
-    @given(ENTRIES, st.none() | st.integers(-3, 20) | st.booleans())
+    @pytest.mark.parametrize("event", ["5", "", 2.5, True, False, float("nan"), float("inf"), -3, [5], b"5"])
+    def test_a_place_that_is_none(self, event):
+        """
+        A place that cannot be understood never opens what comes later: nothing is known then.
+        """
+        assert foresee_correction(run={}) == foresee_correction(run={"events": TURN + NEXT}, event=event)
+
+    def test_a_place_with_a_point(self):
+        """
+        A whole number is a place however it is written.
+        """
+        whole, pointed = (
+            foresee_correction(run={"events": TURN + NEXT}, event=at) for at in (len(TURN), float(len(TURN)))
+        )
+
+        assert whole == pointed
+
+    @given(ENTRIES, st.none() | st.integers(-3, 20) | st.booleans() | st.floats() | st.text(max_size=2))
     def test_any_entries(self, entries, event):
         """
         Any entries can be read.
@@ -134,3 +151,66 @@ class TestTheEndOfATurn:
         Before the first event nothing is known.
         """
         assert TurnEnd() == turn_end({"events": TURN}, 0)
+
+    def test_its_number(self):
+        """
+        A turn has the number of the message that follows: those sent so far, and one.
+        """
+        assert [1, 2, 3] == [turn_end({"events": TURN + NEXT}, at).turn for at in (0, len(TURN), None)]
+
+
+def failures(*entries):
+    """How many calls of a turn failed; each entry is a type, a name and whether it is marked as failed."""
+    events = [{"type": kind, "name": name, "error": failed} for kind, name, failed in entries]
+    return turn_end({"events": [TURN[0], *events]}).errors
+
+
+class TestFailedCalls:
+    def test_one_that_is_told_three_times(self):
+        """
+        The call, its result and an error after it may all say that it failed; it failed once.
+        """
+        told = ("tool_call", "edit", True), ("tool_result", "edit", True), ("error", "edit", None)
+
+        assert 1 == failures(*told)
+
+    @pytest.mark.parametrize("way", ["tool_result", "error"])
+    def test_one_that_is_told_once(self, way):
+        """
+        A result or an error alone is enough.
+        """
+        assert 1 == failures(("tool_call", "edit", None), (way, "edit", True))
+
+    def test_calls_at_the_same_time(self):
+        """
+        Of calls whose results come later each counts by its own.
+        """
+        calls = [("tool_call", "read", None)] * 3
+        results = ("tool_result", "read", True), ("tool_result", "read", False), ("tool_result", "read", True)
+
+        assert 2 == failures(*calls, *results)
+
+    def test_by_id(self):
+        """
+        A result with an id belongs to the call with that id.
+        """
+        first, second = ({"type": "tool_call", "name": "read", "call_id": it} for it in "ab")
+        result = {"type": "tool_result", "name": "read", "call_id": "b", "error": True}
+        told_again = {"type": "error", "name": "read"}
+
+        assert 1 == turn_end({"events": [TURN[0], first, second, result, told_again]}).errors
+
+    def test_an_error_without_a_call(self):
+        """
+        An error that belongs to no call is no failed call.
+        """
+        assert 0 == failures(("error", "network", None), ("tool_result", "edit", True))
+
+    @given(ENTRIES)
+    def test_never_more_than_calls(self, entries):
+        """
+        No more calls fail than were made.
+        """
+        end = turn_end({"events": entries})
+
+        assert end.errors <= end.calls

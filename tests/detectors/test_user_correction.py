@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.baselines import BaselineStats
-from holdfast.detectors.user_correction import UserCorrection
+from holdfast.detectors.user_correction import LIKELY, UserCorrection
 from holdfast.errors import SettingsError
 from holdfast.events import RunInfo, TraceEvent
 from holdfast.testing import DETECTOR_CHECKS
@@ -84,6 +84,22 @@ class TestSeverity:
         A user who is angry is reported the first time.
         """
         assert ["MED"] == severities("what are you doing?")
+
+    @pytest.mark.parametrize("reply", ["holy shit it works", "wtf, that was fast, nice"])
+    def test_joy_is_not_reported(self, reply):
+        """
+        An outburst of joy makes no finding.
+        """
+        assert [] == severities(reply)
+
+    def test_an_outburst_that_may_be_none(self):
+        """
+        What is less likely a correction than not is LOW, however it is put.
+        """
+        [finding] = found(spoken("fix the parser", "nice, you broke it again wtf"))
+
+        assert ("frustration", "LOW") == (finding.context["primary"], str(finding.severity))
+        assert finding.context["probability"] < LIKELY
 
     def test_never_high(self):
         """

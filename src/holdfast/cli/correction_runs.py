@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.context import Shared
-from holdfast.cli.output import safe, say, span
+from holdfast.cli.output import USAGE, fail, safe, say, span
 
 if TYPE_CHECKING:
     from holdfast.adapters.runfile import ReadRun
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.store import Store
 
 _CORRECTION: Final = "correction"
+_STDIN: Final = "-"
 _MOST: Final = 100_000
 
 
@@ -41,6 +43,7 @@ class FileRuns:
     def __init__(self, shared: Shared, paths: list[str]) -> None:
         from holdfast.cli.scan import _files
 
+        _require_paths(paths)
         self.unread = 0
         self.read: list[ReadRun] = []
         self._shared = shared
@@ -109,6 +112,12 @@ class StoredRuns:
                     continue
                 self.read.append(run)
                 yield _told(run, list(_noticed_live(store, run.info.agent_id, run.info.run_id)))
+
+
+def _require_paths(paths: list[str]) -> None:
+    for path in paths:
+        if path != _STDIN and not Path(path).exists():
+            fail(f"there is no file or folder {safe(path)}. Try: holdfast corrections runs.jsonl", USAGE)
 
 
 def _told(run: "ReadRun", noticed: "Sequence[Noticed]") -> Told:

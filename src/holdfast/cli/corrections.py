@@ -21,6 +21,8 @@ _TITLES: Final = ("run", "turn", "steps", "later", "p", "noticed", "asked", "the
 _SPARE: Final = ("p", "later", "asked", "steps", "noticed")
 _SHOWN: Final = 80
 _KEPT: Final = 500
+_LOOKED_AT: Final = 2000
+_TAKEN_OUT: Final = "[redacted]"
 
 
 def corrections(
@@ -109,8 +111,40 @@ def _plain(told: Told, correction: "DeferredCorrection", evidence: "Evidence") -
     plain: dict[str, Any] = msgspec.to_builtins(correction)
     # As in a scan: indices in the run's own list, where a call and its result may be two entries.
     places = {name: int(told.events[plain[name]].event_id) for name in ("first", "last", "message")}
-    said = evidence.shown(told.events[correction.message].text, _KEPT)
-    return {**plain, **places, "said": said, "noticed": _names(told, correction)}
+    message = told.events[correction.message].text
+    hidden = _Hidden(message, evidence)
+    return {
+        **plain,
+        **places,
+        "cues": [{**cue, "words": hidden.shown(cue["words"])} for cue in plain["cues"]],
+        "by": [hidden.shown(name) for name in plain["by"]],
+        "said": evidence.shown(message, _KEPT),
+        "noticed": _names(told, correction),
+    }
+
+
+class _Hidden:
+    """Shows words out of a message, unless they are part of what is taken out of it.
+
+    Words of a message come in lower case and in pieces, in which a secret is no longer known as one.
+    """
+
+    def __init__(self, message: str, evidence: "Evidence") -> None:
+        self._evidence = evidence
+        looked_at = message[:_LOOKED_AT]
+        self._message = _folded(looked_at)
+        self._cleaned = _folded(evidence.shown(looked_at, 4 * _LOOKED_AT))
+
+    def shown(self, words: str) -> str:
+        """The words, or a mark in their place."""
+        folded = _folded(words)
+        if folded in self._message and folded not in self._cleaned:
+            return _TAKEN_OUT
+        return self._evidence.shown(words, _KEPT)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().replace("\u2019", "'").split())
 
 
 def _names(told: Told, correction: "DeferredCorrection") -> list[str]:

@@ -18,7 +18,8 @@ from holdfast.cli.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STDIN: Final = "-"
+_STANDARD: Final = "-"
+"""Standard input as the file, standard output as the output."""
 _CALLS: Final = ("tool_calls_since_prompt", "tool_calls")
 _ERRORS: Final = ("tool_errors_since_prompt", "tool_errors")
 
@@ -33,7 +34,7 @@ def replies(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write to this file instead; a name in .gz is compressed."),
+        typer.Option("--output", "-o", help="Write to this file; .gz is compressed, - is standard output."),
     ] = None,
 ) -> None:
     """Label users' replies: what each says about the turn before it.
@@ -42,6 +43,8 @@ def replies(
     """
     from holdfast.cli.scan_output import destination
 
+    if output == Path(_STANDARD):
+        output = None
     _require_files(file, output)
     labels = _Labels(foresee=foresee)
     with destination(output) as stream, _packed(stream, output) as lines, _bar(output) as moved:
@@ -139,13 +142,13 @@ def _count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _require_files(file: str, output: Path | None) -> None:
-    if file != _STDIN and not Path(file).is_file():
+    if file != _STANDARD and not Path(file).is_file():
         fail(f"there is no file {safe(file)}. Try: holdfast replies replies.jsonl", USAGE)
     if output is None:
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
         fail(f"--output {safe(output)} cannot be written: name a file in a folder that exists.", USAGE)
-    if file != _STDIN and output.exists() and output.samefile(file):
+    if file != _STANDARD and output.exists() and output.samefile(file):
         fail(f"--output {safe(output)} is the file to be read. Name another file.", USAGE)
 
 

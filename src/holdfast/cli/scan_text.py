@@ -15,6 +15,8 @@ from holdfast.replay import Judged, RunReport
 _PLURALS: Final = {"loop": "loops", "transition": "transitions", "correction": "corrections"}
 _REASONS: Final = 4
 _REASON: Final = 100
+_TITLE, _GAP = 10, 2
+"""How wide titles are at least, and what parts the longest from its words."""
 
 
 def least_rank(fail_on: Severity) -> int:
@@ -78,8 +80,10 @@ def block(judged: Judged, where: str, evidence: Evidence) -> Iterator[Text]:
     agent = f"  {whose(judged.run)}" * bool(whose(judged.run))
     name = (safe(judged.report.run_id), "bold")
     yield Text.assemble(severity(worst.severity), " ", name, f"{agent}  {safe(where)}")
-    for title, said in evidence.lines(judged):
-        yield Text.assemble(("  " + title.ljust(10), "dim"), said)
+    lines = list(evidence.lines(judged))
+    width = max(_TITLE, *(len(title) + _GAP for title, _ in lines)) if lines else _TITLE
+    for title, said in lines:
+        yield Text.assemble(("  " + title.ljust(width), "dim"), said)
 
 
 def _counted(kind: str, n: int) -> str:

@@ -36,7 +36,8 @@ _YES: Final = (
     like(
         "picks an option",
         -0.8,
-        r"^\W*(?:(?:yes|yeah|ok|okay|let'?s|i think|i like|i'd|go|go with|do|pick|choose|option|use|prefer"
+        # No word of the repeated group may be made of others in it: two readings a word double the time.
+        r"^\W*(?:(?:yes|yeah|ok|okay|let'?s|i think|i like|i'd|go|do|pick|choose|option|use|prefer"
         r"|for|the|with|say|take|try|number|maybe|probably|definitely|and)\W+)*(?:option\s*)?(?:[a-e]"
         r"|[1-9]|[a-e1-9]\)|first|second|third|last|latter|former|both|all(?: of (?:them|it|the above))?"
         r"|either|neither|everything)(?![\w'./-])",

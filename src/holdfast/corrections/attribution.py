@@ -14,10 +14,14 @@ _SHOWN: Final = 3
 
 _WORD: Final = re.compile(r"[^\W\d][\w']*")
 _TICKED: Final = re.compile(r"`([^`\n]{2,80})`")
-# What people call by its name: a file, a path, an identifier, an option, a number of an issue.
+# What people call by its name: a path, a file, an identifier, an option, a number of an issue.
+# Each begins where its run of characters begins and is bounded, so a long word is gone through once.
 _NAME: Final = re.compile(
-    r"[\w.~@-]*(?:/[\w.@-]+)+|\w[\w-]*\.[A-Za-z]\w{0,7}\b|\w+(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*"
-    r"|(?<!\S)--[a-z][\w-]+|(?<![\w/])#\d+"
+    r"(?:(?<![\w.~@-])[\w.~@-]{1,120})?(?:/[\w.@-]{1,120}){1,40}"
+    r"|(?<![\w-])\w[\w-]{0,80}\.[A-Za-z]\w{0,7}\b"
+    r"|(?<!\w)\w[^\W_]{0,80}_\w{1,120}"
+    r"|(?<![a-z])[a-z]{1,80}[A-Z]\w{1,120}|[A-Z][a-z0-9]{1,80}[A-Z]\w{0,120}"
+    r"|(?<!\S)--[a-z][\w-]{1,80}|(?<![\w/])#\d{1,12}"
 )
 _CLOCK: Final = re.compile(r"\d\d:\d\d:\d\d")
 _WORK: Final = (

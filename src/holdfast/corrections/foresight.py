@@ -25,10 +25,10 @@ def foresee_correction(
         assistant_before: What the agent said last; its end is looked at.
         tool_calls: How many tools it called since the prompt.
         tool_errors: How many of those calls failed.
-        turn: How many messages the user has sent so far.
+        turn: The number of the message that follows: those the user has sent so far, and one.
         run: The run as a run file has it; fills in whatever was not given.
         event: Where in the run's events the user's next message stands or will stand; nothing from there on
-            is looked at. None means after the last event.
+            is looked at. None means after the last event; what is no whole number, that nothing is known.
 
     >>> asking = foresee_correction(assistant_before="Option A is simpler. Or would you prefer B?")
     >>> asking < foresee_correction(assistant_before="Done. It should now work.", tool_calls=9, tool_errors=2)

@@ -3,6 +3,7 @@
 Both are too rare in the data to be learnt or measured (one reply in a hundred).
 So these rules only say which kind of correction it is; by themselves they make a correction only of a short
 message that is about nothing else.
+An accusing question is here too, since real replies hold three.
 """
 
 import re
@@ -14,6 +15,8 @@ _SHORT: Final = 10
 _OUTBURST: Final = 20
 _REMARK: Final = 30
 _SURE, _LIKELY, _RARE = 0.85, 0.6, 0.02
+_ALONE, _OUTRAGED, _ACCUSED = 0.6, 0.55, 0.4
+"""How probable a correction is at least when a reply is nothing else."""
 
 # How the agent speaks: long, chatty, full of signs.
 _SPEECH: Final = re.compile(
@@ -24,7 +27,11 @@ _SPEECH: Final = re.compile(
     r"|stop (?:adding|writing)|no) (?:code )?comments\b|\bget to the point\b|\bcut the (?:fluff|crap"
     r"|chatter)\b|\byou (?:talk|write|explain|say) too much\b|\bjust (?:the|give me the"
     r"|show me the) (?:answer|code|diff)\b|\b(?:answer|reply|speak|write) (?:to me )?in (?:english|german"
-    r"|french|spanish|turkish|my language)\b"
+    r"|french|spanish|turkish|my language)\b|^\W*(?:much |way |even |a bit )?shorter(?=\W*$|[,.!]| please"
+    r"| pls)|\bskip the (?:preamble|intro\w*|pleasantries|fluff|recap|commentary|small talk)\b"
+    r"|\b(?:answer|reply|respond)(?: me)? (?:in|with) (?:one|a single|two|1|2) (?:short )?(?:words?"
+    r"|sentences?|lines?|paragraphs?)\b|\bno need (?:to|for) (?:you to )?(?:explain\w*|explanations?"
+    r"|summari\w+|apolog\w+|narrat\w+|recap\w*|preambles?)\b"
 )
 # Whether it asks: too much, or too little.
 _ASKING: Final = re.compile(
@@ -47,23 +54,41 @@ _ANGER: Final = re.compile(
     r"| literally)* told (?:you|u)\b|\bagain\s*(?:\?!|!\?|\?\?|!!)|\bwhat (?:are|were) (?:you"
     r"|u) (?:even )?doing\b|\byou(?:'re| are) not listening\b"
 )
+# What nobody says kindly, so that it needs no other sign.
+_OUTRAGE: Final = re.compile(
+    r"\bare (?:you|u) (?:fucking )?(?:kidding|serious)\b|^\W*seriously\W*\?|\bfor (?:god|christ|heaven|fuck"
+    r"|pete)'?s'? sake\b|\bdid (?:you|u) even (?:read|look|run|test|try|check|listen|open|see)\b"
+    r"|\b(?:third|fourth|fifth|tenth|\d{1,3}(?:rd|th)) time (?:you|u)\b"
+)
+# To be asked why one did something is to be told that one should not have.
+_ACCUSES: Final = re.compile(
+    r"\bwhy (?:the (?:hell|heck|fuck) )?(?:did|would|have|are) (?:you|u) (?:just |even |also |still )?"
+    r"(?:touch|delet|remov|chang|edit|modif|overwr|rewr|renam|revert|broke|break|ignor|skip|commit|push"
+    r"|merg|disabl|drop|undo|mov|replac|install|us(?:e|ing)\b)"
+)
 
 
 class Manner(NamedTuple):
-    """Of a correction, the shares that are of style and an outburst; `alone` if the reply is nothing else."""
+    """Of a correction, the shares that are of style and an outburst; `least` is its least probability."""
 
-    style: float
-    frustration: float
-    alone: bool
+    style: float = _RARE
+    frustration: float = _RARE / 2
+    least: float = 0.0
+
+    @property
+    def is_outburst(self) -> bool:
+        """Whether it is put in anger, or sounds like it."""
+        return self.frustration >= _LIKELY
 
 
 def manner_of(reading: Reading) -> Manner:
     """What kind of correction it would be."""
-    words = len(reading.words)
-    if _ANGER.search(reading.head) and words <= _OUTBURST:
-        return Manner(style=_RARE, frustration=_LIKELY, alone=False)
-    if _SPEECH.search(reading.head) or _ASKING.search(reading.head):
-        return Manner(style=_SURE, frustration=_RARE, alone=words <= _SHORT)
-    if _WORK.search(reading.head) and words <= _REMARK:
-        return Manner(style=_LIKELY, frustration=_RARE, alone=False)
-    return Manner(style=_RARE, frustration=_RARE / 2, alone=False)
+    head, words = reading.head, len(reading.words)
+    is_outrage = bool(_OUTRAGE.search(head))
+    if words <= _OUTBURST and (is_outrage or _ANGER.search(head)):
+        return Manner(frustration=_LIKELY, style=_RARE, least=_OUTRAGED if is_outrage else 0.0)
+    if _SPEECH.search(head) or _ASKING.search(head):
+        return Manner(style=_SURE, frustration=_RARE, least=_ALONE if words <= _SHORT else 0.0)
+    if _WORK.search(head) and words <= _REMARK:
+        return Manner(style=_LIKELY, frustration=_RARE)
+    return Manner(least=_ACCUSED if words <= _OUTBURST and _ACCUSES.search(head) else 0.0)

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from holdfast.corrections.contentment import is_content
 from holdfast.corrections.features import ReplyFeatures, features_of
 from holdfast.corrections.grounds import ReplyCue, cues_of
 from holdfast.corrections.manner import Manner, manner_of
@@ -14,8 +15,8 @@ ReplyKind = Literal[
     "correction_style", "correction_substance", "frustration", "approval", "continuation", "new_task"
 ]
 _CORRECTIONS: Final[tuple[ReplyKind, ...]] = ("correction_substance", "correction_style", "frustration")
-_ALONE: Final = 0.6
-"""How probable a correction of manner is when the reply is nothing else."""
+_CONTENT: Final = 0.15
+"""How probable a correction is at most when its words are plainly no objection."""
 _NEW_TASK, _SOME_NEW_TASK = 0.6, 0.02
 _LITTLE_IN_COMMON: Final = 0.2
 
@@ -50,6 +51,7 @@ def classify_user_reply(
     """Say what a user's reply means for the work it answers.
 
     The beginning of the reply and of the prompt and the end of the agent's message are looked at.
+    `turn` is the number of the reply among the user's messages: those sent before it, and one.
 
     >>> classify_user_reply("no, that is still broken", assistant_before="Fixed.").primary
     'correction_substance'
@@ -73,8 +75,10 @@ def label_of(features: ReplyFeatures, weights: Weights) -> ReplyLabel:
     terms = terms_of(features.reading.head)
     shares = weights.reply.shares(features.numbers, terms)
     manner = manner_of(features.reading)
-    if manner.alone:
-        shares = _at_least(shares, _ALONE)
+    if _is_content(features, manner):
+        shares, manner = _held(shares, min(_CONTENT, shares["correction"])), Manner()
+    else:
+        shares = _held(shares, max(manner.least, shares["correction"]))
     probabilities = _six(shares, manner, features)
     drift = sum(probabilities[kind] for kind in _CORRECTIONS)
     is_drift = drift >= weights.drift_from
@@ -116,9 +120,19 @@ def _primary(probabilities: dict[ReplyKind, float], weights: Weights, *, is_drif
     return "continuation" if probabilities["continuation"] >= probabilities["new_task"] else "new_task"
 
 
-def _at_least(shares: dict[str, float], correction: float) -> dict[str, float]:
-    """The shares with the correction's raised, the others kept in proportion."""
-    if shares["correction"] >= correction:
+def _is_content(features: ReplyFeatures, manner: Manner) -> bool:
+    return is_content(
+        features.reading,
+        features.found,
+        features.before,
+        is_outburst=manner.is_outburst,
+        interrupted=features.numbers["interrupted"] > 0,
+    )
+
+
+def _held(shares: dict[str, float], correction: float) -> dict[str, float]:
+    """The shares with this one for a correction, the others kept in proportion."""
+    if shares["correction"] in (correction, 1.0):
         return shares
     rest = (1 - correction) / (1 - shares["correction"])
     return {kind: correction if kind == "correction" else part * rest for kind, part in shares.items()}

@@ -49,7 +49,7 @@ class UserCorrection(Detector):
     """Signal when the user corrects the agent: once is noticed, again and again is reported.
 
     It is reported when two of the last three messages were, more likely than not, corrections, and when the
-    user loses patience. The finding is about the turn before the message.
+    user, more likely than not, loses patience. The finding is about the turn before the message.
     What answers a question of an agent that did nothing but ask does not count as one of the two.
 
     Args:
@@ -102,7 +102,7 @@ class UserCorrection(Detector):
     def _finding(
         self, event: TraceEvent, label: ReplyLabel, turn: list[str], recent: list[Corrected]
     ) -> DriftEvent:
-        is_outburst = label.primary == "frustration"
+        is_outburst = label.primary == "frustration" and label.drift >= LIKELY
         is_counted = bool(recent) and recent[-1].event_id == event.event_id
         is_repeated = is_counted and len(recent) >= self.repeats
         told = _SAID[label.primary]
