@@ -312,6 +312,7 @@ class DriftMonitor(Monitor):
         store = _store_or_none(settings, health)
         self._courier = make_courier(settings, store, health) if store is not None else None
         kept = [self._store_sink(settings, store)] if store is not None else []
+        sinks = [*sinks, *_otel_or_none(settings, health)]
         super().__init__(
             agent_id,
             make_detectors=detector_factory(settings, health),
@@ -339,6 +340,11 @@ class DriftMonitor(Monitor):
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
         )
+        for sink in sinks:
+            # A sink that wants findings on the agent's own thread says so by having this method.
+            attach = getattr(sink, "attach", None)
+            if attach is not None:
+                attach(self)
         if self._courier is not None:
             self._courier.start()
         _close_at_exit(self)
@@ -457,6 +463,18 @@ def _price_or_none(settings: Settings, health: Health) -> Price | None:
         health.count("prices cannot be looked up")
         return None
     return price_of
+
+
+def _otel_or_none(settings: Settings, health: Health) -> list[Sink]:
+    """A package that is not there must not keep an agent from starting: OpenTelemetry is told nothing."""
+    if not settings.otel_enabled or settings.disabled:
+        return []
+    try:
+        return [registry.load(registry.SINKS, "otel")()]
+    except MissingExtraError as exc:
+        logger.warning("Holdfast tells OpenTelemetry nothing: %s", exc)
+        health.count("OpenTelemetry cannot be told")
+        return []
 
 
 def _close_at_exit(monitor: DriftMonitor) -> None:

@@ -88,6 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     budget_extension_share: float = 0.1
     checkpoints_folder: str = ""
     checkpoints_per_run: int = 20
+    otel_enabled: bool = False
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -241,6 +242,7 @@ SETTINGS: Final = (
     Setting("budget.extension_share", _number(0, 1), "the most one may ask for, as a share of the original"),
     Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
     Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
+    Setting("otel.enabled", _switch, "tell OpenTelemetry what is found"),
 )
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

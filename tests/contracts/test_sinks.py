@@ -9,6 +9,7 @@ from holdfast.engine import registry
 from holdfast.findings import DriftEvent
 from holdfast.sink import Sink
 from holdfast.sinks.callback import Callback
+from holdfast.sinks.otel import OTel
 from holdfast.sinks.store import StoreSink
 from holdfast.stores.sqlite import SQLiteStore
 from holdfast.testing import SINK_CHECKS
@@ -19,6 +20,7 @@ def make(tmp_path):
     """How to make each sink that comes with Holdfast."""
     return {
         "callback": lambda: Callback(lambda finding: None),
+        "otel": OTel,
         "store": lambda: StoreSink(SQLiteStore(tmp_path / "test.db"), channels=["webhook"]),
     }
 

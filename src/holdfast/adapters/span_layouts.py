@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,6 +17,16 @@ _STARTS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "st
 _ENDS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
 _ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 _NESTED: Final = 8
+_WHOLE: Final = frozenset(
+    {
+        *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "tool_arguments", "tool_response"),
+        *("input.value", "output.value", "tool.parameters"),
+    }
+)
+"""Attributes that are one value, whatever stands in it."""
+
+OURS: Final = "holdfast"
+"""The instrumentation scope of what Holdfast itself tells: it is never watched."""
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -32,6 +42,7 @@ class Span(Struct, frozen=True, kw_only=True):
     error: str | None
     attributes: dict[str, Any]
     events: list[dict[str, Any]]
+    scope: str | None = None
 
     def first(self, *keys: str) -> str | None:
         """The first of these attributes that is a text."""
@@ -39,27 +50,44 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def spans_in(value: Any) -> Iterator[Span]:
-    """Every span in the value: OTLP/JSON, a list of spans, an object with `spans`, spans within spans."""
-    waiting: list[tuple[Any, dict[str, Any]]] = [(value, {})]
+    """Every span in the value: OTLP/JSON, a list of spans, an object with `spans`, spans within spans.
+
+    What Holdfast itself has told is left out.
+    """
+    waiting: list[tuple[Any, _Around]] = [(value, _Around({}, None))]
     while waiting:
-        found, resource = waiting.pop()
+        found, around = waiting.pop()
         if isinstance(found, list):
-            waiting += [(inner, resource) for inner in reversed(found)]
+            waiting += [(inner, around) for inner in reversed(found)]
         if not isinstance(found, dict):
             continue
-        told = as_object(found.get("resource")).get("attributes") or found.get("resource_attributes")
-        resource = _attributes(told) or resource
-        span = _span(found, resource)
-        if span is not None:
+        around = _around(found, around)
+        span = span_of(found, around.resource, around.scope)
+        if span is not None and span.scope != OURS:
             yield span
         inside = _CHILDREN if span is not None else (*_BATCHES, *_SCOPES, "spans")
-        waiting += [(found[key], resource) for key in inside if isinstance(found.get(key), list)]
+        waiting += [(found[key], around) for key in inside if isinstance(found.get(key), list)]
 
 
-def _span(raw: dict[str, Any], resource: dict[str, Any]) -> Span | None:
-    ids = {**as_object(raw.get("span_context")), **as_object(raw.get("context")), **raw}
-    span_id = _first(ids, "spanId", "span_id", "context.span_id")
-    trace_id = _first(ids, "traceId", "trace_id", "context.trace_id")
+class _Around(NamedTuple):
+    """What is said once for many spans: about the process, and who instrumented it."""
+
+    resource: dict[str, Any]
+    scope: str | None
+
+
+def _around(found: dict[str, Any], outer: _Around) -> _Around:
+    told = as_object(found.get("resource")).get("attributes") or found.get("resource_attributes")
+    scopes = (
+        as_object(found.get(key)) for key in ("scope", "instrumentationLibrary", "instrumentation_scope")
+    )
+    name = next((name for scope in scopes if (name := as_text(scope.get("name")))), None)
+    return _Around(_attributes(told) or outer.resource, name or outer.scope)
+
+
+def span_of(raw: dict[str, Any], resource: dict[str, Any], scope: str | None = None) -> Span | None:
+    """The span that an object is; None when it is none."""
+    trace_id, span_id = _ids(raw)
     if span_id is None or trace_id is None:
         return None
     attributes = _attributes(raw.get("attributes") or raw.get("span_attributes"))
@@ -77,7 +105,19 @@ def _span(raw: dict[str, Any], resource: dict[str, Any]) -> Span | None:
         error=_error(raw, attributes, told),
         attributes=attributes,
         events=told,
+        scope=scope,
     )
+
+
+def has_ids(raw: dict[str, Any]) -> bool:
+    """Whether an object says of which trace and which span it is."""
+    return None not in _ids(raw)
+
+
+def _ids(raw: dict[str, Any]) -> tuple[str | None, str | None]:
+    ids = {**as_object(raw.get("span_context")), **as_object(raw.get("context")), **raw}
+    trace_id = _first(ids, "traceId", "trace_id", "context.trace_id")
+    return trace_id, _first(ids, "spanId", "span_id", "context.span_id")
 
 
 def _attributes(raw: Any) -> dict[str, Any]:
@@ -90,7 +130,7 @@ def _attributes(raw: Any) -> dict[str, Any]:
     while waiting:
         prefix, level, depth = waiting.pop()
         for key, value in level.items():
-            if isinstance(value, dict) and depth:
+            if isinstance(value, dict) and depth and f"{prefix}{key}" not in _WHOLE:
                 waiting.append((f"{prefix}{key}.", value, depth - 1))
             else:
                 flat[f"{prefix}{key}"] = value

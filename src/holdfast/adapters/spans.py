@@ -5,12 +5,12 @@ A trace is one run, the traces of one conversation too; an agent within an agent
 Spans come in any order, children before their parents: events are known only at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from holdfast.adapters.content import calls_in, content_of, parts, take_tool_message
 from holdfast.adapters.span_layouts import Span, spans_in
-from holdfast.adapters.span_steps import SpanStep, step_of
+from holdfast.adapters.span_steps import SpanStep, is_told_above, session_of, step_of
 from holdfast.adapters.transcript import Transcript
 from holdfast.adapters.transcript_reader import TranscriptReader
 from holdfast.events import TraceEvent
@@ -38,7 +38,7 @@ class _Moment(NamedTuple):
     t: float
     rank: int
     place: int
-    what: Literal["asked", "answered", "replied", "called", "returned"]
+    what: Literal["asked", "answered", "replied", "called", "returned", "failed"]
 
 
 class Spans(TranscriptReader):
@@ -67,30 +67,40 @@ class Spans(TranscriptReader):
     def take(self, value: Any) -> None:
         """Keep what the spans say until all have come."""
         for span in spans_in(value):
-            placed = _Placed(span, step_of(span), self.line)
-            self._spans.setdefault(placed.key, placed)
-            session = span.first("gen_ai.conversation.id", "session.id")
-            if session is not None:
-                self._sessions.setdefault(span.trace_id, session)
+            self.add(span)
+
+    def add(self, span: Span) -> None:
+        """Keep what one span says; a span that comes again is left out."""
+        placed = _Placed(span, step_of(span), self.line)
+        self._spans.setdefault(placed.key, placed)
+        session = session_of(span.attributes)
+        if session is not None:
+            self._sessions.setdefault(span.trace_id, session)
 
     def end(self) -> list[TraceEvent]:
         """Put the spans in order of time, and hand them to their runs."""
         steps: dict[str, list[_Placed]] = {}
         asked: dict[str, dict[str, _Placed]] = {}
+        failed: dict[str, list[_Placed]] = {}
+        seen: dict[tuple[str, str], float] = {}
         for placed in sorted(self._spans.values(), key=lambda placed: placed.span.start or 0.0):
             home = self._home(placed)
-            if self._is_step(placed):
+            if self._is_step(placed) and not _is_seen(home, placed, seen):
                 self._begin(home, placed)
                 steps.setdefault(home, []).append(placed)
             if placed.step.kind == "agent" and self._agent_around(placed) is not None:
                 home = self._own_run(placed)
                 self._begin(home, placed)
+            if placed.step.kind == "agent" and placed.span.error is not None:
+                self._begin(home, placed)
+                failed.setdefault(home, []).append(placed)
             if placed.step.asked is not None:
                 # The first word of a trace is its user's; the framework says the others.
                 asked.setdefault(home, {}).setdefault(placed.span.trace_id, placed)
         for home, run in self._runs.items():
-            _replay(run, [*asked.get(home, {}).values()], steps.get(home, []))
+            _replay(run, [*asked.get(home, {}).values()], steps.get(home, []), failed.get(home, []))
         self._spans.clear()
+        self._around.clear()
         return super().end()
 
     def _begin(self, home: str, placed: _Placed) -> None:
@@ -134,23 +144,39 @@ class Spans(TranscriptReader):
         return self._spans.get((placed.span.trace_id, placed.span.parent_id or ""))
 
     def _is_step(self, placed: _Placed) -> bool:
-        """Whether a span is a step of its own: libraries that build on each other tell of one step twice."""
+        """Whether a span is a step of its own."""
         above = self._parent(placed)
         kind = placed.step.kind
         if kind == "agent":
             return self._agent_around(placed) is not None and (above is None or above.step.kind != "tool")
         if above is None or kind == "other":
             return kind != "other"
-        return above.step.kind != kind or (kind == "tool" and above.step.name != placed.step.name)
+        return not is_told_above(kind, placed.step.name, above.step.kind, above.step.name)
 
 
-def _replay(run: Transcript, asked: list[_Placed], spans: list[_Placed]) -> None:
+def _is_seen(home: str, placed: _Placed, seen: dict[tuple[str, str], float]) -> bool:
+    """Whether another span told of this call: with its id, and at the same time, else it is another try."""
+    call_id, start = placed.step.call_id, placed.span.start or 0.0
+    if call_id is None:
+        return False
+    until = seen.get((home, call_id), -1.0)
+    seen[home, call_id] = max(until, placed.span.end or start)
+    return start < until
+
+
+def _replay(run: Transcript, asked: list[_Placed], spans: list[_Placed], failed: list[_Placed]) -> None:
     """Let the run happen again, from what each span says began and ended."""
     has_tools = any(placed.step.kind != "llm" for placed in spans)
-    both = [*asked, *spans]
-    moments = [_Moment(placed.span.start or 0.0, -1, i, "asked") for i, placed in enumerate(asked)]
+    _remark_on(run, spans)
+    # An agent's error is mostly that of its last step.
+    known = {placed.span.error for placed in spans}
+    both = [*asked, *spans, *(placed for placed in failed if placed.span.error not in known)]
+    began = _beginnings(spans)
+    moments = [_Moment(began(placed), -1, i, "asked") for i, placed in enumerate(asked)]
     for i, placed in enumerate(spans, len(asked)):
         moments += _moments(placed, i, has_tools=has_tools)
+    for i in range(len(asked) + len(spans), len(both)):
+        moments.append(_Moment(both[i].span.end or both[i].span.start or 0.0, 4, i, "failed"))
     for moment in sorted(moments):
         placed = both[moment.place]
         span, step = placed.span, placed.step
@@ -164,8 +190,29 @@ def _replay(run: Transcript, asked: list[_Placed], spans: list[_Placed]) -> None
             _reply(run, placed, t, has_tools=has_tools)
         elif moment.what == "called":
             run.call(step.name, step.args, call_id=step.call_id or span.span_id, t=t, span_id=span.span_id)
+        elif moment.what == "failed":
+            run.state("agent_error", None, t, error=span.error, span_id=span.span_id)
         else:
             run.result(step.call_id or span.span_id, step.result, t=t, error=span.error)
+
+
+def _beginnings(spans: list[_Placed]) -> Callable[[_Placed], float]:
+    """When a trace began: clocks of several machines differ, but nobody works before being asked."""
+    first: dict[str, float] = {}
+    for placed in spans:
+        start, trace_id = placed.span.start, placed.span.trace_id
+        if start is not None:
+            first[trace_id] = min(start, first.get(trace_id, start))
+    return lambda asked: min(asked.span.start or 0.0, first.get(asked.span.trace_id, asked.span.start or 0.0))
+
+
+def _remark_on(run: Transcript, spans: list[_Placed]) -> None:
+    """Say what could not be looked at."""
+    blind = sum(not placed.step.is_recorded for placed in spans)
+    if blind:
+        run.notes.remark(
+            f"arguments and result of {blind} calls were not recorded: whether they repeat is not checked"
+        )
 
 
 def _moments(placed: _Placed, place: int, *, has_tools: bool) -> Iterator[_Moment]:

@@ -32,6 +32,7 @@ OWN: Final = {
     },
     SINKS: {
         "callback": "holdfast.sinks.callback:Callback",
+        "otel": "holdfast.sinks.otel:OTel",
         "store": "holdfast.sinks.store:StoreSink",
     },
     CHANNELS: {
