@@ -1,5 +1,21 @@
-"""`python -m holdfast`: the command line, without the script being on the path."""
+"""`holdfast` and `python -m holdfast`: a hook goes its short way, everything else to the command line."""
 
-from holdfast.cli.main import run
+import sys
 
-run()
+
+def run() -> None:
+    """Run what was asked for."""
+    from holdfast.cli import hook  # noqa: PLC0415 - loads nothing else
+
+    arguments = sys.argv[1:]
+    if hook.wants(arguments):
+        hook.main(arguments[1:])
+        return
+    # An agent waits for a hook: whatever a person may type is loaded only for a person.
+    from holdfast.cli.main import run as command_line  # noqa: PLC0415 - the same
+
+    command_line()
+
+
+if __name__ == "__main__":
+    run()

@@ -340,6 +340,25 @@ class TestWhatIsMissing:
         [run_id] = told(watch)
         assert "no goal was given" == watch.not_checked(run_id)["goal_drift"]
 
+    def test_messages_without_their_words(self, watch, tracer):
+        """
+        Messages that keep their shape and leave out their content tell of calls, not of a goal or arguments.
+        """
+        asked = {"role": "user", "parts": [{"type": "text"}]}
+        for place in range(6):
+            call = {"role": "assistant", "parts": [{"type": "tool_call", "id": f"c{place}", "name": "ls"}]}
+            answer = {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"c{place}"}]}
+            said = {"gen_ai.conversation.id": "talk", "gen_ai.output.messages": json.dumps([call])}
+            step(tracer, CHAT, **said, **{"gen_ai.input.messages": json.dumps([asked])})
+            given = {
+                "gen_ai.conversation.id": "talk",
+                "gen_ai.input.messages": json.dumps([asked, call, answer]),
+            }
+            step(tracer, CHAT, **given)
+        assert [""] == [info.goal for info in watch._memory.infos.values()]
+        assert 6 == sum(event.action_name == "ls" for event in events(watch))
+        assert 6 == watch.status()["losses"][BLIND]
+
     def test_an_attribute_too_long_to_read(self, watch, tracer):
         """
         A text of a megabyte is not read on the agent's time; the step is seen, and the rest counted.

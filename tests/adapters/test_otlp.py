@@ -206,6 +206,18 @@ class TestConventions:
         [run] = decode_otlp(as_json(message)).runs()
         assert ({"path": "."}, "a.py") == (run.events[0].input_data, run.events[0].text)
 
+    def test_parts_in_a_text(self):
+        """
+        Contents on events may be parts, written as JSON: their words are what was said.
+        """
+        message = request({"id": 1, "start": 0, "end": 1, "attributes": CHAT})
+        span = message.resource_spans[0].scope_spans[0].spans[0]
+        span.events.add(name="gen_ai.user.message").attributes.extend(
+            pairs({"content": '[{"text": "look"}]'})
+        )
+        span.events.add(name="gen_ai.choice").attributes.extend(pairs({"message": '[{"text": "I look."}]'}))
+        assert [[("user", "look"), ("gpt", "I look.")]] == told(decode_otlp(as_json(message)).runs())
+
 
 class TestWhatIsMissing:
     def test_arguments_that_were_not_recorded(self):
@@ -216,6 +228,22 @@ class TestWhatIsMissing:
         [run] = decode_otlp(as_json(request(*calls))).runs()
         assert 8 == len({event.input_data[NOT_RECORDED] for event in run.events})
         assert ["arguments and result of 8 calls were not recorded: whether they repeat is not checked"] == (
+            run.problems
+        )
+
+    def test_messages_without_their_words(self):
+        """
+        Messages that keep their shape and leave out their content are neither a goal nor a repetition.
+        """
+        asked = {"role": "user", "parts": [{"type": "text"}]}
+        call = {"role": "assistant", "parts": [{"type": "tool_call", "name": "ls"}]}
+        told = CHAT | {"gen_ai.input.messages": [asked], "gen_ai.output.messages": [call]}
+        chats = [{"id": i, "start": i, "end": i + 0.5, "attributes": told} for i in range(1, 6)]
+        [run] = decode_otlp(as_json(request(*chats))).runs()
+        assert "" == run.info.goal
+        calls = [event for event in run.events if event.action_name == "ls"]
+        assert 5 == len({event.input_data[NOT_RECORDED] for event in calls})
+        assert ["arguments and result of 5 calls were not recorded: whether they repeat is not checked"] == (
             run.problems
         )
 

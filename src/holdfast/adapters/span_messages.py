@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.adapters.content import as_list, as_object, as_text, content_of, role_of, words_of
+from holdfast.adapters.content import as_list, as_object, as_text, content_of, parts, role_of, words_of
 from holdfast.adapters.span_layouts import Span
 
 _INPUTS: Final = ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt")
@@ -15,6 +15,7 @@ _CHOICE: Final = "gen_ai.choice"
 _TOOL_MESSAGE: Final = "gen_ai.tool.message"
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _DEEP: Final = 12
+_PARTS: Final = frozenset({"type", "text", "toolUse", "toolResult"})
 
 
 def inputs_of(span: Span) -> list[dict[str, Any]]:
@@ -34,7 +35,8 @@ def asked_of(span: Span) -> Any:
 
 def answered_of(span: Span) -> Any:
     """A tool's result, where an event of its span tells it; None where none does."""
-    return next((event.get("message") for event in span.events if event.get("name") == _CHOICE), None)
+    told = (event.get("message") for event in span.events if event.get("name") == _CHOICE)
+    return words_of(_with_parts(next(told, None)))
 
 
 def _messages(span: Span, keys: Sequence[str]) -> list[dict[str, Any]]:
@@ -104,13 +106,22 @@ def _from_events(span: Span, *, is_output: bool) -> list[dict[str, Any]]:
         name = as_text(event.get("name")) or ""
         body = as_object(read_json(event.get("gen_ai.event.content"))) or event
         if is_output and name == _CHOICE:
-            message = as_object(read_json(body.get("message")))
-            found.append({"role": "assistant", **(message or _gathered_message(body) or body)})
+            message = read_json(body.get("message"))
+            if not isinstance(message, dict):
+                message = _gathered_message(body) or {**body, "content": message or body.get("content")}
+            found.append({"role": "assistant", **message, "content": _with_parts(message.get("content"))})
         elif not is_output and name.startswith("gen_ai.") and name.endswith(".message"):
             role = name.removeprefix("gen_ai.").removesuffix(".message")
             about = {"tool_call_id": body.get("id")} if role == "tool" else {}
-            found.append({**body, "role": role, **about})
+            found.append({**body, "role": role, **about, "content": _with_parts(body.get("content"))})
     return found
+
+
+def _with_parts(content: Any) -> Any:
+    """A content; one that is a text of JSON with parts in it is opened."""
+    found = read_json(content)
+    is_parts = isinstance(found, list) and any(not _PARTS.isdisjoint(as_object(part)) for part in found)
+    return found if is_parts else content
 
 
 def _gathered_message(event: dict[str, Any]) -> dict[str, Any]:
@@ -120,9 +131,15 @@ def _gathered_message(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_asked(messages: list[dict[str, Any]]) -> str | None:
-    """What the user said last."""
-    asked = (words_of(content_of(message)) for message in reversed(messages) if role_of(message) == "user")
-    return next((text for text in asked if isinstance(text, str) and text.strip()), None)
+    """What the user said last; None where the message is there and its words were not recorded."""
+    said = (content_of(message) for message in reversed(messages) if role_of(message) == "user")
+    asked = (words_of(content) for content in said if _has_words(content))
+    return next((text for text in asked if isinstance(text, str)), None)
+
+
+def _has_words(content: Any) -> bool:
+    texts = (part.words for part in parts(content) if part.kind == "text")
+    return any(isinstance(text, str) and text.strip() for text in texts)
 
 
 def last_answers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

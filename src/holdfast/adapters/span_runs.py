@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from holdfast.adapters.content import Part, as_text, calls_in, content_of, parts, words_of
 from holdfast.adapters.span_layouts import Span
-from holdfast.adapters.span_steps import SpanStep
+from holdfast.adapters.span_steps import SpanStep, known_args
 from holdfast.engine.monitor import Monitor
 from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 
@@ -149,7 +149,10 @@ class SpanRun:
 
     def _record_call(self, call: Part, at: float | None, result: Any, *, is_error: bool) -> None:
         error = (as_text(result) or "error") if is_error else None
-        data = {"input_data": call.args, "output_data": _data(result), "error": error}
+        if call.args is None:
+            self._monitor.health.count(BLIND)
+        args = known_args(call, str(self._steps))
+        data = {"input_data": args, "output_data": _data(result), "error": error}
         self._record(TOOL_CALL, str(call.name or "tool"), timestamp=at, call_id=call.call_id, **data)
 
     def _record(self, action_type: str, name: str, **fields: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from holdfast.adapters.content import as_text, opened, role_of
+from holdfast.adapters.content import Part, as_text, opened, role_of
 from holdfast.adapters.run_entries import Notes, number
 from holdfast.adapters.span_layouts import Span
 from holdfast.adapters.span_messages import (
@@ -100,6 +100,11 @@ def step_of(span: Span, *, with_inputs: bool = True) -> SpanStep:
         if kind == "agent"
         else None,
     )
+
+
+def known_args(call: Part, otherwise: str) -> Any:
+    """The arguments of a call in a message; where they were not recorded, such as no other call has."""
+    return call.args if call.args is not None else {NOT_RECORDED: call.call_id or otherwise}
 
 
 def kind_of(name: str, attributes: Mapping[str, Any]) -> Kind:

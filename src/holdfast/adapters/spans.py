@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from holdfast.adapters.content import calls_in, content_of, parts, take_tool_message
 from holdfast.adapters.span_layouts import Span, spans_in
-from holdfast.adapters.span_steps import SpanStep, is_told_above, session_of, step_of
+from holdfast.adapters.span_steps import SpanStep, is_told_above, known_args, session_of, step_of
 from holdfast.adapters.transcript import Transcript
 from holdfast.adapters.transcript_reader import TranscriptReader
 from holdfast.events import TraceEvent
@@ -167,7 +167,7 @@ def _is_seen(home: str, placed: _Placed, seen: dict[tuple[str, str], float]) -> 
 def _replay(run: Transcript, asked: list[_Placed], spans: list[_Placed], failed: list[_Placed]) -> None:
     """Let the run happen again, from what each span says began and ended."""
     has_tools = any(placed.step.kind != "llm" for placed in spans)
-    _remark_on(run, spans)
+    _remark_on(run, spans, has_tools=has_tools)
     # An agent's error is mostly that of its last step.
     known = {placed.span.error for placed in spans}
     both = [*asked, *spans, *(placed for placed in failed if placed.span.error not in known)]
@@ -206,9 +206,11 @@ def _beginnings(spans: list[_Placed]) -> Callable[[_Placed], float]:
     return lambda asked: min(asked.span.start or 0.0, first.get(asked.span.trace_id, asked.span.start or 0.0))
 
 
-def _remark_on(run: Transcript, spans: list[_Placed]) -> None:
+def _remark_on(run: Transcript, spans: list[_Placed], *, has_tools: bool) -> None:
     """Say what could not be looked at."""
-    blind = sum(not placed.step.is_recorded for placed in spans)
+    replies = [message for placed in spans for message in placed.step.outputs] if not has_tools else []
+    blind = sum(call.args is None for message in replies for call in calls_in(message))
+    blind += sum(not placed.step.is_recorded for placed in spans)
     if blind:
         run.notes.remark(
             f"arguments and result of {blind} calls were not recorded: whether they repeat is not checked"
@@ -240,5 +242,6 @@ def _reply(run: Transcript, placed: _Placed, t: float | None, *, has_tools: bool
         run.flag(thinking=True)
     took = max(0.0, (span.end or 0.0) - (span.start or 0.0)) * 1000 if span.end and span.start else 0.0
     run.said("\n".join(texts) or None, t, error=span.error, duration_ms=took, span_id=span.span_id)
-    for call in calls if not has_tools else ():
-        run.call(call.name, call.args, call_id=call.call_id, t=t)
+    for place, call in enumerate(calls if not has_tools else ()):
+        args = known_args(call, f"{span.span_id}.{place}")
+        run.call(call.name, args, call_id=call.call_id, t=t)

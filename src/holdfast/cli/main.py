@@ -18,6 +18,7 @@ from holdfast.cli import (
     demo,
     doctor,
     export,
+    hook_commands,
     init,
     interventions,
     lab,
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("init")(init.init)
 app.command("scan")(scan.scan)
+app.add_typer(hook_commands.app, name="hook")
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.add_typer(alerts.app, name="alerts")

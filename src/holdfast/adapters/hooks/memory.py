@@ -1,0 +1,69 @@
+"""What a hook must remember of a session beside the session itself, kept in the same saved state."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+_KEY: Final = "hook"
+_FIXMAP: Final = 0x80
+_MOST_KEYS: Final = 14
+_NOTICES_KEPT: Final = 256
+_OPEN_KEPT: Final = 64
+
+
+class OpenCall(Struct):
+    """A call that was announced and whose result has not come."""
+
+    tool: str
+    args: Any
+    started_seq: int
+
+
+class HookMemory(Struct):
+    """Which notices were taken in, which calls are open, what is still to be said.
+
+    `read_to` is how far the session's transcript has been read for the tokens it names.
+    """
+
+    seen: list[str] = field(default_factory=list)
+    open: dict[str, OpenCall] = field(default_factory=dict)
+    words: str = ""
+    note: str = ""
+    read_to: int = 0
+
+    def is_new(self, once: str) -> bool:
+        """Whether this notice is told for the first time; remembers it."""
+        if not once:
+            return True
+        if once in self.seen:
+            return False
+        self.seen.append(once)
+        del self.seen[:-_NOTICES_KEPT]
+        return True
+
+    def announce(self, call_id: str, call: OpenCall) -> None:
+        """A call is about to be made."""
+        self.open[call_id] = call
+        while len(self.open) > _OPEN_KEPT:
+            del self.open[next(iter(self.open))]
+
+
+class _Kept(Struct):
+    hook: HookMemory = field(default_factory=HookMemory)
+
+
+def joined(state: bytes, memory: HookMemory) -> bytes:
+    """The saved session with our memory as one more key: whoever else takes the run up passes over it."""
+    if not _FIXMAP <= state[0] <= _FIXMAP + _MOST_KEYS:
+        return state
+    encode = msgspec.msgpack.encode
+    return bytes([state[0] + 1]) + state[1:] + encode(_KEY) + encode(memory)
+
+
+def memory_in(state: bytes) -> HookMemory:
+    """Our memory out of a saved session; a new one when there is none, or none that can be read."""
+    try:
+        return msgspec.msgpack.decode(state, type=_Kept).hook
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return HookMemory()

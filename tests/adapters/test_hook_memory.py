@@ -1,0 +1,95 @@
+import json
+
+import msgspec
+import pytest
+
+from holdfast.adapters.hooks.memory import HookMemory, OpenCall, joined, memory_in
+from holdfast.adapters.hooks.usage import tokens_since
+from holdfast.baselines import BaselineStats
+from holdfast.engine.session import Session
+from holdfast.events import RunInfo
+
+
+def session():
+    return Session(RunInfo(agent_id="a", run_id="r"), [], BaselineStats(agent_id="a"))
+
+
+def test_memory_travels_with_the_session():
+    """
+    The memory comes back out of the saved state, and the session itself is restored as if it were not there.
+    """
+    memory = HookMemory(seen=["x"], open={"c": OpenCall("Read", {"p": 1}, 3)}, words="w", read_to=9)
+    state = joined(session().state(), memory)
+    assert memory == memory_in(state)
+    session().restore(state)
+
+
+@pytest.mark.parametrize("state", [b"", b"\x80", b"\xc1", b"\x81\xa4hook\x01", msgspec.msgpack.encode("x")])
+def test_unreadable_memory_begins_anew(state):
+    """
+    A state without a memory, or with one that cannot be read, gives a new one.
+    """
+    assert HookMemory() == memory_in(state)
+
+
+def test_a_notice_is_new_once():
+    """
+    The same notice is new once; one without a mark is always new.
+    """
+    memory = HookMemory()
+    assert [True, False, True, True] == [memory.is_new(once) for once in ("a", "a", "", "")]
+
+
+def test_memory_is_bounded():
+    """
+    However long a session is, only the latest notices and calls are remembered.
+    """
+    memory = HookMemory()
+    for n in range(1000):
+        memory.is_new(str(n))
+        memory.announce(str(n), OpenCall("t", None, n))
+    assert (256, 64) == (len(memory.seen), len(memory.open))
+
+
+def line(reply, tokens):
+    usage = {"input_tokens": tokens, "output_tokens": 1}
+    return json.dumps({"type": "assistant", "message": {"id": reply, "usage": usage}}) + "\n"
+
+
+def test_usage_counts_once_per_reply(tmp_path):
+    """
+    A reply repeats its usage on every line of its parts, and counts once.
+    """
+    file = tmp_path / "t.jsonl"
+    file.write_text(line("m1", 10) + line("m1", 10) + line("m2", 5))
+    assert (17, file.stat().st_size) == tokens_since(str(file), 0)
+
+
+def test_a_line_being_written_waits(tmp_path):
+    """
+    Half a line is read when it is whole, and nothing is read twice.
+    """
+    file = tmp_path / "t.jsonl"
+    whole, half = line("m1", 10), line("m2", 20)
+    file.write_text(whole + half[:25])
+    tokens, place = tokens_since(str(file), 0)
+    assert (11, len(whole)) == (tokens, place)
+    file.write_text(whole + half)
+    assert (21, len(whole) + len(half)) == tokens_since(str(file), place)
+
+
+@pytest.mark.parametrize("path", ["", "/nowhere/x.jsonl", "/", "a\0b"])
+def test_a_transcript_that_cannot_be_read(path):
+    """
+    A transcript that is not there names no tokens.
+    """
+    assert (0, 7) == tokens_since(path, 7)
+
+
+def test_a_shorter_file_is_another_file(tmp_path):
+    """
+    A transcript that became shorter is read from its beginning.
+    """
+    file = tmp_path / "t.jsonl"
+    file.write_text(line("m1", 10))
+    assert 11 == tokens_since(str(file), 10_000)[0]

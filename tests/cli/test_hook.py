@@ -1,0 +1,407 @@
+import json
+import sqlite3
+
+import pytest
+
+from holdfast.cli.hook import wants
+from holdfast.cli.hook_answers import answered, log_lines
+from holdfast.cli.hook_line import line
+from holdfast.settings import load
+from holdfast.stores.sqlite import SQLiteStore
+
+pytestmark = pytest.mark.usefixtures("apart")
+
+GUIDE = ("--agent", "claude-code", "--mode", "guide")
+ENFORCE = ("--agent", "claude-code", "--mode", "enforce")
+
+
+class Agent:
+    """A coding agent that tells us what it does, as Claude Code would."""
+
+    def __init__(self, *options, session="s1", part=""):
+        self.options = options
+        self.common = {"session_id": session, "transcript_path": "", "cwd": "/p"}
+        self.common |= {"agent_id": part} if part else {}
+        self.calls = 0
+
+    def tell(self, event, **fields):
+        said = answered(
+            self.options, json.dumps({**self.common, "hook_event_name": event, **fields}).encode()
+        )
+        return json.loads(said) if said else {}
+
+    def call(self, tool="Read", result="x = 1", call_id=None, **args):
+        self.calls += 1
+        call_id = call_id or f"{self.common['session_id']}-{self.calls}"
+        fields = {"tool_name": tool, "tool_input": args or {"file_path": "/p/a.py"}, "tool_use_id": call_id}
+        before = self.tell("PreToolUse", **fields)
+        if before.get("hookSpecificOutput", {}).get("permissionDecision") == "deny":
+            return before
+        return self.tell("PostToolUse", tool_response={"stdout": result}, **fields)
+
+
+@pytest.fixture
+def store(apart):
+    def look():
+        return SQLiteStore(apart / "holdfast.db", read_only=True)
+
+    return look
+
+
+def words(answer):
+    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+
+
+def test_a_read_loop_comes_back_as_context():
+    """
+    An agent that reads the same file again and again is told so, and the user sees one short line.
+    """
+    agent = Agent(*GUIDE)
+    answers = [agent.call() for _ in range(6)]
+    said = [answer for answer in answers if answer]
+    assert "Read called" in words(said[0])
+    assert said[0]["systemMessage"].startswith("Holdfast: Read called")
+    assert "\n" not in said[0]["systemMessage"]
+
+
+def test_ordinary_work_is_not_spoken_to():
+    """
+    An agent that gets on hears nothing.
+    """
+    agent = Agent(*GUIDE)
+    agent.tell("UserPromptSubmit", prompt="add a test for the parser")
+    answers = [agent.call(file_path=f"/p/{n}.py", result=f"body {n}") for n in range(20)]
+    assert [{}] * 20 == answers
+
+
+def test_observing_says_nothing():
+    """
+    In mode observe nothing is said, and everything is kept.
+    """
+    agent = Agent("--agent", "claude-code", "--mode", "observe")
+    assert [{}] * 8 == [agent.call() for _ in range(8)]
+    assert log_lines() == []
+
+
+def test_enforcing_denies_and_then_stops():
+    """
+    In mode enforce a loop that goes on is denied with the reason, and an agent that goes on is stopped.
+    """
+    agent = Agent(*ENFORCE)
+    answers = [agent.call() for _ in range(25)]
+    denied = [it for it in answers if it.get("hookSpecificOutput", {}).get("permissionDecision") == "deny"]
+    assert "Read called" in denied[0]["hookSpecificOutput"]["permissionDecisionReason"]
+    stopped = [it for it in answers if it.get("continue") is False]
+    assert stopped
+    assert stopped[0]["stopReason"]
+
+
+def test_test_fail_loop():
+    """
+    The same failing test run again and again is noticed.
+    """
+    agent = Agent(*GUIDE)
+    said = []
+    for n in range(6):
+        fields = {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}, "tool_use_id": f"b{n}"}
+        agent.tell("PreToolUse", **fields)
+        said.append(words(agent.tell("PostToolUseFailure", error="1 failed: test_parse", **fields)))
+    assert any(said)
+
+
+def test_edits_that_are_undone_again():
+    """
+    An edit that is made, undone and made again comes back as context.
+    """
+    agent = Agent(*GUIDE)
+    said = []
+    for n in range(8):
+        there, back = ("a", "b") if n % 2 else ("b", "a")
+        edit = {"file_path": "/p/a.py", "old_string": f"x = {there}", "new_string": f"x = {back}"}
+        said.append(words(agent.call("Edit", result=f"edited {n}", **edit)))
+    assert any("/p/a.py" in text for text in said)
+
+
+def test_drift_of_style():
+    """
+    Replies that turn into filler come back as context with one of the next prompts.
+    """
+    agent = Agent(*GUIDE)
+    said = []
+    filler = "Great question! I'd be happy to help! Absolutely, let me dive right in, you are so right! "
+    for n in range(14):
+        said.append(words(agent.tell("UserPromptSubmit", prompt=f"now part {n} of it", prompt_id=f"p{n}")))
+        plain = f"Part {n} is in module {n}: it reads the file, parses {n} lines, and returns them in order."
+        reply = plain if n < 5 else f"{filler * (n - 3)} Topic {n}!!!"
+        agent.tell("Stop", last_assistant_message=reply, prompt_id=f"p{n}")
+    assert any(said)
+
+
+def test_the_users_line_is_harmless():
+    """
+    A tool's name cannot move the user's cursor.
+    """
+    agent = Agent(*GUIDE)
+    said = [agent.call("Re\x1b[2Jad\n") for _ in range(6)]
+    lines = [answer["systemMessage"] for answer in said if answer]
+    assert lines
+    assert all(line.isprintable() for line in lines)
+
+
+def test_sessions_are_kept_apart():
+    """
+    Two sessions that read the same file are two sessions, not a loop.
+    """
+    agents = [Agent(*GUIDE, session=f"s{n}") for n in range(8)]
+    assert [{}] * 8 == [agent.call() for agent in agents]
+
+
+def test_a_notice_told_twice_counts_once(store):
+    """
+    Where hooks are installed twice every notice comes twice, and is taken in once.
+    """
+    agent = Agent(*GUIDE)
+    for n in range(6):
+        for _ in range(2):
+            agent.call(call_id=f"t{n}", file_path=f"/p/{n}.py", result=str(n))
+    assert 6 == store().find_run("s1").tool_calls
+
+
+def test_subagents_are_runs_inside_the_session(store):
+    """
+    A sub-agent is a run of its own, with the session as its parent, and ends by itself.
+    """
+    Agent(*GUIDE).call()
+    helper = Agent(*GUIDE, part="a1")
+    helper.call()
+    helper.tell("SubagentStop", last_assistant_message="Found it.")
+    run = store().find_run("s1/a1")
+    assert ("claude-code/subagent", "s1", "ended", 1) == (
+        *(run.agent_id, run.parent_run_id, run.state, run.tool_calls),
+    )
+
+
+def test_a_session_is_a_run_with_the_prompt_as_its_goal(store):
+    """
+    The first prompt is the run's goal; its end is the run's end.
+    """
+    agent = Agent(*GUIDE)
+    agent.tell("UserPromptSubmit", prompt="fix the parser", prompt_id="p1")
+    agent.call()
+    agent.tell("Stop", last_assistant_message="Done.", prompt_id="p1")
+    agent.tell("SessionEnd", reason="exit")
+    run = store().find_run("s1")
+    assert ("fix the parser", "ended", 3, 1, 1) == (
+        *(run.goal, run.state, run.events, run.tool_calls, run.llm_calls),
+    )
+
+
+def test_a_session_taken_up_after_its_end(store):
+    """
+    A session that is resumed after its end goes on as a second run, and stays one.
+    """
+    agent = Agent(*GUIDE)
+    agent.call()
+    agent.tell("SessionEnd", reason="exit")
+    agent.call(file_path="/p/b.py")
+    agent.call(file_path="/p/c.py")
+    assert (1, 2) == (store().find_run("s1").tool_calls, store().find_run("s1~2").tool_calls)
+
+
+def test_a_call_without_a_result_is_made_all_the_same(store):
+    """
+    A call whose result never comes is taken in when the user speaks next.
+    """
+    agent = Agent(*GUIDE)
+    agent.tell("PreToolUse", tool_name="Bash", tool_input={"command": "sleep 9"}, tool_use_id="t1")
+    agent.tell("UserPromptSubmit", prompt="never mind", prompt_id="p")
+    assert 1 == store().find_run("s1").tool_calls
+
+
+def test_a_result_that_is_told_before_its_call(store):
+    """
+    When two hooks run at once and the result is told first, the call counts once.
+    """
+    agent = Agent(*GUIDE)
+    fields = {"tool_name": "Read", "tool_input": {"file_path": "/p/a.py"}, "tool_use_id": "t1"}
+    agent.tell("PostToolUse", tool_response="x", **fields)
+    agent.tell("PreToolUse", **fields)
+    agent.tell("UserPromptSubmit", prompt="go on", prompt_id="p")
+    assert 1 == store().find_run("s1").tool_calls
+
+
+def test_words_wait_for_an_event_that_can_carry_them(apart):
+    """
+    What is noticed at a reply is said with the next prompt.
+    """
+    agent = Agent(*GUIDE)
+    said = []
+    for n in range(8):
+        said.append(words(agent.tell("UserPromptSubmit", prompt=f"step {n} please", prompt_id=f"p{n}")))
+        assert {} == agent.tell("Stop", last_assistant_message="I will look into it now.", prompt_id=f"p{n}")
+    assert any(said)
+
+
+def test_tokens_come_from_the_transcript(store, apart):
+    """
+    A reply's tokens are read from the transcript, which may be in the middle of a line.
+    """
+    usage = {"input_tokens": 90, "output_tokens": 10}
+    whole = json.dumps({"type": "assistant", "message": {"id": "m", "usage": usage}})
+    (apart / "t.jsonl").write_text(whole + "\n" + whole[:40])
+    agent = Agent(*GUIDE)
+    agent.tell("Stop", last_assistant_message="Done.", transcript_path=str(apart / "t.jsonl"))
+    assert 100 == store().find_run("s1").tokens
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000, b"{}", b'{"hook_event_name": "Stop"}'],
+    ids=range(9),
+)
+def test_bad_events_are_noted_and_answered_with_nothing(body):
+    """
+    Whatever is not an event of a session gets no answer, and a line in the log.
+    """
+    assert b"" == answered(GUIDE, body)
+    if body != b"{}":
+        assert 1 == len(log_lines())
+
+
+def test_reasons_are_counted(store):
+    """
+    What could not be looked at is counted by reason in the store.
+    """
+    answered(GUIDE, b"{")
+    answered(GUIDE, b"{")
+    assert {"hook: the event is not JSON": 2} == store().losses()
+
+
+@pytest.mark.parametrize("event", ["BeforeLunch", "SessionStart", "Notification", "PreCompact", ""])
+def test_unknown_events_change_nothing(event, apart):
+    """
+    An event we have no use for is not even opened the store for.
+    """
+    assert {} == Agent(*GUIDE).tell(event)
+    assert not (apart / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_input": "\ud800"},
+        {"tool_response": "x" * 3_000_000},
+        {"tool_name": None, "tool_input": [1, {"a": [None]}]},
+        {"tool_use_id": {"a": 1}, "duration_ms": float("nan")},
+        {"session_id": "../../etc/passwd\x00\n"},
+    ],
+    ids=range(5),
+)
+def test_odd_fields_are_taken_as_they_come(fields):
+    """
+    Half characters, giant results and wrong types are no reason to fall over.
+    """
+    assert {} == Agent(*GUIDE).tell("PostToolUse", **{"tool_name": "Read", **fields})
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to be looked at" * 20, b"x"])
+def test_a_broken_store_blocks_nobody(content, apart):
+    """
+    With a database that cannot be used there is no answer, a line in the log, and the file is left alone.
+    """
+    (apart / "holdfast.db").write_bytes(content)
+    assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read")
+    assert "store cannot be used" in log_lines()[0]
+    assert content == (apart / "holdfast.db").read_bytes()
+
+
+def test_a_locked_store_is_waited_for_only_so_long(apart):
+    """
+    While another process holds the database the agent goes on without an answer.
+    """
+    Agent(*GUIDE).call()
+    holder = sqlite3.connect(apart / "holdfast.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read", tool_use_id="late")
+    finally:
+        holder.close()
+    assert "store cannot be used" in log_lines()[0]
+
+
+@pytest.mark.parametrize("options", [("--agent", "emacs"), ("--mode", "shout"), ("--verbose",)])
+def test_wrong_options_block_nobody(options):
+    """
+    A wrong option in somebody's settings gives no answer and a line in the log.
+    """
+    assert b"" == answered(options, b'{"session_id": "s", "hook_event_name": "Stop"}')
+    assert "makes no sense" in log_lines()[0]
+
+
+def test_turned_off(monkeypatch, apart):
+    """
+    With everything turned off nothing is looked at.
+    """
+    monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+    assert {} == Agent(*GUIDE).call()
+    assert not (apart / "holdfast.db").exists()
+
+
+def test_log_holds_harmless_text_only():
+    """
+    What stands in the log cannot move anybody's cursor.
+    """
+    answered(("--agent", "\x1b[2J\n"), b"{}")
+    assert "\x1b" not in log_lines()[0]
+
+
+def status(session="s1", **payload):
+    return line({"session_id": session, **payload}, load().settings).decode()
+
+
+def test_status_line_of_a_session_going_well():
+    """
+    The status line says that a session is on course, and how much it has done.
+    """
+    agent = Agent(*GUIDE)
+    agent.call()
+    agent.call(file_path="/p/b.py")
+    window = {"total_input_tokens": 12_000, "total_output_tokens": 345}
+    assert "holdfast: on course · 2 calls · 12k tokens" == status(context_window=window)
+
+
+def test_status_line_of_a_session_in_a_loop():
+    """
+    The status line names the drift that is going on, in one line of harmless text.
+    """
+    agent = Agent(*GUIDE)
+    for _ in range(6):
+        agent.call()
+    assert "holdfast: drifting: loop · 6 calls · 1 incident" == status()
+
+
+@pytest.mark.parametrize("session", ["", "never heard of", "\x1b[31m", None, {"a": 1}])
+def test_status_line_of_an_unknown_session(session):
+    """
+    Of a session it knows nothing about, it says that it is watching.
+    """
+    assert "holdfast: watching" == status(session)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["hook"], True),
+        (["hook", "--agent", "codex"], True),
+        (["hook", "statusline"], True),
+        (["hook", "install", "--agent", "codex"], False),
+        (["hook", "--help"], False),
+        (["scan", "hook"], False),
+        ([], False),
+    ],
+)
+def test_events_are_told_from_commands(arguments, expected):
+    """
+    What an agent runs is told apart from what a person types before anything is loaded.
+    """
+    assert expected is wants(arguments)

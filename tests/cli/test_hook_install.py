@@ -1,0 +1,252 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from holdfast.adapters.hooks.dialects import AGENTS
+from holdfast.cli.hook_commands import app
+from holdfast.cli.hook_settings import PLACES, command_for, rewritten, with_entries, without_entries
+
+FOREIGN = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh", "timeout": 5}]}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+ENTRIES = st.lists(st.just(FOREIGN) | JSON, min_size=1, max_size=3)
+SETTINGS = st.dictionaries(st.sampled_from(["model", "env", "$schema", "permissions"]), JSON).flatmap(
+    lambda base: st.dictionaries(st.sampled_from(["PreToolUse", "Stop", "SessionStart"]), ENTRIES).map(
+        lambda hooks: {**base, "hooks": hooks} if hooks else base
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def people(apart, monkeypatch):
+    """A user with a home and a project of their own."""
+    for name in ("home", "project"):
+        (apart / name).mkdir()
+    monkeypatch.setenv("HOME", str(apart / "home"))
+    monkeypatch.setenv("HOLDFAST_HOOK_HOST", "0")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(apart / "project")
+    return apart
+
+
+def hook(*arguments, stdin=None):
+    result = CliRunner().invoke(app, list(arguments), input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def user_file(people, agent="claude-code"):
+    path = people / "home" / PLACES[agent].user
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("scope", ["--project", "--user"])
+def test_installing_and_uninstalling_leaves_no_trace(agent, scope, people):
+    """
+    Where there was no settings file, there is none afterwards, and no folder either.
+    """
+    before = sorted(people.rglob("*"))
+    assert 0 == hook("install", "--agent", agent, scope, "--yes").exit_code
+    assert sorted(people.rglob("*")) != before
+    assert 0 == hook("uninstall", "--agent", agent, scope, "--yes").exit_code
+    assert sorted(people.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"model":"opus",   "env": {"A":1}}',
+        '{\n\t"model": "opus"\n}\n',
+        json.dumps({"hooks": {"PreToolUse": [FOREIGN], "Stop": []}}, indent=4),
+        "{}",
+        "",
+        '{"größe": "ü", "a": [1,\n2]}\r\n',
+    ],
+)
+def test_uninstalling_gives_the_very_bytes_back(text, people):
+    """
+    When nobody else changed the file, it is afterwards what it was, to the byte.
+    """
+    path = user_file(people)
+    path.write_bytes(text.encode())
+    hook("install", "--agent", "claude-code", "--yes")
+    assert "hook --agent claude-code --mode guide" in path.read_text()
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    assert text.encode() == path.read_bytes()
+
+
+def test_formatting_of_others_is_kept(people):
+    """
+    What stands in the file already keeps its form; our entries are added behind it.
+    """
+    path = user_file(people)
+    path.write_text('{ "model":"opus",\n   "list": [1,2,3] }\n')
+    hook("install", "--agent", "claude-code", "--yes")
+    assert path.read_text().startswith('{ "model":"opus",\n   "list": [1,2,3],\n')
+
+
+def test_installing_twice_changes_nothing(people):
+    """
+    A second installation finds the first, and another mode replaces it.
+    """
+    path = user_file(people)
+    hook("install", "--agent", "claude-code", "--yes")
+    once = path.read_bytes()
+    assert "has the hooks already" in hook("install", "--agent", "claude-code", "--yes").stderr
+    assert once == path.read_bytes()
+    hook("install", "--agent", "claude-code", "--mode", "enforce", "--yes")
+    assert once.decode().replace("guide", "enforce") == path.read_text()
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    assert not path.exists()
+
+
+def test_changes_of_others_in_between_are_kept(people):
+    """
+    What somebody else added after us stays, and only our entries go.
+    """
+    path = user_file(people)
+    path.write_text(json.dumps({"hooks": {"PreToolUse": [FOREIGN]}}))
+    hook("install", "--agent", "claude-code", "--yes")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": "opus"}))
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    assert {"hooks": {"PreToolUse": [FOREIGN]}, "model": "opus"} == json.loads(path.read_text())
+
+
+def test_the_change_is_shown_first_and_needs_a_yes(people):
+    """
+    Without a yes the change is shown and nothing is done.
+    """
+    path = user_file(people)
+    path.write_text("{}")
+    result = hook("install", "--agent", "claude-code")
+    assert 2 == result.exit_code
+    assert "+" in result.stderr
+    assert "--mode guide" in result.stderr
+    assert "{}" == path.read_text()
+
+
+def test_a_backup_is_kept(people):
+    """
+    What the file was before is kept, and its place is named.
+    """
+    path = user_file(people)
+    path.write_text('{"model": "opus"}')
+    said = hook("install", "--agent", "claude-code", "--yes").stderr
+    backup = next(word for word in said.replace("\n", " ").split() if ".before" in word).rstrip(".")
+    assert '{"model": "opus"}' == Path(backup).read_text()
+
+
+@pytest.mark.parametrize("text", ['// mine\n{"a": 1}', "[1]", '{"hooks": []}', "{", "\xff"])
+def test_files_that_cannot_be_edited_are_left_alone(text, people):
+    """
+    A file with comments, or of another shape, is left as it is, with a word about why.
+    """
+    path = user_file(people)
+    path.write_bytes(text.encode("latin-1"))
+    result = hook("install", "--agent", "claude-code", "--yes")
+    assert 1 == result.exit_code
+    assert "left as it is" in result.stderr
+    assert text.encode("latin-1") == path.read_bytes()
+
+
+def test_permissions_and_links_stay(people):
+    """
+    A settings file that is a link stays one, and keeps its permissions.
+    """
+    real = people / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    user_file(people).symlink_to(real)
+    hook("install", "--agent", "claude-code", "--yes")
+    assert user_file(people).is_symlink()
+    assert 0o640 == real.stat().st_mode & 0o777
+
+
+def test_agents_homes_are_respected(people, monkeypatch):
+    """
+    Where an agent was told to keep its settings elsewhere, they are edited there.
+    """
+    monkeypatch.setenv("CODEX_HOME", str(people / "elsewhere"))
+    hook("install", "--agent", "codex", "--yes")
+    assert "hooks" in json.loads((people / "elsewhere" / "hooks.json").read_text())
+
+
+def test_status_line_is_set_only_where_there_is_none(people):
+    """
+    The status line is set when asked for, and never replaces somebody's own.
+    """
+    path = user_file(people)
+    hook("install", "--agent", "claude-code", "--status-line", "--yes")
+    assert "hook statusline" in json.loads(path.read_text())["statusLine"]["command"]
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    path.write_text('{"statusLine": {"type": "command", "command": "mine"}}')
+    hook("install", "--agent", "claude-code", "--status-line", "--yes")
+    assert "mine" == json.loads(path.read_text())["statusLine"]["command"]
+
+
+def test_status(people):
+    """
+    The status names each place, its state and its mode.
+    """
+    hook("install", "--agent", "cursor", "--project", "--yes")
+    told = json.loads(hook("status", "--agent", "cursor", "--json").stdout)
+    assert [("user", []), ("project", ["guide"])] == [(it["scope"], it["modes"]) for it in told["places"]]
+    shown = hook("status").stdout
+    assert "not installed" in shown
+    assert "installed" in shown.replace("not installed", "")
+
+
+def test_status_tells_troubles(people):
+    """
+    What could not be looked at is told, with exit status 3.
+    """
+    (people / "hook.log").write_text("2026-01-01T00:00:00+0000 hook: the event is not JSON\n")
+    result = hook("status")
+    assert 3 == result.exit_code
+    assert "1 events could not be looked at" in result.stderr
+
+
+@pytest.mark.parametrize("agent", ["", "emacs", "\x1b[2J"])
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_unknown_agents_are_refused(agent, command, people):
+    """
+    An agent nobody knows is a wrong use, told with the names that are known.
+    """
+    result = hook(command, "--agent", agent, "--yes")
+    assert 2 == result.exit_code
+    assert "claude-code, codex, gemini-cli, cursor" in result.stderr
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@given(settings=SETTINGS)
+def test_taking_out_undoes_putting_in(agent, settings):
+    """
+    Whatever stands in the settings, taking our entries out gives them back, and putting them in twice is
+    putting them in once.
+    """
+    command = command_for(agent, "guide")
+    once = with_entries(settings, agent, command)
+    version = {"version": 1} if agent == "cursor" else {}
+    assert {**version, **settings} == without_entries(once)
+    assert once == with_entries(once, agent, command)
+
+
+@given(settings=SETTINGS, indent=st.sampled_from([None, 2, 4, "\t"]))
+def test_rewriting_keeps_the_meaning(settings, indent):
+    """
+    However the file was written, the new text says exactly what it shall say.
+    """
+    wanted = with_entries(settings, "claude-code", "holdfast hook --agent claude-code")
+    text = json.dumps(settings, indent=indent)
+    assert wanted == json.loads(rewritten(text, wanted))
