@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("opentelemetry.sdk")
 
 from msgspec import structs
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -363,9 +364,13 @@ class TestAGuest:
 
     def test_without_an_sdk(self):
         """
-        With the API alone everything does nothing.
+        With the API alone everything does nothing, and nothing is left open.
         """
-        OTel().write([finding(), incident(answer(outcome="worked"))])
+        sink = OTel()
+        sink.write([finding(), incident(answer(outcome="worked"))])
+        sink.close()
+
+        assert not trace.get_current_span().is_recording()
 
     def test_without_the_package(self, monkeypatch):
         """
