@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Struct, field, structs
 
 from holdfast.adapters.runfile import ReadRun
-from holdfast.assembly import detector_factory, make_steering
 from holdfast.decisions import Decision, DriftAction, Mode, Verdict
 from holdfast.declarations import ToolDeclaration, declared
 from holdfast.engine import registry
@@ -19,6 +18,7 @@ from holdfast.engine.sessions import Sessions
 from holdfast.events import USER_MESSAGE, RunInfo, TraceEvent
 from holdfast.findings import DriftEvent, Severity
 from holdfast.incidents import Incident
+from holdfast.parts import detector_factory, make_steering
 from holdfast.policy.ladder import DRIFT_SCORE, FIRST_RUNG, first_rung
 from holdfast.settings import Settings
 from holdfast.store import Store

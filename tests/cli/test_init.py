@@ -4,9 +4,9 @@ import tomllib
 import pytest
 from whole_program import holdfast, process
 
-from holdfast.assembly import detector_factory
 from holdfast.cli.detector_options import installed, options_of
 from holdfast.cli.init import EXAMPLES, allowed, settings_file
+from holdfast.parts import detector_factory
 from holdfast.settings import SETTINGS, Settings, load
 
 

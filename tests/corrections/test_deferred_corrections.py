@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.assembly import detector_factory
 from holdfast.baselines import BaselineStats
 from holdfast.corrections.attribution import Traces, about, traces_of
 from holdfast.corrections.conversation import Conversation
@@ -11,6 +10,7 @@ from holdfast.corrections.deferred import course_of, deferred_corrections, held_
 from holdfast.detectors.user_correction import UserCorrection
 from holdfast.engine.session import Session
 from holdfast.events import RunInfo, TraceEvent
+from holdfast.parts import detector_factory
 from holdfast.settings import Settings
 
 WRONG = "no, that is still broken"

@@ -25,7 +25,7 @@ class Shared(NamedTuple):
 
     def store(self, *, read_only: bool = True) -> "SQLiteStore":
         """The database; says plainly when there is none yet."""
-        from holdfast.assembly import open_store
+        from holdfast.parts import open_store
 
         settings = self.load().settings
         if not settings.database.exists():

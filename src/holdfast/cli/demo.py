@@ -78,7 +78,8 @@ def _database(given: Path | None) -> Path:
 @contextmanager
 def _monitor(path: Path) -> Iterator["DriftMonitor"]:
     """A monitor as it comes out of the box: whatever the settings here say, the demo shows the same."""
-    from holdfast.assembly import DriftMonitor, open_store
+    from holdfast.assembly import DriftMonitor
+    from holdfast.parts import open_store
 
     with _no_settings() as empty:
         monitor = DriftMonitor(AGENT, alert_webhook="", db_path=path, mode="guide", config=empty)

@@ -87,7 +87,7 @@ def _variables() -> Iterator[Check]:
 
 
 def _database(settings: Settings) -> Iterator[Check]:
-    from holdfast.assembly import open_store
+    from holdfast.parts import open_store
 
     path = settings.database
     if not path.exists():
@@ -168,7 +168,7 @@ def _deliveries(store: "Store") -> Iterator[Check]:
 
 
 def _address(settings: Settings) -> Iterator[Check]:
-    from holdfast.assembly import channel_for
+    from holdfast.parts import channel_for
     from holdfast.sinks.alerts.guard import parsed
 
     if not settings.alerts_webhook:
@@ -184,7 +184,7 @@ def _address(settings: Settings) -> Iterator[Check]:
 
 
 def _embedder(settings: Settings) -> Iterator[Check]:
-    from holdfast.assembly import make_embedder
+    from holdfast.parts import make_embedder
 
     try:
         make_embedder(settings)
@@ -214,9 +214,9 @@ def _detectors(settings: Settings) -> Iterator[Check]:
 
 
 def _detector(name: str, settings: Settings) -> Check:
-    from holdfast.assembly import detector_factory
     from holdfast.cli.self_tests import SELF_TESTS
     from holdfast.engine.health import Health
+    from holdfast.parts import detector_factory
 
     title = f"detector {name}"
     options = settings.detectors.get(name, {})
@@ -244,7 +244,7 @@ def _only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _steering(settings: Settings) -> Iterator[Check]:
-    from holdfast.assembly import make_keeper, make_steering
+    from holdfast.parts import make_keeper, make_steering
 
     for name, make in (("steering", make_steering), ("checkpoints", make_keeper)):
         try:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.adapters.hooks.dialects import DIALECTS, Dialect, recognised
-from holdfast.assembly import open_store
 from holdfast.cli.hook_line import line
 from holdfast.cli.hook_watch import Parts, Watch, parts_for
 from holdfast.errors import HoldfastError, SettingsError, StoreError
+from holdfast.parts import open_store
 from holdfast.replay import with_soft_limits
 from holdfast.settings import home, load
 from holdfast.sink import Loss

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from holdfast.adapters.hooks.memory import HookMemory, joined, memory_in
 from holdfast.adapters.hooks.step import NOTHING, HookAnswer, HookStep
-from holdfast.assembly import detector_factory, make_steering
 from holdfast.cli.hook_turn import Turn
 from holdfast.declarations import declared
 from holdfast.engine.capture import Capture
@@ -22,6 +21,7 @@ from holdfast.errors import NotFoundError
 from holdfast.events import (
     RunInfo,
 )
+from holdfast.parts import detector_factory, make_steering
 from holdfast.redaction import Redactor
 from holdfast.sink import Loss, SavedState
 from holdfast.sinks.store import StoreSink

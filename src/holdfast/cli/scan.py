@@ -263,7 +263,7 @@ def _baselines(path: Path | None, settings: "Settings") -> Iterator["Store | Non
         return
     from msgspec import structs
 
-    from holdfast.assembly import open_store
+    from holdfast.parts import open_store
 
     if not path.is_file():
         fail(f"--baseline {safe(path)}: there is no such database.", USAGE)

@@ -98,7 +98,7 @@ def send_test(
 
 def send(context: typer.Context) -> None:
     """Send the alerts that are due now, instead of waiting for the next watched run."""
-    from holdfast.assembly import make_courier
+    from holdfast.parts import make_courier
 
     settings: Settings = context.obj.load().settings
     if not settings.alerts_webhook:
@@ -139,7 +139,7 @@ def _tried(settings: "Settings") -> "Receipt":
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from holdfast.assembly import channel_for, make_courier, open_store
+    from holdfast.parts import channel_for, make_courier, open_store
 
     with TemporaryDirectory(prefix="holdfast-") as folder:
         apart = msgspec.structs.replace(settings, db_path=str(Path(folder) / "test.db"))

@@ -14,12 +14,12 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from holdfast.adapters.runfile import ReadRun
-from holdfast.assembly import detector_factory
 from holdfast.baselines import BaselineStats
 from holdfast.detector import Detector
 from holdfast.events import RunInfo, TraceEvent
 from holdfast.fingerprints import fingerprint
 from holdfast.lab.metrics import Estimate
+from holdfast.parts import detector_factory
 from holdfast.replay import with_kinds, with_soft_limits
 from holdfast.settings import Settings
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.adapters.recognition import open_runs
 from holdfast.adapters.runfile import BrokenLine, ReadRun
-from holdfast.assembly import DriftMonitor, detector_factory
+from holdfast.assembly import DriftMonitor
 from holdfast.declarations import declared
 from holdfast.engine.capture import Capture
 from holdfast.engine.dispatch import Dispatch
@@ -21,6 +21,7 @@ from holdfast.events import RunInfo, TraceEvent
 from holdfast.evidence import Evidence
 from holdfast.findings import Severity
 from holdfast.pages import line
+from holdfast.parts import detector_factory
 from holdfast.redaction import Redactor
 from holdfast.replay import Judge, Judged, with_soft_limits
 from holdfast.settings import Settings, load
