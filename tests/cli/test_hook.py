@@ -254,6 +254,162 @@ def test_tokens_come_from_the_transcript(store, apart):
     assert 100 == store().find_run("s1").tokens
 
 
+def reply_line(reply, tokens, **fields):
+    message = {"id": reply, "usage": {"input_tokens": tokens, "output_tokens": 0}}
+    return json.dumps({"type": "assistant", "message": message, **fields}) + "\n"
+
+
+def test_tokens_are_known_while_the_turn_goes_on(store, apart):
+    """
+    The tokens of a reply count with the first call after it, and count once however often its line comes.
+    """
+    agent = Agent(*GUIDE)
+    agent.common["transcript_path"] = str(apart / "t.jsonl")
+    with (apart / "t.jsonl").open("a") as transcript:
+        for n in range(3):
+            transcript.write(reply_line(f"m{n}", 100))
+            transcript.flush()
+            agent.call(file_path=f"/p/{n}.py")
+            transcript.write(reply_line(f"m{n}", 100))
+            transcript.flush()
+    agent.tell("Stop", last_assistant_message="Done.")
+    assert 300 == store().find_run("s1").tokens
+
+
+def test_tokens_of_a_session_that_ends_without_a_reply(store, apart):
+    """
+    What was written after the last step counts when the session ends.
+    """
+    agent = Agent(*GUIDE)
+    agent.common["transcript_path"] = str(apart / "t.jsonl")
+    agent.tell("UserPromptSubmit", prompt="fix it")
+    (apart / "t.jsonl").write_text(reply_line("m1", 70))
+    agent.tell("SessionEnd", reason="other")
+    assert (70, 0) == (store().find_run("s1").tokens, store().find_run("s1").llm_calls)
+
+
+def test_tokens_of_a_session_taken_up_again(store, apart):
+    """
+    A session that goes on as a second run is not charged with what the first one cost.
+    """
+    agent = Agent(*GUIDE)
+    agent.common["transcript_path"] = str(apart / "t.jsonl")
+    (apart / "t.jsonl").write_text(reply_line("m1", 70, timestamp="2020-01-01T00:00:00.000Z"))
+    agent.tell("Stop", last_assistant_message="Done.")
+    agent.tell("SessionEnd", reason="other")
+    with (apart / "t.jsonl").open("a") as transcript:
+        transcript.write(reply_line("m2", 5, timestamp="2999-01-01T00:00:00.000Z"))
+    agent.tell("Stop", last_assistant_message="Done again.")
+    assert (0, 5) == (store().find_run("s1").tokens, store().find_run("s1~2").tokens)
+
+
+def test_tokens_of_a_subagent(store, apart):
+    """
+    A sub-agent is charged with its own transcript, not with that of the session.
+    """
+    (apart / "main.jsonl").write_text(reply_line("m1", 1000))
+    (apart / "own.jsonl").write_text(reply_line("m2", 30, isSidechain=True))
+    helper = Agent(*GUIDE, part="a1")
+    helper.common["transcript_path"] = str(apart / "main.jsonl")
+    helper.call()
+    own = str(apart / "own.jsonl")
+    helper.tell("SubagentStop", last_assistant_message="Found it.", agent_transcript_path=own)
+    assert 30 == store().find_run("s1/a1").tokens
+
+
+def batch(*calls):
+    return {
+        "tool_calls": [
+            {"tool_name": tool, "tool_input": {"x": 1}, "tool_use_id": call_id, "tool_response": told}
+            for call_id, tool, told in calls
+        ]
+    }
+
+
+def test_calls_that_never_ran_are_seen(store):
+    """
+    An unknown tool, bad arguments and a missing permission are failed calls; calls told of before count once.
+    """
+    agent = Agent(*GUIDE)
+    agent.call(call_id="t1")
+    refused = {"tool_name": "Edit", "tool_input": {"x": 1}, "tool_use_id": "t3"}
+    agent.tell("PreToolUse", **refused)
+    told = batch(("t1", "Read", "x = 1"), ("t2", "Nope", "<tool_use_error>no such tool</tool_use_error>"))
+    told["tool_calls"] += batch(("t3", "Edit", "you have not granted it"))["tool_calls"]
+    for _ in range(2):
+        agent.tell("PostToolBatch", **told)
+    agent.tell("UserPromptSubmit", prompt="go on")
+    run = store().find_run("s1")
+    assert (3, 2) == (run.tool_calls, run.errors)
+
+
+def test_a_loop_of_calls_that_never_run_comes_back_as_context():
+    """
+    An agent that asks for an unknown tool again and again is told so, although no call is ever made.
+    """
+    agent = Agent(*GUIDE)
+    said = [words(agent.tell("PostToolBatch", **batch((f"t{n}", "Nope", "no such tool")))) for n in range(4)]
+    assert any("Nope called" in it for it in said)
+
+
+def test_a_call_that_we_refused_is_no_failed_call(store):
+    """
+    What Holdfast denied comes back with the calls of the reply, and is not taken for another failure.
+    """
+    agent = Agent(*ENFORCE)
+    denied = {}
+    while denied.get("hookSpecificOutput", {}).get("permissionDecision") != "deny":
+        denied = agent.call()
+    before = store().find_run("s1").errors
+    agent.tell("PostToolBatch", **batch((f"s1-{agent.calls}", "Read", "PreToolUse:Read hook error")))
+    assert (0, 0) == (before, store().find_run("s1").errors)
+
+
+@pytest.mark.parametrize("calls", [None, 7, [None, 3], [{}], [{"tool_use_id": "t"}], [{"tool_response": []}]])
+def test_odd_batches_block_nobody(calls):
+    """
+    A batch that makes no sense is passed over as far as it makes none.
+    """
+    assert {} == Agent(*GUIDE).tell("PostToolBatch", tool_calls=calls)
+    assert [] == log_lines()
+
+
+def test_a_model_that_fails(store):
+    """
+    A turn that ends because the model failed is a failed reply, and its words are not the model's.
+    """
+    agent = Agent(*GUIDE)
+    agent.tell("StopFailure", error="unknown", last_assistant_message="API Error: 500 overloaded")
+    run = store().find_run("s1")
+    assert (1, 1) == (run.llm_calls, run.errors)
+
+
+def test_a_failure_that_only_the_transcript_tells(store, apart):
+    """
+    When the program is gone before its hook is done, the failure is read at the end; it counts once.
+    """
+    message = {"id": "m", "usage": {"input_tokens": 0}, "content": "API Error: 500"}
+    (apart / "t.jsonl").write_text(json.dumps({"message": message, "isApiErrorMessage": True}) + "\n")
+    for session, told in (("s1", False), ("s2", True)):
+        agent = Agent(*GUIDE, session=session)
+        agent.tell("UserPromptSubmit", prompt="fix it", prompt_id="p")
+        if told:
+            agent.tell("StopFailure", last_assistant_message="API Error: 500", prompt_id="p")
+        agent.tell("SessionEnd", prompt_id="p", transcript_path=str(apart / "t.jsonl"))
+        agent.tell("StopFailure", last_assistant_message="API Error: 500", prompt_id="p")
+    assert (1, 1) == (store().find_run("s1").errors, store().find_run("s2").errors)
+    assert 2 == len(store().runs("claude-code"))
+
+
+def test_the_program_speaking_for_itself_is_no_user(store):
+    """
+    The news that a background task is done stands where prompts stand, and is none.
+    """
+    agent = Agent(*GUIDE)
+    agent.tell("UserPromptSubmit", prompt="<task-notification>\n<task-id>a1</task-id>", prompt_id="p")
+    assert ("", 1) == (store().find_run("s1").goal, store().find_run("s1").events)
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000, b"{}", b'{"hook_event_name": "Stop"}'],

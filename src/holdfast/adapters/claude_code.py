@@ -21,7 +21,8 @@ _UNSPOKEN: Final = frozenset(
         *("summary", "progress", "queue-operation", "file-history-snapshot", "file-history-delta"),
         *("ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "agent_metadata"),
         *("mode", "permission-mode", "last-prompt", "tools-used", "cost-state", "atis-latch", "tag"),
-        *("api-request", "api-request-start", "api-request-end", "bridge-session", "relocated", "pr-link"),
+        *("api-request", "api-request-start", "api-request-end", "api-request-blob", "api-request-shape"),
+        *("bridge-session", "relocated", "pr-link"),
         *("content-replacement", "history-suppression", "attribution-snapshot", "worktree-state"),
         *("result", "stream_event", "rate_limit_event"),
     }

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.adapters.hooks.memory import HookMemory, OpenCall
 from holdfast.adapters.hooks.step import NOTHING, HookAnswer, HookStep, StepKind
-from holdfast.adapters.hooks.usage import tokens_since
+from holdfast.adapters.hooks.usage import Usage, tokens_since
+from holdfast.decisions import PROCEED
 from holdfast.engine.capture import Capture
 from holdfast.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from holdfast.findings import Severity
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.engine.session import Observation, Session
 
 _ARGS_KEPT: Final = 2048
+_HARNESS: Final = "harness"
+_SESSION_END: Final = "session_end"
 _LONGEST_NOTE: Final = 200
 
 
@@ -46,15 +49,22 @@ class Turn:
         """What the step calls for."""
         if step.kind == "before_tool":
             return self._before(step)
+        if step.kind == "end":
+            self._end(step)
+            return NOTHING
+        return self._said(step, self._seen(step))
+
+    def _seen(self, step: HookStep) -> "Decision":
         if step.kind == "after_tool":
-            return self._said(step, self._after(step))
+            return self._after(step)
+        if step.kind == "after_batch":
+            return self._never_run(step)
         if step.kind == "prompt":
             self._settle_open()
-            return self._said(step, self._observe(USER_MESSAGE, "user", input_data=step.text))
-        if step.kind == "reply":
-            return self._said(step, self._reply(step))
-        self._end(step)
-        return NOTHING
+            return self._observe(USER_MESSAGE, "user", input_data=step.text)
+        if step.kind == "notice":
+            return self._observe(STATE_TRANSITION, _HARNESS, output_data=step.text)
+        return self._reply(step)
 
     def _before(self, step: HookStep) -> HookAnswer:
         args = self._capture.plain(step.args) if len(canonical(step.args)) <= _ARGS_KEPT else None
@@ -68,6 +78,7 @@ class Turn:
         if decision.verdict not in {"deny", "stop", "ask"}:
             return NOTHING
         self.memory.open.pop(step.call_id or step.tool, None)
+        self.memory.is_new(_done(step))
         told = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}
         self._observe(STATE_TRANSITION, CALL_REFUSED, metadata=told, call_id=step.call_id or None)
         return HookAnswer(verdict=decision.verdict, words=decision.guidance, note=_note(decision))
@@ -84,21 +95,75 @@ class Turn:
             call_id=step.call_id or None,
             duration_ms=step.duration_ms,
             started_seq=call.started_seq if call is not None else None,
+            token_count=self._tokens(step),
         )
 
+    def _never_run(self, step: HookStep) -> "Decision":
+        """The calls of a reply that nobody told of: an unknown tool, bad arguments, no permission."""
+        decision = PROCEED
+        for told in step.calls:
+            if not told.call_id or not self.memory.is_new(f"done:{told.call_id}"):
+                continue
+            call = self.memory.open.pop(told.call_id, None)
+            seen = self._observe(
+                TOOL_CALL,
+                told.tool or "tool",
+                input_data=told.args,
+                error=told.told or "refused",
+                call_id=told.call_id,
+                started_seq=call.started_seq if call is not None else None,
+                token_count=self._tokens(step),
+            )
+            decision = seen if seen.verdict != "proceed" else decision
+        return decision
+
     def _reply(self, step: HookStep) -> "Decision":
-        tokens = 0
-        if step.transcript:
-            tokens, self.memory.read_to = tokens_since(step.transcript, self.memory.read_to)
-        return self._observe(LLM_REQUEST, "reply", output_data=step.text or None, token_count=tokens)
+        if step.error is not None:
+            self.memory.is_new(_failed(step))
+        return self._observe(
+            LLM_REQUEST,
+            "reply",
+            output_data=step.text or None,
+            error=step.error,
+            token_count=self._tokens(step),
+        )
+
+    def _tokens(self, step: HookStep) -> int:
+        return self._usage(step).tokens
+
+    def _usage(self, step: HookStep) -> Usage:
+        """What the transcript names that was not counted yet."""
+        if not step.transcript:
+            return Usage(0, 0)
+        memory = self.memory
+        usage = tokens_since(
+            step.transcript,
+            memory.read_to,
+            counted=memory.reply,
+            since=memory.since,
+            of_part=bool(step.part),
+        )
+        memory.read_to, memory.reply = usage.read_to, usage.reply
+        return usage
 
     def _end(self, step: HookStep) -> None:
         if step.text:
             self._reply(step)
+        else:
+            self._read_to_the_end(step)
         self._settle_open()
         ending = self.session.end(at=self._clock(), outcome="")
         self.records += [*ending.findings, *ending.incidents, ending.summary]
         self.has_ended = True
+
+    def _read_to_the_end(self, step: HookStep) -> None:
+        """What only the transcript tells: a last reply is written late, and a stop leaves none at all."""
+        usage = self._usage(step)
+        if usage.failure and self.memory.is_new(_failed(step)):
+            # The program may be gone before its hook about the failure is done.
+            self._observe(LLM_REQUEST, "reply", error=usage.failure, token_count=usage.tokens)
+        elif usage.tokens:
+            self._observe(STATE_TRANSITION, _SESSION_END, token_count=usage.tokens)
 
     def _settle_open(self) -> None:
         """Calls whose result never came were made all the same; what came of them is unknown."""
@@ -150,6 +215,11 @@ def _done(step: HookStep) -> str:
     """The mark of a call that is over; empty where the id is not the call's own."""
     own = step.call_id and step.once == f"{step.event}:{step.call_id}"
     return f"done:{step.call_id}" if own else ""
+
+
+def _failed(step: HookStep) -> str:
+    """The mark of a turn whose model failed."""
+    return f"failed:{step.turn}"
 
 
 def _note(decision: "Decision") -> str:

@@ -18,9 +18,7 @@ from holdfast.engine.capture import Capture
 from holdfast.engine.health import Health
 from holdfast.engine.sessions import Sessions
 from holdfast.errors import NotFoundError
-from holdfast.events import (
-    RunInfo,
-)
+from holdfast.events import RunInfo
 from holdfast.parts import detector_factory, make_steering
 from holdfast.redaction import Redactor
 from holdfast.sink import Loss, SavedState
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
 SUBAGENT: Final = "/subagent"
 _LONGEST_GOAL: Final = 4000
 _TIMES_TAKEN_UP: Final = 50
+_LATE_S: Final = 5.0
+"""How long after the agent told of it a step may be taken in for which nobody waits."""
 
 
 class Parts(NamedTuple):
@@ -129,7 +129,8 @@ class Watch:
             if session is not None and state is not None:
                 return self._turn(session, memory_in(state), late=late)
             if not self._is_kept(agent, info.run_id):
-                return None if step.kind == "end" else self._opened(sessions, info, step, can, late=late)
+                is_over = step.kind == "end" or (n > 1 and step.kind == "reply" and step.error is not None)
+                return None if is_over else self._opened(sessions, info, step, can, late=late)
         return None
 
     def _turn(self, session: "Session", memory: HookMemory, *, late: bool) -> "Turn":
@@ -141,7 +142,9 @@ class Watch:
     ) -> "Turn":
         goal = self._parts.capture.text(step.text[:_LONGEST_GOAL]) if step.kind == "prompt" else ""
         session = sessions.begin(structs.replace(info, goal=goal), can=can)
-        turn = self._turn(session, HookMemory(), late=late)
+        is_new_file = bool(step.part) and info.run_id == step.run_id
+        since = 0.0 if is_new_file else info.started_at - (_LATE_S if late else 0.0)
+        turn = self._turn(session, HookMemory(since=since), late=late)
         turn.records.append(session.run)
         return turn
 

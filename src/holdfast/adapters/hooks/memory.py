@@ -23,7 +23,8 @@ class OpenCall(Struct):
 class HookMemory(Struct):
     """Which notices were taken in, which calls are open, what is still to be said.
 
-    `read_to` is how far the session's transcript has been read for the tokens it names.
+    `read_to` is how far the session's transcript has been read for the tokens it names, `reply` the last
+    reply whose tokens were counted; replies from before `since` are of an earlier run.
     """
 
     seen: list[str] = field(default_factory=list)
@@ -31,6 +32,8 @@ class HookMemory(Struct):
     words: str = ""
     note: str = ""
     read_to: int = 0
+    reply: str = ""
+    since: float = 0.0
 
     def is_new(self, once: str) -> bool:
         """Whether this notice is told for the first time; remembers it."""

@@ -9,19 +9,31 @@ from msgspec import Struct
 from holdfast.decisions import Verdict
 from holdfast.fingerprints import canonical
 
-StepKind = Literal["prompt", "before_tool", "after_tool", "reply", "end", "other"]
+StepKind = Literal["prompt", "notice", "before_tool", "after_tool", "after_batch", "reply", "end", "other"]
 
 _LONGEST_ID: Final = 120
 _DURATIONS: Final = frozenset({"durationMs", "duration_ms", "durationSeconds", "totalDurationMs"})
 _EDITED: Final = frozenset({"originalFile", "structuredPatch"})
 
 
+class BatchCall(Struct, frozen=True, kw_only=True):
+    """One of the calls that a reply asked for, with what the model was told came of it."""
+
+    call_id: str
+    tool: str
+    args: Any
+    told: str
+
+
 class HookStep(Struct, frozen=True, kw_only=True):
     """One notice of a coding agent.
 
+    A `prompt` is the user's; a `notice` stands in the user's place, and the program wrote it.
     `part` names the sub-agent it is about, empty for the agent itself.
+    `calls` are all the calls of a reply, those that never ran among them.
     `call_id` joins what is said before a call with what is said after it.
     `once` is the same when the same notice comes a second time, empty when that cannot be told.
+    `turn` is what the agent calls the user's turn it belongs to, where it says so.
     """
 
     kind: StepKind
@@ -33,8 +45,10 @@ class HookStep(Struct, frozen=True, kw_only=True):
     args: Any = None
     result: Any = None
     error: str | None = None
+    calls: tuple[BatchCall, ...] = ()
     call_id: str = ""
     once: str = ""
+    turn: str = ""
     duration_ms: float = 0.0
     transcript: str = ""
 
@@ -98,7 +112,11 @@ def result_of(value: Any) -> Any:
     '3 failed'
     >>> result_of({"filePath": "a.py", "originalFile": "...", "structuredPatch": []})
     'edited a.py'
+    >>> result_of([{"type": "text", "text": "3"}])
+    '3'
     """
+    if isinstance(value, list) and value and all(_is_words(part) for part in value):
+        return "\n".join(part["text"] for part in value)
     if not isinstance(value, dict):
         return value
     if isinstance(value.get("stdout"), str):
@@ -106,6 +124,10 @@ def result_of(value: Any) -> Any:
     if _EDITED & value.keys():
         return f"edited {text_of(value, 'filePath', 'file_path')}"
     return {key: inner for key, inner in value.items() if key not in _DURATIONS}
+
+
+def _is_words(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def failure_of(value: Any) -> str | None:

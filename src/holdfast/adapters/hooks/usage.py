@@ -1,7 +1,8 @@
 """The tokens a transcript names, read on from where we were, while the agent goes on writing it."""
 
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -9,10 +10,25 @@ _MOST_READ: Final = 4 << 20
 _COUNTS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-def tokens_since(path: str, start: int) -> tuple[int, int]:
+class Usage(NamedTuple):
+    """Tokens of replies, how far the transcript was read for them, and the last reply among them.
+
+    `failure` is what stands where the last reply should stand when the model failed.
+    """
+
+    tokens: int
+    read_to: int
+    reply: str = ""
+    failure: str = ""
+
+
+def tokens_since(
+    path: str, start: int, *, counted: str = "", since: float = 0.0, of_part: bool = False
+) -> Usage:
     """Tokens of the replies written since `start`, and where to go on; a half-written line waits.
 
-    A reply takes a line for each of its parts and repeats its usage on each: it counts once.
+    A reply takes a line for each of its parts and repeats its usage on each: it counts once, and not at
+    all when it is the one that was `counted` last. Replies from before `since` are of an earlier run.
     """
     try:
         with Path(path).open("rb") as file:
@@ -23,25 +39,51 @@ def tokens_since(path: str, start: int) -> tuple[int, int]:
             file.seek(start)
             new = file.read(_MOST_READ)
     except (OSError, ValueError):
-        return 0, start
+        return Usage(0, start, counted)
     whole = new[: new.rfind(b"\n") + 1]
     replies: dict[str, int] = {}
+    failure = ""
     for line in whole.splitlines():
-        if b'"usage"' in line:
-            reply, tokens = _usage(line)
-            replies[reply] = max(tokens, replies.get(reply, 0))
-    return sum(replies.values()), start + len(whole)
+        reply = _reply(line, since, of_part=of_part) if b'"usage"' in line else None
+        if reply is None:
+            continue
+        failure = reply.failure
+        if reply.tokens and (reply.name != counted or not reply.name):
+            replies[reply.name] = max(reply.tokens, replies.get(reply.name, 0))
+    return Usage(sum(replies.values()), start + len(whole), [counted, *replies][-1], failure)
 
 
-def _usage(line: bytes) -> tuple[str, int]:
+class _Reply(NamedTuple):
+    name: str
+    tokens: int
+    failure: str
+
+
+def _reply(line: bytes, since: float, *, of_part: bool) -> _Reply | None:
     try:
         content = msgspec.json.decode(line)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return "", 0
+        return None
     message: Any = content.get("message") if isinstance(content, dict) else None
     usage = message.get("usage") if isinstance(message, dict) else None
-    if not isinstance(usage, dict) or content.get("isSidechain") is True:
-        return "", 0
+    if not isinstance(usage, dict) or (content.get("isSidechain") is True and not of_part):
+        return None
+    if _written_at(content.get("timestamp"), since) < since:
+        return None
     counts = [usage.get(name) for name in _COUNTS]
     tokens = sum(it for it in counts if isinstance(it, int) and not isinstance(it, bool) and it > 0)
-    return str(message.get("id", "")), tokens
+    failure = _words(message.get("content")) if content.get("isApiErrorMessage") is True else ""
+    return _Reply(str(message.get("id", "")), tokens, failure)
+
+
+def _words(content: Any) -> str:
+    parts = content if isinstance(content, list) else [content]
+    texts = [it.get("text") if isinstance(it, dict) else it for it in parts]
+    return "\n".join(it for it in texts if isinstance(it, str)) or "error"
+
+
+def _written_at(stamp: Any, otherwise: float) -> float:
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return otherwise
