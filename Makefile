@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs clean
+.PHONY: help demo test test-adapters check format bench docs clean
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer: try make PYTHON=python3.11")'
@@ -33,6 +33,28 @@ demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Holdfast 
 test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
+# CrewAI cannot share an environment with the others, and Claude's is large.
+$(VENV)-frameworks/.installed: EXTRAS = langchain,openai-agents,pydantic-ai,google-adk,strands,agent-framework,openai,anthropic
+$(VENV)-frameworks/.installed: GROUP = frameworks
+$(VENV)-crewai/.installed: EXTRAS = crewai
+$(VENV)-claude/.installed: EXTRAS = claude
+
+$(VENV)-%/.installed: GROUP = adapters
+$(VENV)-%/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group $(GROUP)
+	@touch $@
+
+ADAPTERS := $(VENV)-frameworks/.installed $(VENV)-crewai/.installed $(VENV)-claude/.installed
+PLAY := -m pytest -W default --dist loadgroup tests/frameworks
+
+test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
+	HOLDFAST_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework openai-client openai-responses anthropic-client" \
+		$(VENV)-frameworks/bin/python $(PLAY) -n auto
+	HOLDFAST_FRAMEWORKS="crewai" $(VENV)-crewai/bin/python $(PLAY) -n auto
+	HOLDFAST_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
+
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -51,4 +73,4 @@ docs: $(VENV)/.tested  ## build the site into site/
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove what was made
-	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,14 +1,25 @@
 """What every test and every docstring example may use."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
+from holdfast.adapters.frameworks import FRAMEWORKS
+from holdfast.engine import runs
 from holdfast.engine.health import Health
 from holdfast.testing.traces import fired_at, said_at
 
 # A busy machine must not decide whether a property holds.
 settings.register_profile("holdfast", deadline=None)
 settings.load_profile("holdfast")
+
+
+# Frameworks have environments of their own: see `make test-adapters`.
+collect_ignore = [] if os.environ.get("HOLDFAST_FRAMEWORKS") else ["tests/frameworks"]
+collect_ignore_glob = [
+    f"src/holdfast/adapters/{framework.name}*.py" for framework in FRAMEWORKS if framework.missing()
+]
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +33,14 @@ def _own_home(tmp_path, monkeypatch):
     """No test reads or writes the settings or the database of whoever runs it."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "holdfast-home"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _outside_of_runs():
+    """A run that an earlier test left open in this thread is not this test's."""
+    token = runs._stack.set(())
+    yield
+    runs._stack.reset(token)
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ NAMES = [
     "DiskKeeper",
     "DriftAction",
     "DriftAssessment",
+    "DriftCrew",
     "DriftDetector",
     "DriftEngine",
     "DriftEvent",
@@ -105,12 +106,19 @@ class TestNames:
         """
         assert ["__version__", *NAMES] == holdfast.__all__
 
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", [name for name in NAMES if name != "DriftCrew"])
     def test_every_name_loads(self, name):
         """
         Every public name can be imported.
         """
         assert getattr(holdfast, name) is not None
+
+    def test_a_name_that_needs_a_framework_says_so(self):
+        """
+        Without CrewAI its name tells which packages to add, as any import of it would.
+        """
+        with pytest.raises(holdfast.MissingExtraError, match=r"pip install 'holdfast\[crewai\]'"):
+            _ = holdfast.DriftCrew
 
     def test_every_name_is_listed(self):
         """

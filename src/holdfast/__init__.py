@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.adapters.crewai import DriftCrew as DriftCrew
     from holdfast.assembly import DriftMonitor as DriftMonitor
     from holdfast.baselines import BaselineStats as BaselineStats
     from holdfast.budgets.adaptive_budget import AdaptiveBudget as AdaptiveBudget
@@ -94,6 +95,7 @@ _HOMES: Final = {
     "DiskKeeper": "holdfast.checkpoints.disk:DiskKeeper",
     "DriftAction": "holdfast.decisions:DriftAction",
     "DriftAssessment": "holdfast.decisions:DriftAssessment",
+    "DriftCrew": "holdfast.adapters.crewai:DriftCrew",
     "DriftDetector": "holdfast.loops.windowed:DriftDetector",
     "DriftEngine": "holdfast.policy.drift_engine:DriftEngine",
     "DriftEvent": "holdfast.findings:DriftEvent",

@@ -3,10 +3,11 @@
 import atexit
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.adapters.frameworks import of_framework
 from holdfast.adapters.generic import GenericAdapter, watched
 from holdfast.declarations import ToolDeclaration, declared
 from holdfast.engine import registry
@@ -170,6 +171,7 @@ class DriftMonitor(Monitor):
             sample_rate=settings.sample_rate,
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
+            on_failure=settings.on_failure,
         )
         for sink in sinks:
             # A sink that wants findings on the agent's own thread says so by having this method.
@@ -180,14 +182,37 @@ class DriftMonitor(Monitor):
             self._courier.start()
         _close_at_exit(self)
 
-    def wrap(self, agent: Any) -> Any:
-        """The agent, watched: call it as before."""
-        for name in registry.names(registry.ADAPTERS):
+    def wrap(self, agent: Any, **options: Any) -> Any:
+        """The agent, watched: use it as before.
+
+        Objects of the frameworks in `docs/integrations` are watched at every model call and tool call, any
+        other object with a method such as `invoke` or `run` by what goes in and what comes out.
+        `ask` is a function that puts a question to the user; further options are the framework's own.
+        Raises SettingsError for what cannot be watched.
+        """
+        for name in self._adapters(agent):
             adapter = registry.load(registry.ADAPTERS, name)
             recognises = getattr(adapter, "recognises", None)
             if recognises is not None and recognises(agent):
-                return adapter(self, agent)
-        return GenericAdapter(self, agent)
+                return adapter(self, agent, **options)
+        return GenericAdapter(self, agent, **options)
+
+    def _adapters(self, agent: Any) -> Iterator[str]:
+        """The adapters that may know this object; one whose packages are too old says so and is left out."""
+        for framework in of_framework(agent):
+            missing = framework.missing()
+            if not missing:
+                yield framework.name
+                continue
+            logger.warning(
+                "Holdfast sees only what goes in and comes out: watching %s needs %s. "
+                "Add it with: pip install 'holdfast[%s]'",
+                framework.title,
+                missing,
+                framework.extra,
+            )
+            self.health.count(f"{framework.title} watched from outside only: it needs {missing}")
+        yield from registry.others(registry.ADAPTERS)
 
     def tool(
         self,

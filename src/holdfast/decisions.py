@@ -253,3 +253,6 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 PROCEED: Final = Decision()
+
+UNDECIDED: Final = Decision()
+"""What a step gets that we failed to judge: it reads like PROCEED, and is told from it by identity."""

@@ -39,6 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     mode: Mode = "observe"
     disabled: bool = False
+    on_failure: str = "open"
     db_path: str = ""
     durability: str = "fast"
     synchronous: str = "NORMAL"
@@ -193,6 +194,11 @@ def _weights(value: Any) -> dict[str, float]:
 SETTINGS: Final = (
     Setting("mode", _one_of(*MODES), "observe: only watch; guide: speak to the model; enforce: stop it too"),
     Setting("disabled", _switch, "turn everything off"),
+    Setting(
+        "on_failure",
+        _one_of("open", "closed"),
+        "closed: in mode enforce, a step that Holdfast itself failed to judge is refused",
+    ),
     Setting("db_path", _text, "the SQLite file; empty for the one in Holdfast's own folder"),
     Setting("durability", _one_of("fast", "durable"), "durable: an event is answered once it is on disk"),
     Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power cut, not only a crash"),

@@ -4,6 +4,8 @@ from contextlib import closing
 import pytest
 from whole_program import holdfast, process
 
+from holdfast.adapters import frameworks
+from holdfast.adapters.frameworks import Framework
 from holdfast.cli.self_tests import SELF_TESTS
 from holdfast.detectors.action_loop import ActionLoop
 from holdfast.detectors.goal_drift import GoalDrift
@@ -240,3 +242,22 @@ class TestDetectors:
         strict = lambda: GoalDrift(similarity_threshold=1.0)  # noqa: E731 - one line says it best
 
         assert "of a healthy run" in SELF_TESTS["goal_drift"](strict)
+
+
+class TestFrameworks:
+    def test_none_is_fine(self, apart):
+        """
+        An environment without any framework is healthy.
+        """
+        assert [("ok", "none that Holdfast knows")] == checked()["frameworks"]
+
+    def test_one_that_is_too_old_is_a_warning(self, apart, monkeypatch):
+        """
+        A framework that can only be watched from outside is named, with what would help.
+        """
+        old = Framework("x", "Old Framework", "x", {"msgspec": "99.1"}, ("x",))
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (old,))
+
+        [(status, message)] = checked()["frameworks"]
+        assert "warning" == status
+        assert "Old Framework needs msgspec 99.1 or newer" in message

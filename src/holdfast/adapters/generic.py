@@ -1,13 +1,18 @@
 """Watch any agent: functions by decorator, objects by the method that runs them."""
 
+import contextvars
 import functools
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
+from holdfast.adapters.frameworks import known
+from holdfast.boundary.entry_points import Entry, WatchedObject, joined
 from holdfast.decisions import Decision, Mode, Verdict
 from holdfast.engine.monitor import Monitor
+from holdfast.engine.runs import outer_run_id
 from holdfast.errors import RunStopped, SettingsError
 from holdfast.events import LLM_REQUEST, STATE_TRANSITION
 from holdfast.fingerprints import canonical
@@ -76,9 +81,9 @@ def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, _joined(parts), exc, started)
+            call.record(args, kwargs, joined(parts), exc, started)
             raise
-        call.record(args, kwargs, _joined(parts), None, started)
+        call.record(args, kwargs, joined(parts), None, started)
 
     return wrapper
 
@@ -91,9 +96,9 @@ def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, _joined(parts), exc, started)
+            call.record(args, kwargs, joined(parts), exc, started)
             raise
-        call.record(args, kwargs, _joined(parts), None, started)
+        call.record(args, kwargs, joined(parts), None, started)
 
     return wrapper
 
@@ -130,8 +135,9 @@ class _Call:
             duration_ms=(time.perf_counter() - started) * 1000,
             error=error,
         )
-        if error is None:
-            stop_if_told(decision, self._monitor.mode)
+        stop = stop_of(decision, self._monitor.mode) if error is None else None
+        if stop is not None:
+            raise stop
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -144,111 +150,50 @@ class _Call:
         return named
 
 
-class GenericAdapter:
+class GenericAdapter(WatchedObject):
     """Watches an object through the method that runs it: `invoke`, `ainvoke`, `stream`, `run`, `kickoff`.
 
     Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
     Everything else about the object stays as it is: other attributes are passed through.
     """
 
-    name = "generic"
+    ENTRY_POINTS = ENTRY_POINTS
 
     @classmethod
     def recognises(cls, agent: Any) -> bool:
         """Whether the object has a method this adapter knows."""
         return any(callable(getattr(agent, method, None)) for method in ENTRY_POINTS)
 
-    def __init__(self, monitor: Monitor, agent: Any) -> None:
+    def __init__(self, monitor: Monitor, agent: Any, **options: Any) -> None:
         if not self.recognises(agent):
             raise SettingsError(
                 f"wrap() got a {type(agent).__name__}, which has no method {', '.join(ENTRY_POINTS)}. "
-                "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event()."
+                "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event(). "
+                f"Watched at every step are: {known()}."
             )
+        if options:
+            raise SettingsError(
+                f"wrap() takes no {', '.join(options)} for a {type(agent).__name__}: "
+                "it is watched from outside only, and nothing can be said to its model."
+            )
+        super().__init__(agent)
         self._monitor = monitor
-        self._agent = agent
 
-    def __getattr__(self, attribute: str) -> Any:
-        value = getattr(self._agent, attribute)
-        if attribute not in ENTRY_POINTS or not callable(value):
-            return value
-        if inspect.iscoroutinefunction(value):
-            return functools.partial(self._run_async, attribute, value)
-        if inspect.isasyncgenfunction(value):
-            return functools.partial(self._stream_async, attribute, value)
-        return functools.partial(self._run, attribute, value)
-
-    def __repr__(self) -> str:
-        return f"<watched {self._agent!r}>"
-
-    def _run(self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        run = _WatchedRun(self._monitor, method, args, kwargs)
-        try:
-            result = function(*args, **kwargs)
-        except BaseException as exc:
-            run.failed(exc)
-            raise
-        if inspect.isgenerator(result) or (isinstance(result, Iterator) and method == "stream"):
-            return self._stream(run, result)
-        if inspect.isawaitable(result):
-            return self._awaited(run, result)
-        if isinstance(result, AsyncIterator):
-            return self._stream_on(run, result)
-        run.finished(result)
-        return result
-
-    async def _run_async(
-        self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Any:
-        run = _WatchedRun(self._monitor, method, args, kwargs)
-        return await self._awaited(run, function(*args, **kwargs))
-
-    async def _awaited(self, run: "_WatchedRun", coming: Any) -> Any:
-        try:
-            result = await coming
-        except BaseException as exc:
-            run.failed(exc)
-            raise
-        run.finished(result)
-        return result
-
-    def _stream(self, run: "_WatchedRun", parts: Iterator[Any]) -> Iterator[Any]:
-        seen = []
-        try:
-            for part in parts:
-                seen.append(part)
-                yield part
-        except BaseException as exc:
-            run.failed(exc)
-            raise
-        run.finished(_joined(seen))
-
-    async def _stream_async(
-        self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        run = _WatchedRun(self._monitor, method, args, kwargs)
-        async for part in self._stream_on(run, function(*args, **kwargs)):
-            yield part
-
-    async def _stream_on(self, run: "_WatchedRun", parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        seen = []
-        try:
-            async for part in parts:
-                seen.append(part)
-                yield part
-        except BaseException as exc:
-            run.failed(exc)
-            raise
-        run.finished(_joined(seen))
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        """The agent is called: that is a run."""
+        run = _WatchedCall(self._monitor, method, args, kwargs)
+        return Entry(entered=run.entered, finished=run.finished, args=args, kwargs=kwargs)
 
 
-class _WatchedRun:
+class _WatchedCall:
     """One call of a watched object."""
 
     def __init__(self, monitor: Monitor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._monitor = monitor
         self._started = time.perf_counter()
         asked = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
-        self._run_id = monitor.start_run(goal=_words(asked) or None)
+        start = functools.partial(monitor.start_run, goal=_words(asked) or None)
+        self._run_id = contextvars.copy_context().run(start, parent_run_id=outer_run_id())
         monitor.record_event(
             LLM_REQUEST,
             f"agent_{method}",
@@ -256,7 +201,13 @@ class _WatchedRun:
             input_data=asked if isinstance(asked, dict) else {"input": asked},
         )
 
-    def finished(self, result: Any) -> None:
+    def entered(self) -> AbstractContextManager[None]:
+        return self._monitor.within(self._run_id)
+
+    def finished(self, result: Any, error: BaseException | None) -> BaseException | None:
+        if error is not None:
+            self._failed(error)
+            return error
         text = _words(result)
         decision = self._monitor.record_event(
             LLM_REQUEST,
@@ -267,9 +218,9 @@ class _WatchedRun:
             duration_ms=(time.perf_counter() - self._started) * 1000,
         )
         self._monitor.end_run(self._run_id, outcome="done")
-        stop_if_told(decision, self._monitor.mode)
+        return stop_of(decision, self._monitor.mode)
 
-    def failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         stopped = isinstance(error, RunStopped)
         left = isinstance(error, GeneratorExit)
         if not stopped and not left:
@@ -284,11 +235,12 @@ class _WatchedRun:
         self._monitor.end_run(self._run_id, outcome=outcome)
 
 
-def stop_if_told(decision: Decision, mode: Mode) -> None:
-    """Raise RunStopped where the decision, with what a function call can carry out, means to stop."""
-    if verdict(decision.action, mode, CAN).verdict == "stop":
-        finding = decision.findings[0]
-        raise RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
+def stop_of(decision: Decision, mode: Mode) -> RunStopped | None:
+    """The stop that a decision means, with what a function call can carry out; None to go on."""
+    if verdict(decision.action, mode, CAN).verdict != "stop":
+        return None
+    finding = decision.findings[0]
+    return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
 
 
 def tokens_in(result: Any) -> int:
@@ -328,7 +280,3 @@ def _words(value: Any) -> str:
         if isinstance(words, str):
             return words
     return "" if value is None else canonical(value).decode("utf-8", "replace")
-
-
-def _joined(parts: list[Any]) -> Any:
-    return "".join(parts) if parts and all(isinstance(part, str) for part in parts) else parts

@@ -5,9 +5,7 @@ call and every error. Spans tell what has happened, so nothing can be refused or
 """
 
 import contextvars
-import os
 import threading
-import weakref
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +13,7 @@ from holdfast.adapters.span_layouts import Span
 from holdfast.adapters.span_runs import SpanRun
 from holdfast.adapters.span_steps import SpanStep, is_told_above, step_of
 from holdfast.decisions import Verdict
+from holdfast.engine.forks import tell_after_fork
 from holdfast.engine.monitor import Monitor
 from holdfast.engine.runs import outer_run_id
 from holdfast.errors import MissingExtraError
@@ -69,7 +68,7 @@ class HoldfastSpanProcessor(SpanProcessor):
         self._runs: OrderedDict[str, SpanRun] = OrderedDict()
         self._open: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.RLock()
-        _watch_forks(self)
+        tell_after_fork(self)
 
     # --- what OpenTelemetry calls ----------------------------------------------------------------
 
@@ -283,15 +282,3 @@ def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     kept[key] = value
     if len(kept) > most:
         kept.popitem(last=False)
-
-
-def _watch_forks(processor: HoldfastSpanProcessor) -> None:
-    reference = weakref.ref(processor)
-
-    def in_child() -> None:
-        alive = reference()
-        if alive is not None:
-            alive.after_fork()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)

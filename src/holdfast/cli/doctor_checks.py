@@ -38,6 +38,7 @@ class Check(Struct, frozen=True, kw_only=True):
 def every_check(shared: Shared) -> Iterator[Check]:
     """Look at everything; what goes wrong in one check does not keep the others from being made."""
     yield _versions()
+    yield _frameworks()
     settings, check = _settings(shared)
     yield check
     yield from _variables()
@@ -58,6 +59,24 @@ def _versions() -> Check:
         f"SQLite {sqlite3.sqlite_version}, msgspec {msgspec.__version__}"
     )
     return Check(name="versions", status="ok", message=words)
+
+
+def _frameworks() -> Check:
+    from holdfast.adapters.frameworks import FRAMEWORKS
+
+    here = [it for it in FRAMEWORKS if it.installed]
+    too_old = [it for it in here if it.missing()]
+    if too_old:
+        words = "; ".join(f"{it.title} needs {it.missing()}" for it in too_old)
+        extras = ",".join(it.extra for it in too_old)
+        return Check(
+            name="frameworks",
+            status="warning",
+            message=f"watched from outside only: {words}",
+            advice=f"pip install 'holdfast[{extras}]'",
+        )
+    found = ", ".join(f"{it.title} {it.installed}" for it in here) or "none that Holdfast knows"
+    return Check(name="frameworks", status="ok", message=found)
 
 
 def _settings(shared: Shared) -> tuple[Settings, Check]:

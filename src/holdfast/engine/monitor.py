@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.baselines import BaselineStats
 from holdfast.checkpoint import Checkpoint, FileContent
-from holdfast.decisions import PROCEED, BudgetDecision, BudgetState, Decision, Hook
+from holdfast.decisions import PROCEED, UNDECIDED, BudgetDecision, BudgetState, Decision, Hook
 from holdfast.engine.listeners import Callback, HookCallback
 from holdfast.engine.recorder import Recorder
 from holdfast.engine.runs import LiveRun
@@ -51,7 +51,7 @@ class Monitor(Recorder):
                 return live.session.foresee(self._call(live, name, args, started_seq))
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallowed("before_tool", exc)
-            return PROCEED
+            return UNDECIDED
 
     def call_refused(
         self,

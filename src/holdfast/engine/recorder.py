@@ -6,9 +6,9 @@ A guest in the agent's process: nothing here raises into it, blocks it, or chang
 import itertools
 import os
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
@@ -17,11 +17,12 @@ from msgspec import structs
 from holdfast.baselines import BaselineStats
 from holdfast.budgets.adaptive_budget import AdaptiveBudget
 from holdfast.checkpoint import CheckpointKeeper
-from holdfast.decisions import PROCEED, Decision, Mode, Verdict
+from holdfast.decisions import PROCEED, UNDECIDED, Decision, Mode, Verdict
 from holdfast.declarations import ToolDeclaration
 from holdfast.detector import Detector
 from holdfast.engine.capture import Capture
 from holdfast.engine.dispatch import Dispatch, FlushResult
+from holdfast.engine.forks import tell_after_fork
 from holdfast.engine.given import error_text, number, whole
 from holdfast.engine.health import Health
 from holdfast.engine.listeners import Listeners
@@ -61,6 +62,7 @@ class Recorder:
         price: Gives what a model call cost, from its metadata and its time; None to look nothing up.
         sample_rate: The share of runs that is watched.
         most_live: Live runs held in memory; the oldest is put aside when there are more.
+        on_failure: What a step meets that we failed to judge: `open` lets it pass, `closed` refuses it.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Recorder:
         sample_rate: float = 1.0,
         most_live: int = 10_000,
         disabled: bool = False,
+        on_failure: str = "open",
         clock: Callable[[], float] = time.time,
         make_id: Callable[[], str] = new_id,
     ) -> None:
@@ -91,6 +94,7 @@ class Recorder:
         self.store = store
         self.health = health
         self.disabled = disabled
+        self._on_failure = on_failure
         self.keeper = keeper
         self._price = price
         self._dispatch = dispatch
@@ -114,7 +118,7 @@ class Recorder:
         )
         self._listeners = Listeners(health)
         self._suspended: deque[str] = deque(maxlen=_SUSPENDED_KEPT)
-        _watch_forks(self)
+        tell_after_fork(self)
 
     # --- runs ------------------------------------------------------------------------------------
 
@@ -172,6 +176,39 @@ class Recorder:
         """Put every live run aside."""
         for run_id in self._runs:
             self.suspend(run_id)
+
+    @property
+    def current_run(self) -> str | None:
+        """The run that the code now running belongs to."""
+        return self._runs.current()
+
+    @contextmanager
+    def within(self, run_id: str) -> Iterator[None]:
+        """The code in this block belongs to that run; it neither begins nor ends here."""
+        with self._runs.within(run_id):
+            yield
+
+    def seen(self, run_id: str) -> int:
+        """How many events of a run were taken in so far."""
+        live = self._runs.get(run_id)
+        return live.session.next_seq if live is not None else 0
+
+    def takes_part(self, run_id: str, who: object, can: Collection[Verdict]) -> None:
+        """Somebody takes part in a run who can do only this; until they leave, no more is asked for."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            live.takes_part(who, frozenset(can))
+
+    def leaves(self, run_id: str, who: object) -> None:
+        """They take no part any more."""
+        live = self._runs.get(run_id)
+        if live is not None:
+            live.leaves(who)
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether a step that we failed to judge shall not pass: never but in mode `enforce`."""
+        return self._on_failure == "closed" and self.mode == "enforce"
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -235,7 +272,7 @@ class Recorder:
             self._dispatch.acknowledge()
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallowed("record_event", exc)
-            return PROCEED
+            return UNDECIDED
         decision = observation.decision
         if decision.findings or decision.hooks:
             self._listeners.tell(decision)
@@ -430,15 +467,3 @@ class Recorder:
             if live.watched:
                 self._dispatch.put(live.session.run)
             self.health.count("run continued in a forked process")
-
-
-def _watch_forks(monitor: Recorder) -> None:
-    reference = weakref.ref(monitor)
-
-    def in_child() -> None:
-        alive = reference()
-        if alive is not None:
-            alive.after_fork()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)

@@ -17,6 +17,8 @@ SINKS: Final = "holdfast.sinks"
 CHANNELS: Final = "holdfast.channels"
 ADAPTERS: Final = "holdfast.adapters"
 
+_USUAL_MONITOR: Final = "holdfast.assembly:DriftMonitor"
+
 OWN: Final = {
     DETECTORS: {
         "action_loop": "holdfast.detectors.action_loop:ActionLoop",
@@ -41,7 +43,17 @@ OWN: Final = {
         "webhook": "holdfast.sinks.alerts.webhook:Webhook",
     },
     ADAPTERS: {
+        "agent_framework": "holdfast.adapters.agent_framework:AgentFrameworkAdapter",
+        "anthropic_client": "holdfast.adapters.clients.anthropic:AnthropicClientAdapter",
+        "claude_agent": "holdfast.adapters.claude_agent:ClaudeAgentAdapter",
+        "crewai": "holdfast.adapters.crewai:CrewAIAdapter",
         "generic": "holdfast.adapters.generic:GenericAdapter",
+        "google_adk": "holdfast.adapters.google_adk:GoogleADKAdapter",
+        "langchain": "holdfast.adapters.langchain:LangChainAdapter",
+        "openai_agents": "holdfast.adapters.openai_agents:OpenAIAgentsAdapter",
+        "openai_client": "holdfast.adapters.clients.openai:OpenAIClientAdapter",
+        "pydantic_ai": "holdfast.adapters.pydantic_ai:PydanticAIAdapter",
+        "strands": "holdfast.adapters.strands:StrandsAdapter",
         "runfile": "holdfast.adapters.runfile:RunFile",
     },
 }
@@ -62,7 +74,18 @@ def load(group: str, name: str) -> Any:
 
 def names(group: str) -> list[str]:
     """Every plug-in of a group, ours first."""
-    return [*OWN[group], *(entry.name for entry in _others(group))]
+    return [*OWN[group], *others(group)]
+
+
+def usual_monitor(**settings: Any) -> Any:
+    """A monitor of the usual make: named, not imported, since it stands above whoever asks for it."""
+    module, attribute = _USUAL_MONITOR.split(":")
+    return getattr(importlib.import_module(module), attribute)(**settings)
+
+
+def others(group: str) -> list[str]:
+    """The plug-ins of a group that are not ours."""
+    return [entry.name for entry in _others(group)]
 
 
 def _others(group: str) -> list[EntryPoint]:

@@ -3,10 +3,11 @@
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from holdfast.decisions import PROCEED, Decision
+from holdfast.decisions import PROCEED, Decision, Verdict
 from holdfast.engine.session import Session
 from holdfast.errors import RunStopped
 
@@ -31,12 +32,26 @@ _stack: Final[ContextVar[tuple[_Entry, ...]]] = ContextVar("holdfast_runs", defa
 class LiveRun:
     """A run that is being watched: its session, and the lock under which its events are put in order."""
 
-    __slots__ = ("lock", "session", "watched")
+    __slots__ = ("_could", "_parties", "lock", "session", "watched")
 
     def __init__(self, session: Session, *, watched: bool) -> None:
         self.session = session
         self.watched = watched
         self.lock = threading.Lock()
+        self._could = session.can
+        self._parties: dict[int, frozenset[Verdict]] = {}
+
+    def takes_part(self, who: object, can: frozenset[Verdict]) -> None:
+        """Somebody takes part in the run who can do only this: what is asked for must be possible to all."""
+        with self.lock:
+            self._parties[id(who)] = can
+            self.session.can = self._could.intersection(*self._parties.values())
+
+    def leaves(self, who: object) -> None:
+        """They have left it."""
+        with self.lock:
+            self._parties.pop(id(who), None)
+            self.session.can = self._could.intersection(*self._parties.values())
 
 
 class LiveRuns:
@@ -98,6 +113,17 @@ class LiveRuns:
     def leave(self, run_id: str) -> None:
         """From here on it does not."""
         _stack.set(tuple(entry for entry in _stack.get() if entry != _Entry(self._monitor, run_id)))
+
+    @contextmanager
+    def within(self, run_id: str) -> Iterator[None]:
+        """Code in this block belongs to that run, whatever its context belonged to before."""
+        before = _stack.get()
+        self.enter(run_id)
+        try:
+            yield
+        finally:
+            # The context may be another one by now, as with a generator that is left: no token, no error.
+            _stack.set(before)
 
     def after_fork(self, pid: int) -> list[tuple[str, LiveRun]]:
         """In a child process every run goes on as a child of its own: two processes never share one."""

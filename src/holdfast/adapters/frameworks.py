@@ -1,0 +1,110 @@
+"""The frameworks whose agents `monitor.wrap` knows, found without importing any of them.
+
+The table repeats what pyproject.toml says about extras and entry points, so that a package that is missing or
+too old can be named; a test keeps them equal.
+"""
+
+import functools
+import re
+from importlib.metadata import PackageNotFoundError, version
+from types import FunctionType
+from typing import Any, Final, NamedTuple
+
+
+class Framework(NamedTuple):
+    """One framework: what it is called, what it needs, and whose objects are its own.
+
+    `packages` are the distributions it needs, with the oldest version that is known to work.
+    `modules` are the top-level modules its classes come from; empty for objects known by what they can do.
+    """
+
+    name: str
+    title: str
+    extra: str
+    packages: dict[str, str]
+    modules: tuple[str, ...] = ()
+
+    @property
+    def installed(self) -> str:
+        """The version that is there; empty when the framework is not."""
+        return _version(next(iter(self.packages), ""))
+
+    def missing(self) -> str:
+        """What is not installed or too old, in words; empty when all is there."""
+        problems = []
+        for package, oldest in self.packages.items():
+            found = _version(package)
+            if not found:
+                problems.append(f"{package} {oldest} or newer, which is not installed")
+            elif _numbers(found) < _numbers(oldest):
+                problems.append(f"{package} {oldest} or newer, and {found} is installed")
+        return " and ".join(problems)
+
+
+FRAMEWORKS: Final = (
+    Framework(
+        "langchain",
+        "LangChain and LangGraph",
+        "langchain",
+        {"langchain": "1.4.7", "langgraph": "1.2.20"},
+        ("langchain", "langgraph", "langchain_core"),
+    ),
+    Framework(
+        "openai_agents", "OpenAI Agents SDK", "openai-agents", {"openai-agents": "0.24.0"}, ("agents",)
+    ),
+    Framework("pydantic_ai", "Pydantic AI", "pydantic-ai", {"pydantic-ai-slim": "2.66.0"}, ("pydantic_ai",)),
+    Framework("crewai", "CrewAI", "crewai", {"crewai": "1.15.30"}, ("crewai",)),
+    Framework(
+        "claude_agent", "Claude Agent SDK", "claude", {"claude-agent-sdk": "0.2.182"}, ("claude_agent_sdk",)
+    ),
+    Framework("google_adk", "Google ADK", "google-adk", {"google-adk": "2.13.0"}, ("google",)),
+    Framework("strands", "Strands Agents", "strands", {"strands-agents": "1.62.0"}, ("strands",)),
+    Framework(
+        "agent_framework",
+        "Microsoft Agent Framework",
+        "agent-framework",
+        {"agent-framework-core": "1.23.0"},
+        ("agent_framework",),
+    ),
+    Framework("openai_client", "OpenAI-compatible clients", "openai", {}),
+    Framework("anthropic_client", "Anthropic clients", "anthropic", {}),
+)
+
+
+def of_framework(agent: Any) -> list[Framework]:
+    """The frameworks this object may belong to, by where its classes, or itself if it is one, come from."""
+    kinds: list[Any] = list(type(agent).__mro__)
+    if isinstance(agent, type):
+        kinds += agent.__mro__
+    elif isinstance(agent, FunctionType):
+        kinds.append(agent)
+    homes = {str(getattr(kind, "__module__", "")).partition(".")[0] for kind in kinds}
+    return [it for it in FRAMEWORKS if not it.modules or homes.intersection(it.modules)]
+
+
+def known() -> str:
+    """What can be watched at every step, in words, with the packages that are missing."""
+    names = []
+    for framework in FRAMEWORKS:
+        lacks = f" (needs {framework.missing()})" if framework.missing() else ""
+        names.append(f"{framework.title}{lacks}")
+    return "; ".join(names)
+
+
+@functools.cache
+def _version(package: str) -> str:
+    """The version that is installed; looked up once, since that reads files."""
+    try:
+        return version(package) if package else ""
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """A version's leading numbers, which is all a floor needs.
+
+    >>> _numbers("1.10.0rc1") > _numbers("1.9.7")
+    True
+    """
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

@@ -1,0 +1,122 @@
+import logging
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from holdfast import DriftMonitor, SettingsError
+from holdfast.adapters import frameworks
+from holdfast.adapters.frameworks import FRAMEWORKS, Framework, of_framework
+from holdfast.engine import registry
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture
+def monitor(tmp_path):
+    monitor = DriftMonitor("agent", db_path=tmp_path / "x.db")
+    yield monitor
+    monitor.close()
+
+
+class TestTable:
+    def test_every_framework_has_an_adapter(self):
+        """
+        What the table names is a plug-in of ours.
+        """
+        assert {it.name for it in FRAMEWORKS} <= set(registry.OWN[registry.ADAPTERS])
+
+    @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda it: it.name)
+    def test_the_extra_asks_for_the_same_versions(self, framework):
+        """
+        The oldest version that `wrap` accepts is the one the extra installs.
+        """
+        wanted = {f"{name}>={oldest}" for name, oldest in framework.packages.items()}
+
+        assert wanted <= set(PROJECT["optional-dependencies"][framework.extra])
+
+    def test_no_framework_is_pinned_from_above(self):
+        """
+        A guest does not hold its host's packages back.
+        """
+        for framework in FRAMEWORKS:
+            for wanted in PROJECT["optional-dependencies"][framework.extra]:
+                assert "<" not in wanted
+                assert "==" not in wanted
+
+
+class TestMissing:
+    def test_a_package_that_is_not_there(self):
+        """
+        It is named, with the version that is needed.
+        """
+        framework = Framework("x", "X", "x", {"no-such-package": "2.0"})
+
+        assert "no-such-package 2.0 or newer, which is not installed" == framework.missing()
+
+    def test_a_package_that_is_too_old(self):
+        """
+        The message says what is needed and what is there.
+        """
+        framework = Framework("x", "X", "x", {"msgspec": "99.1"})
+
+        assert framework.missing().startswith("msgspec 99.1 or newer, and ")
+
+    def test_a_framework_at_an_unsupported_version_is_watched_from_outside(
+        self, monitor, monkeypatch, caplog
+    ):
+        """
+        The agent goes on: it is watched by what goes in and comes out, and the log says what would help.
+        """
+
+        class Agent:
+            def invoke(self, asked):
+                return f"{asked}!"
+
+        Agent.__module__ = "oldframework.agents"
+        old = Framework("langchain", "Old Framework", "langchain", {"msgspec": "99.1"}, ("oldframework",))
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (old,))
+        with caplog.at_level(logging.WARNING, logger="holdfast"):
+            agent = monitor.wrap(Agent())
+
+        assert "hello!" == agent.invoke("hello")
+        assert "watching Old Framework needs msgspec 99.1 or newer" in caplog.text
+        assert "pip install 'holdfast[langchain]'" in caplog.text
+        assert any("Old Framework" in reason for reason in monitor.status()["losses"])
+
+
+class TestWrap:
+    @pytest.mark.parametrize("thing", [None, 7, "agent", object(), int, len, ["agent"]])
+    def test_what_cannot_be_watched_is_said_with_what_can(self, monitor, thing):
+        """
+        The message names the frameworks that are known, and the packages that are missing.
+        """
+        with pytest.raises(SettingsError) as caught:
+            monitor.wrap(thing)
+
+        assert "LangChain and LangGraph" in str(caught.value)
+        assert "CrewAI (needs crewai" in str(caught.value)
+
+    def test_an_option_nothing_can_be_done_with_is_refused(self, monitor):
+        """
+        An object that is watched from outside cannot be asked about: a setting that does nothing is an error.
+        """
+
+        class Agent:
+            def run(self):
+                return 1
+
+        with pytest.raises(SettingsError, match="takes no ask"):
+            monitor.wrap(Agent(), ask=input)
+
+    def test_objects_that_answer_anything_do_not_fool_it(self):
+        """
+        An object with odd classes, or a class itself, is looked up without being touched.
+        """
+
+        class Odd:
+            def __getattr__(self, name):
+                raise RuntimeError("do not look")
+
+        assert all(not it.modules for it in of_framework(Odd()))
+        assert all(not it.modules for it in of_framework(Odd))

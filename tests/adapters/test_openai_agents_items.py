@@ -1,0 +1,187 @@
+"""What is read from items of the OpenAI Agents SDK, without the SDK."""
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.adapters.openai_agents.items import (
+    Asked,
+    asked_in,
+    goal_in,
+    is_whole,
+    plain,
+    read_json,
+    results_in,
+    spoken_of,
+    unannounced,
+    words_in,
+)
+
+TYPES = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "web_search_call",
+    "shell_call",
+    "shell_call_output",
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+fields = st.sampled_from(
+    ["role", "content", "call_id", "id", "name", "arguments", "output", "status", "action"]
+)
+items = (
+    st.fixed_dictionaries({"type": st.sampled_from(TYPES) | values})
+    | st.dictionaries(fields, values)
+    | values
+)
+conversations = st.lists(items, max_size=6)
+
+
+def asked(name, call_id="c1"):
+    return Asked(call_id=call_id, name=name, args={}, maker="tool", item=None)
+
+
+class TestHostileItems:
+    @given(conversations)
+    def test_whatever_stands_there_is_read(self, items):
+        """
+        No item, however odd, makes reading fail.
+        """
+        asked_in(items, ["transfer_to_other"])
+        words_in(items)
+        results_in(items)
+        is_whole(items)
+
+        assert isinstance(goal_in(items), str)
+
+    @given(values)
+    def test_whatever_is_given_as_a_whole_is_read(self, value):
+        """
+        Nor does anything else that a host may give as input or arguments.
+        """
+        read_json(value)
+        plain(value)
+
+        assert isinstance(goal_in(value), str)
+
+
+class TestCalls:
+    def test_items_may_be_objects_or_dicts(self):
+        """
+        What a model gives and what it is given are read alike.
+        """
+        told = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 1}'}
+
+        for item in (told, SimpleNamespace(**told)):
+            (found,) = asked_in([item])
+            assert ("c1", "add", {"a": 1}, "tool") == (found.call_id, found.name, found.args, found.maker)
+
+    def test_a_handover_is_no_call(self):
+        """
+        A call that hands over to another agent is left out, one of a tool is not.
+        """
+        items = [
+            {"type": "function_call", "call_id": name, "name": name} for name in ("add", "transfer_to_b")
+        ]
+
+        assert ["add"] == [it.name for it in asked_in(items, ["transfer_to_b"])]
+
+    def test_a_namespace_tells_tools_apart(self):
+        """
+        Two tools of one name in two namespaces are two tools.
+        """
+        spaces = ({"namespace": "bank"}, {"namespace": "add"}, {})
+        items = [{"type": "function_call", "call_id": "c1", "name": "add", **space} for space in spaces]
+
+        assert ["bank.add", "add", "add"] == [it.name for it in asked_in(items)]
+
+    def test_a_call_of_the_provider_that_failed(self):
+        """
+        A call that the provider made itself has its result with it, or its error.
+        """
+        fine = {"type": "mcp_call", "id": "m1", "name": "page", "arguments": '{"n": 1}', "output": "empty"}
+        failed = {"type": "file_search_call", "id": "f1", "queries": ["x"], "status": "failed"}
+
+        found = asked_in([fine, failed])
+        assert [("page", "empty", None), ("file_search", None, "failed")] == [
+            (it.name, it.result, it.error) for it in found
+        ]
+
+    def test_a_shell_of_the_provider(self):
+        """
+        A shell call that comes with its output was made by the provider; one without is still to be made.
+        """
+        call = {"type": "shell_call", "call_id": "s1", "action": {"commands": ["ls"]}}
+        output = {"type": "shell_call_output", "call_id": "s1", "output": "ledger.txt"}
+
+        assert ["runner"] == [it.maker for it in asked_in([call])]
+        assert [("provider", "ledger.txt")] == [(it.maker, it.result) for it in asked_in([call, output])]
+
+    def test_arguments_that_cannot_be_read_stay_as_they_are(self):
+        """
+        Empty arguments are none; what is no JSON is kept as it was written.
+        """
+        assert [{}, {}, "{a", None] == [read_json(text) for text in ("", " ", "{a", None)]
+
+    def test_a_call_nobody_announced(self):
+        """
+        What its context says is all that is known of it.
+        """
+        context = SimpleNamespace(tool_call_id="c1", tool_name="add", tool_arguments='{"a": 1}')
+
+        assert ("c1", "add", {"a": 1}) == (
+            unannounced(context).call_id,
+            unannounced(context).name,
+            unannounced(context).args,
+        )
+
+
+class TestErrors:
+    def test_an_error_that_names_its_tool(self):
+        """
+        Of several calls an error speaks of the one whose tool it names as a whole word.
+        """
+        calls = [asked("add"), asked("add_all", "c2")]
+
+        assert ["c2"] == [it.call_id for it in spoken_of("Error running tool add_all: ink", calls)]
+        assert ["c1"] == [it.call_id for it in spoken_of("Error running tool add: ink", calls)]
+
+    def test_an_error_that_names_none(self):
+        """
+        It speaks of the only call there is; where there are several nobody knows.
+        """
+        assert ["c1"] == [it.call_id for it in spoken_of("a guardrail said no", [asked("add")])]
+        assert [] == spoken_of("a guardrail said no", [asked("add"), asked("sub", "c2")])
+
+
+class TestWords:
+    def test_the_goal_is_what_the_user_said_last(self):
+        """
+        What was said before an answer is not the goal any more, however the conversation ends.
+        """
+        talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+        assert "a" == goal_in(talk)
+        assert "c" == goal_in([*talk, {"role": "user", "content": "c"}, {"type": "function_call"}])
+        assert "hello" == goal_in("hello")
+
+    def test_a_refusal_is_an_answer(self):
+        """
+        What a model refuses with is what it says.
+        """
+        message = {"type": "message", "content": [{"text": "No."}, {"refusal": "I will not."}]}
+
+        assert "No.\nI will not." == words_in([message])
+
+    def test_a_call_without_its_result_is_not_whole(self):
+        """
+        A conversation is whole when every call has its result and every result its call.
+        """
+        call, output = ({"type": f"function_call{end}", "call_id": "c1"} for end in ("", "_output"))
+
+        assert [True, True, False, False] == [is_whole(it) for it in ([], [call, output], [call], [output])]

@@ -1,0 +1,80 @@
+import asyncio
+
+import pytest
+
+from holdfast import DriftMonitor
+from holdfast.boundary.driver import Boundary
+from holdfast.boundary.entry_points import Entry, WatchedObject
+
+
+@pytest.fixture
+def boundary(tmp_path):
+    monitor = DriftMonitor("agent", db_path=tmp_path / "seen.db")
+    yield Boundary(monitor, "test", {"before_model": {"guide", "stop"}, "before_tool": {"deny"}})
+    monitor.close()
+
+
+def calls(boundary, run):
+    boundary.monitor.flush()
+    events = boundary.monitor.store.get_run_traces("agent", run.run_id)
+    return [(it.action_name, it.text, it.error) for it in events if it.action_type == "tool_call"]
+
+
+class TestCallsNobodyAskedAbout:
+    def test_a_call_that_was_made_already(self, boundary):
+        """
+        A call that the model's provider made itself is told with its result, and only once.
+        """
+        run = boundary.begin("find it")
+        run.call_made("c1", "web_search", {"query": "x"}, "nothing")
+        run.call_made("c1", "web_search", {"query": "x"}, "nothing", surface="another")
+        run.end()
+
+        assert [("web_search", "nothing", None)] == calls(boundary, run)
+
+    def test_an_announced_call_that_was_not_made(self, boundary):
+        """
+        A call that was announced and then dropped is nowhere, also not with an unknown result.
+        """
+        run = boundary.begin("find it")
+        run.before_tool("c1", "lookup", {"key": "a"})
+        run.before_tool("c2", "lookup", {"key": "b"})
+        run.call_dropped("c1")
+        run.call_dropped("never heard of")
+        run.end()
+
+        assert [("lookup", "", None)] == calls(boundary, run)
+
+
+class Agent:
+    async def run(self, goal):
+        return goal
+
+    async def stream(self, goal):
+        yield goal
+
+
+class TestCallsThatDoNotFit:
+    @pytest.mark.parametrize("method", ["run", "stream"])
+    def test_wrong_arguments_end_the_run(self, boundary, method):
+        """
+        A call whose arguments do not fit fails before it is awaited, and its run is over all the same.
+        """
+
+        class Watched(WatchedObject):
+            ENTRY_POINTS = ("run", "stream")
+
+            def open(self, method, args, kwargs):
+                return Entry.of(boundary.begin("find it"), args, kwargs)
+
+        async def work():
+            called = getattr(Watched(Agent()), method)("a", "b", "c")
+            if method == "run":
+                await called
+            else:
+                [part async for part in called]
+
+        with pytest.raises(TypeError, match="positional"):
+            asyncio.run(work())
+
+        assert 0 == boundary.monitor.status()["live_runs"]

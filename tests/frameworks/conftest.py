@@ -1,0 +1,65 @@
+"""Which frameworks are here, and a monitor for each test.
+
+`HOLDFAST_FRAMEWORKS` names the frameworks whose tests shall run: one that is named and cannot be imported is
+an error, never a skipped test.
+"""
+
+import functools
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast import DriftMonitor
+
+HERE = Path(__file__).parent
+WANTED = os.environ.get("HOLDFAST_FRAMEWORKS", "").split()
+FILES = {name: name.replace("-", "_") for name in WANTED}
+OWN_TESTS = {
+    "test_agent_framework.py": "agent-framework",
+    "test_claude_agent.py": "claude",
+    "test_claude_code_end_to_end.py": "claude",
+    "test_clients.py": "openai-client",
+    "test_crewai.py": "crewai",
+    "test_google_adk.py": "google-adk",
+    "test_langchain.py": "langchain",
+    "test_openai_agents.py": "openai-agents",
+    "test_pydantic_ai.py": "pydantic-ai",
+    "test_strands.py": "strands",
+}
+
+# The stages are named as their frameworks are: nobody shall find them under those names.
+collect_ignore = ["stages", *(test for test, framework in OWN_TESTS.items() if framework not in WANTED)]
+
+
+@functools.cache
+def stage_of(name):
+    """The stage of a framework; one that cannot be imported is an error."""
+    path = HERE / "stages" / f"{FILES[name]}.py"
+    spec = importlib.util.spec_from_file_location(f"stage_{FILES[name]}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.TheStage()
+
+
+def pytest_collection_modifyitems(items):
+    """A framework's own warnings are not ours to fix."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture
+def monitors(tmp_path):
+    """Makes monitors, and closes them in the end."""
+    made = []
+
+    def make(mode="observe", **options):
+        path = tmp_path / f"watched{len(made)}.db"
+        made.append(DriftMonitor("agent", db_path=path, mode=mode, **options))
+        return made[-1]
+
+    yield make
+    for monitor in made:
+        monitor.close()
