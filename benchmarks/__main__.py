@@ -18,7 +18,7 @@ from benchmarks.measures import Measure
 
 _HEADINGS = ("benchmark", "what", "bar", "aim", "measured", "lowest .. highest", "verdict")
 BENCHMARKS = ("reference", "caller", "cpu", "growth", "ingest", "queries", "memory")
-BENCHMARKS += ("starting", "kill", "style", "hook")
+BENCHMARKS += ("starting", "kill", "style", "hook", "adapters")
 
 
 def main(arguments: list[str] | None = None) -> int:
