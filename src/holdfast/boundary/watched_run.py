@@ -2,16 +2,17 @@
 
 import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from holdfast.adapter import GO_ON, Can, Place, Reply, Steer
 from holdfast.boundary.answers import Answers, question, reason
+from holdfast.boundary.calls import Call, Calls
+from holdfast.boundary.errors_told import ErrorsTold
 from holdfast.decisions import UNDECIDED, Decision, DriftAction, Verdict
 from holdfast.errors import RunStopped
 from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
@@ -19,10 +20,9 @@ from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSA
 if TYPE_CHECKING:
     from holdfast.boundary.driver import Boundary
 
-_CALLS_KEPT: Final = 1024
+_MODELS_KEPT: Final = 1024
 _CHECKPOINT_EVERY: Final = 3
 _GRANTED: Final = 0.25
-_CAUSES: Final = 8
 _UNJUDGED: Final = Decision(
     action=DriftAction.ASK_USER,
     verdict="stop",
@@ -31,16 +31,6 @@ _UNJUDGED: Final = Decision(
 
 # The runs in whose model call the code now running is: a second surface that sees it tells nothing new.
 asking: Final[ContextVar[tuple[str, ...]]] = ContextVar("holdfast_asking", default=())
-
-
-class _Call(Struct):
-    """A call on its way: what was asked for, who told of it, and when it was asked for."""
-
-    name: str
-    args: Any
-    surface: str
-    started_seq: int
-    began_s: float
 
 
 class WatchedRun:
@@ -60,16 +50,14 @@ class WatchedRun:
         self._monitor = boundary.monitor
         self._joined = joined
         self._lock = threading.RLock()
-        self._open: OrderedDict[str, _Call] = OrderedDict()
-        self._asked: dict[str, _Call] = {}
-        self._owners: OrderedDict[str, str] = OrderedDict()
+        self._calls = Calls()
+        self._errors = ErrorsTold()
         self._models: dict[str, float] = {}
         self.can = boundary.can
         self._answers = Answers(boundary.can)
         self._issued_seq = 0
         self._turns = 0
         self._checkpoint_due = True
-        self._errors_told: deque[str] = deque(maxlen=_CAUSES)
         self._monitor.takes_part(run_id, self, boundary.verdicts)
 
     def entered(self) -> AbstractContextManager[None]:
@@ -111,7 +99,7 @@ class WatchedRun:
         words = {True: "Go on.", False: "No."}.get(answer) if isinstance(answer, bool) else str(answer)
         with self.boundary.guarded("answer"), self._lock:
             self._answers.done()
-            call = self._asked.pop(call_id, None)
+            call = self._calls.answered(call_id)
             if call is not None and answer is not True:
                 self._refused(call_id, call.name, steer)
             self._said(words or "")  # calls that are under way are not over because the user answers
@@ -119,7 +107,7 @@ class WatchedRun:
                 self._grant(steer.decision)
             if answer is True:
                 if call is not None:
-                    self._open[call_id] = call
+                    self._begin_call(call_id, call)
                 return GO_ON
             if call is not None:
                 said = "The user does not allow it." if answer is False else f"The user says: {words}"
@@ -145,6 +133,8 @@ class WatchedRun:
         """The same, told by a surface that only looks on: what there is to do stays for one that can."""
         with self.boundary.guarded("before_model"), self._lock:
             self._models[key] = time.perf_counter()
+            if len(self._models) > _MODELS_KEPT:
+                del self._models[next(iter(self._models))]
             if state is not None:
                 self._checkpoint(state)
 
@@ -176,18 +166,17 @@ class WatchedRun:
         """A tool is about to be called: proceed, deny, ask or stop. Words about it wait for its result."""
         steer = GO_ON
         with self.boundary.guarded("before_tool"), self._lock:
-            if not self._owns(call_id, surface):
+            if not self._calls.owned(call_id, surface):
                 return GO_ON
-            if call_id in self._open:
-                self._give_up(call_id)  # another attempt: what came of the last one nobody told
-            call = _Call(name, args, surface, self._issued(), time.perf_counter())
+            self._give_up(call_id)  # another attempt: what came of the last one nobody told
+            call = self._call(name, args, surface)
             steer = self._answers.at("before_tool", self.goal)
             if steer.verdict == "proceed":
                 steer = self._foreseen(call)
             if steer.verdict == "proceed":
-                self._open[call_id] = call
+                self._begin_call(call_id, call)
             elif steer.verdict == "ask":
-                self._asked[call_id] = call
+                self._calls.ask(call_id, call)
             else:
                 self._refused(call_id, name, steer)
         return self._settled(steer, call_id)
@@ -195,19 +184,17 @@ class WatchedRun:
     def tool_begins(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
         """The same, told by a surface that only looks on: nobody is asked about the call."""
         with self.boundary.guarded("before_tool"), self._lock:
-            if self._owns(call_id, surface):
-                if call_id in self._open:
-                    self._give_up(call_id)
-                self._open[call_id] = _Call(name, args, surface, self._issued(), time.perf_counter())
+            if self._calls.owned(call_id, surface):
+                self._give_up(call_id)
+                self._begin_call(call_id, self._call(name, args, surface))
 
     def after_tool(
         self, call_id: str, result: Any = None, *, error: object = None, surface: str = ""
     ) -> None:
         """A tool has answered, or failed to; a call nobody announced is dropped."""
         with self.boundary.guarded("after_tool"), self._lock:
-            call = self._open.get(call_id)
-            if call is not None and call.surface == surface:
-                del self._open[call_id]
+            call = self._calls.end(call_id, surface)
+            if call is not None:
                 self._record_call(call_id, call, result, error)
 
     def call_failed(
@@ -228,16 +215,14 @@ class WatchedRun:
     ) -> None:
         """A call was made without our being asked, for instance by the model's provider itself."""
         with self.boundary.guarded("call_made"), self._lock:
-            if self._owns(call_id, surface):
-                self._open.pop(call_id, None)
-                call = _Call(name, args, surface, self._issued(), time.perf_counter())
-                self._record_call(call_id, call, result, error)
+            if self._calls.owned(call_id, surface):
+                self._calls.drop(call_id)
+                self._record_call(call_id, self._call(name, args, surface), result, error)
 
     def call_dropped(self, call_id: str) -> None:
         """A call that was announced was not made after all: there is nothing to tell of it."""
         with self.boundary.guarded("call_dropped"), self._lock:
-            self._open.pop(call_id, None)
-            self._asked.pop(call_id, None)
+            self._calls.drop(call_id)
 
     # --- what there is to do ---------------------------------------------------------------------
 
@@ -279,7 +264,7 @@ class WatchedRun:
             self._give_up_calls()
             if self._answers and self.stopped is None:
                 self.could_not("the agent had finished before it could be carried out")
-            if error is not None and self.stopped is None and self._is_news(error):
+            if error is not None and self.stopped is None and self._is_failure(error):
                 self._record(STATE_TRANSITION, "agent_error", error=error)
             self._monitor.leaves(self.run_id, self)
             if not self._joined:
@@ -292,19 +277,21 @@ class WatchedRun:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _owns(self, call_id: str, surface: str) -> bool:
-        owner = self._owners.setdefault(call_id, surface)
-        if len(self._owners) > _CALLS_KEPT:
-            self._owners.popitem(last=False)
-        return owner == surface
-
     def _issued(self) -> int:
         """How many events the agent had seen when it asked for a call: those of one reply share it."""
         if self.boundary.sees_models:
             return self._issued_seq
-        return min((it.started_seq for it in self._open.values()), default=self._monitor.seen(self.run_id))
+        seq = self._calls.earliest_seq()
+        return self._monitor.seen(self.run_id) if seq is None else seq
 
-    def _foreseen(self, call: _Call) -> Steer:
+    def _call(self, name: str, args: Any, surface: str) -> Call:
+        return Call(name, args, surface, self._issued(), time.perf_counter())
+
+    def _begin_call(self, call_id: str, call: Call) -> None:
+        for lost_id, lost in self._calls.open(call_id, call):
+            self._record_call(lost_id, lost, None, None)
+
+    def _foreseen(self, call: Call) -> Steer:
         if self._monitor.mode != "enforce":
             return GO_ON  # words about a call are said once, with what came of it
         decision = self._monitor.before_tool(
@@ -390,13 +377,15 @@ class WatchedRun:
 
     def _give_up_calls(self) -> None:
         """Calls whose results nobody brought have been made all the same; what came of them is unknown."""
-        for call_id in list(self._open):
-            self._give_up(call_id)
+        for call_id, call in self._calls.take_all():
+            self._record_call(call_id, call, None, None)
 
     def _give_up(self, call_id: str) -> None:
-        self._record_call(call_id, self._open.pop(call_id), None, None)
+        call = self._calls.end(call_id)
+        if call is not None:
+            self._record_call(call_id, call, None, None)
 
-    def _record_call(self, call_id: str, call: _Call, result: Any, error: object) -> None:
+    def _record_call(self, call_id: str, call: Call, result: Any, error: object) -> None:
         if isinstance(error, self.boundary.control):
             return
         self._record(
@@ -412,7 +401,7 @@ class WatchedRun:
 
     def _record(self, action_type: str, name: str, **fields: Any) -> None:
         if (error := fields.get("error")) is not None:
-            self._errors_told.append(_told(error))
+            self._errors.note(error)
         decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
         if decision is UNDECIDED and self._monitor.fails_closed:
             decision = _UNJUDGED
@@ -421,18 +410,10 @@ class WatchedRun:
         if decision.verdict != "proceed":
             self._answers.note(decision)
 
-    def _is_news(self, error: BaseException) -> bool:
-        """Whether an error is not just the one of a step that was told, in other clothes."""
-        if isinstance(error, (GeneratorExit, *self.boundary.control)):
-            return False
-        at: BaseException | None = error
-        for _ in range(_CAUSES):
-            if at is None:
-                break
-            if _told(at) in self._errors_told:
-                return False
-            at = at.__cause__ or at.__context__
-        return True
+    def _is_failure(self, error: BaseException) -> bool:
+        """Whether the agent failed by an error that no step has told of."""
+        is_control = isinstance(error, (GeneratorExit, *self.boundary.control))
+        return not is_control and self._errors.is_news(error)
 
     def _outcome(self, error: BaseException | None) -> str:
         if self.stopped is not None or isinstance(error, RunStopped):
@@ -444,7 +425,3 @@ class WatchedRun:
 
 def _since_ms(began_s: float | None) -> float:
     return 0.0 if began_s is None else (time.perf_counter() - began_s) * 1000
-
-
-def _told(error: object) -> str:
-    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
