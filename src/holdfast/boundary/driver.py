@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Final
 
 from holdfast.adapter import Can
-from holdfast.boundary.watched_run import WatchedRun, asking
+from holdfast.boundary.told_run import asking
+from holdfast.boundary.watched_run import WatchedRun
 from holdfast.decisions import Verdict
 from holdfast.engine.forks import tell_after_fork
 from holdfast.engine.monitor import Monitor

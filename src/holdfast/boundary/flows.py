@@ -11,7 +11,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.adapter import Reply, Result, Steer
-from holdfast.boundary.watched_run import WatchedRun, asking
+from holdfast.boundary.told_run import asking
+from holdfast.boundary.watched_run import WatchedRun
 
 Flow = Generator[Any, Any, Any]
 

@@ -1,68 +1,36 @@
 """One run of a watched agent at its boundaries: before and after each model call and each tool call."""
 
-import threading
-import time
 from collections.abc import Collection
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from holdfast.adapter import GO_ON, Can, Place, Reply, Steer
-from holdfast.boundary.answers import Answers, question, reason
-from holdfast.boundary.calls import Call, Calls
-from holdfast.boundary.errors_told import ErrorsTold
-from holdfast.decisions import UNDECIDED, Decision, DriftAction, Verdict
+from holdfast.adapter import GO_ON, Can, Place, Steer
+from holdfast.boundary.answers import question, reason
+from holdfast.boundary.calls import Call
+from holdfast.boundary.told_run import UNJUDGED, ToldRun, asking
+from holdfast.decisions import UNDECIDED, Decision, Verdict
 from holdfast.errors import RunStopped
-from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from holdfast.events import STATE_TRANSITION
 
 if TYPE_CHECKING:
     from holdfast.boundary.driver import Boundary
 
-_MODELS_KEPT: Final = 1024
-_CHECKPOINT_EVERY: Final = 3
 _GRANTED: Final = 0.25
-_UNJUDGED: Final = Decision(
-    action=DriftAction.ASK_USER,
-    verdict="stop",
-    guidance="Holdfast could not judge this step, and is set to let nothing pass that it cannot judge.",
-)
-
-# The runs in whose model call the code now running is: a second surface that sees it tells nothing new.
-asking: Final[ContextVar[tuple[str, ...]]] = ContextVar("holdfast_asking", default=())
 
 
-class WatchedRun:
+class WatchedRun(ToldRun):
     """What an adapter tells about one run, and what it shall do about it.
 
-    Every method may be called from any thread or task, and none raises.
-    Where several surfaces of a framework see the same call, each names itself: the first that tells of a call
-    owns it, and what the others tell of it is dropped.
+    `stopped` is set before anybody is told to stop; `has_ended` when the run is over.
     """
 
     def __init__(self, boundary: "Boundary", run_id: str, goal: str, *, joined: bool) -> None:
-        self.boundary = boundary
-        self.run_id = run_id
-        self.goal = goal
+        super().__init__(boundary, run_id, goal)
         self.stopped: RunStopped | None = None
         self.has_ended = False
-        self._monitor = boundary.monitor
         self._joined = joined
-        self._lock = threading.RLock()
-        self._calls = Calls()
-        self._errors = ErrorsTold()
-        self._models: dict[str, float] = {}
-        self.can = boundary.can
-        self._answers = Answers(boundary.can)
-        self._issued_seq = 0
-        self._turns = 0
-        self._checkpoint_due = True
         self._monitor.takes_part(run_id, self, boundary.verdicts)
-
-    def entered(self) -> AbstractContextManager[None]:
-        """A block of code that belongs to this run: agents that begin inside it are its children."""
-        return self._monitor.within(self.run_id)
 
     def now_can(self, can: Can) -> None:
         """From now on this can be carried out in this run, by place: another surface of it has shown up."""
@@ -71,24 +39,7 @@ class WatchedRun:
             self._answers.can = self.can
             self._monitor.takes_part(self.run_id, self, self.verdicts)
 
-    @property
-    def verdicts(self) -> frozenset[Verdict]:
-        """Everything that can be carried out in this run, anywhere."""
-        proceed: frozenset[Verdict] = frozenset(("proceed",))
-        return proceed.union(*self.can.values())
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a model call is under way."""
-        return bool(self._models)
-
     # --- the user --------------------------------------------------------------------------------
-
-    def user_said(self, text: str) -> None:
-        """The user speaks: their goal at the beginning, or another turn."""
-        with self.boundary.guarded("user turn"), self._lock:
-            self._give_up_calls()
-            self._said(text)
 
     def answered(self, answer: object, steer: Steer, call_id: str = "") -> Steer:
         """The user was asked what `steer` says: True lets the agent go on, False does not, words guide it.
@@ -129,37 +80,6 @@ class WatchedRun:
         self.model_begins(key=key, state=state)
         return self.take("before_model")
 
-    def model_begins(self, *, key: str = "", state: str | None = None) -> None:
-        """The same, told by a surface that only looks on: what there is to do stays for one that can."""
-        with self.boundary.guarded("before_model"), self._lock:
-            self._models[key] = time.perf_counter()
-            if len(self._models) > _MODELS_KEPT:
-                del self._models[next(iter(self._models))]
-            if state is not None:
-                self._checkpoint(state)
-
-    def after_model(self, reply: Reply | None = None, *, key: str = "", error: object = None) -> None:
-        """The model has answered, or failed to."""
-        with self.boundary.guarded("after_model"), self._lock:
-            began_s = self._models.pop(key, None)
-            if began_s is None and (key or self.run_id in asking.get()):
-                return
-            reply = reply or Reply()
-            counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
-            told = {"model": reply.model, **counts}
-            self._turns += 1
-            self._record(
-                LLM_REQUEST,
-                reply.model or "llm",
-                output_data={"text": reply.text} if reply.text else None,
-                token_count=reply.input_tokens + reply.output_tokens,
-                duration_ms=_since_ms(began_s),
-                metadata={name: value for name, value in told.items() if value},
-                cost_usd=reply.cost_usd,
-                error=error,
-            )
-            self._issued_seq = self._monitor.seen(self.run_id)
-
     # --- tools -----------------------------------------------------------------------------------
 
     def before_tool(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> Steer:
@@ -181,49 +101,6 @@ class WatchedRun:
                 self._refused(call_id, name, steer)
         return self._settled(steer, call_id)
 
-    def tool_begins(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
-        """The same, told by a surface that only looks on: nobody is asked about the call."""
-        with self.boundary.guarded("before_tool"), self._lock:
-            if self._calls.owned(call_id, surface):
-                self._give_up(call_id)
-                self._begin_call(call_id, self._call(name, args, surface))
-
-    def after_tool(
-        self, call_id: str, result: Any = None, *, error: object = None, surface: str = ""
-    ) -> None:
-        """A tool has answered, or failed to; a call nobody announced is dropped."""
-        with self.boundary.guarded("after_tool"), self._lock:
-            call = self._calls.end(call_id, surface)
-            if call is not None:
-                self._record_call(call_id, call, result, error)
-
-    def call_failed(
-        self, call_id: str, name: str, args: Any = None, *, error: object, surface: str = ""
-    ) -> None:
-        """The model asked for a call that was never made: no such tool, or not with such arguments."""
-        self.call_made(call_id, name, args, error=error, surface=surface)
-
-    def call_made(
-        self,
-        call_id: str,
-        name: str,
-        args: Any = None,
-        result: Any = None,
-        *,
-        error: object = None,
-        surface: str = "",
-    ) -> None:
-        """A call was made without our being asked, for instance by the model's provider itself."""
-        with self.boundary.guarded("call_made"), self._lock:
-            if self._calls.owned(call_id, surface):
-                self._calls.drop(call_id)
-                self._record_call(call_id, self._call(name, args, surface), result, error)
-
-    def call_dropped(self, call_id: str) -> None:
-        """A call that was announced was not made after all: there is nothing to tell of it."""
-        with self.boundary.guarded("call_dropped"), self._lock:
-            self._calls.drop(call_id)
-
     # --- what there is to do ---------------------------------------------------------------------
 
     def take(self, place: Place, *, only: Collection[Verdict] | None = None) -> Steer:
@@ -242,11 +119,6 @@ class WatchedRun:
     def could_not(self, why: str) -> None:
         """The latest answer could not be carried out: it is reported, and not judged."""
         self._monitor.not_carried_out(why, run_id=self.run_id)
-
-    def tell(self, name: str, **told: Any) -> None:
-        """Something else happened in the run, such as a hand-over to another agent."""
-        with self.boundary.guarded(name), self._lock:
-            self._record(STATE_TRANSITION, name, metadata=told)
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -271,25 +143,7 @@ class WatchedRun:
                 self._monitor.end_run(self.run_id, outcome=outcome or self._outcome(error))
         self.boundary.forget(self)
 
-    def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
-        self._lock = threading.RLock()
-
     # --- inside ----------------------------------------------------------------------------------
-
-    def _issued(self) -> int:
-        """How many events the agent had seen when it asked for a call: those of one reply share it."""
-        if self.boundary.sees_models:
-            return self._issued_seq
-        seq = self._calls.earliest_seq()
-        return self._monitor.seen(self.run_id) if seq is None else seq
-
-    def _call(self, name: str, args: Any, surface: str) -> Call:
-        return Call(name, args, surface, self._issued(), time.perf_counter())
-
-    def _begin_call(self, call_id: str, call: Call) -> None:
-        for lost_id, lost in self._calls.open(call_id, call):
-            self._record_call(lost_id, lost, None, None)
 
     def _foreseen(self, call: Call) -> Steer:
         if self._monitor.mode != "enforce":
@@ -298,7 +152,7 @@ class WatchedRun:
             call.name, call.args, run_id=self.run_id, started_seq=call.started_seq
         )
         if decision is UNDECIDED and self._monitor.fails_closed:
-            decision = _UNJUDGED
+            decision = UNJUDGED
         if decision.verdict in {"proceed", "guide"}:
             return GO_ON
         possible = self.can.get("before_tool", frozenset())
@@ -350,14 +204,6 @@ class WatchedRun:
             name, reason=steer.words, decision=steer.decision, call_id=call_id, run_id=self.run_id
         )
 
-    def _checkpoint(self, state: str) -> None:
-        """Something to return to, at the beginning, now and then, and when it is asked for."""
-        if self._monitor.mode != "enforce" or "rollback" not in self.verdicts:
-            return
-        if self._checkpoint_due or self._turns % _CHECKPOINT_EVERY == 0:
-            self._checkpoint_due = False
-            self._monitor.checkpoint(label=state, turn=self._turns, run_id=self.run_id)
-
     def _grant(self, decision: Decision) -> None:
         budget = decision.budget
         if budget is None or not budget.exhausted:
@@ -371,45 +217,6 @@ class WatchedRun:
             run_id=self.run_id,
         )
 
-    def _said(self, text: str) -> None:
-        self._record(USER_MESSAGE, "user", input_data={"text": text})
-        self._issued_seq = self._monitor.seen(self.run_id)
-
-    def _give_up_calls(self) -> None:
-        """Calls whose results nobody brought have been made all the same; what came of them is unknown."""
-        for call_id, call in self._calls.take_all():
-            self._record_call(call_id, call, None, None)
-
-    def _give_up(self, call_id: str) -> None:
-        call = self._calls.end(call_id)
-        if call is not None:
-            self._record_call(call_id, call, None, None)
-
-    def _record_call(self, call_id: str, call: Call, result: Any, error: object) -> None:
-        if isinstance(error, self.boundary.control):
-            return
-        self._record(
-            TOOL_CALL,
-            call.name,
-            input_data=call.args,
-            output_data={"text": result} if isinstance(result, str) else result,
-            duration_ms=_since_ms(call.began_s),
-            started_seq=call.started_seq,
-            call_id=call_id,
-            error=error,
-        )
-
-    def _record(self, action_type: str, name: str, **fields: Any) -> None:
-        if (error := fields.get("error")) is not None:
-            self._errors.note(error)
-        decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
-        if decision is UNDECIDED and self._monitor.fails_closed:
-            decision = _UNJUDGED
-        if "force_checkpoint" in decision.hooks:
-            self._checkpoint_due = True
-        if decision.verdict != "proceed":
-            self._answers.note(decision)
-
     def _is_failure(self, error: BaseException) -> bool:
         """Whether the agent failed by an error that no step has told of."""
         is_control = isinstance(error, (GeneratorExit, *self.boundary.control))
@@ -421,7 +228,3 @@ class WatchedRun:
         if error is None:
             return "done"
         return "left early" if isinstance(error, GeneratorExit) else f"error: {type(error).__name__}"
-
-
-def _since_ms(began_s: float | None) -> float:
-    return 0.0 if began_s is None else (time.perf_counter() - began_s) * 1000
