@@ -59,8 +59,11 @@ def _detector_maker(name: str, settings: Settings, health: Health | None) -> Cal
         return None
     kind = registry.load(registry.DETECTORS, name)
     _check_options(name, kind, options)
-    if "embedder" in inspect.signature(kind).parameters:
+    parameters = inspect.signature(kind).parameters
+    if "embedder" in parameters:
         options["embedder"] = _embedder_or_default(settings, health)
+    if "limits_set" in parameters:
+        options.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
     make = functools.partial(kind, **options)
     try:
         make()

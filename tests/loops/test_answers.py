@@ -83,6 +83,13 @@ class TestSameAnswer:
         assert [7] == seen(*asked(*["No matches found"] * 8))
         assert [] == seen(*asked(*[""] * 7))
 
+    @pytest.mark.parametrize("verdict", ["valid", "200 OK", "positive", "true", "in stock"])
+    def test_a_verdict_on_each_item_is_no_standstill(self, verdict):
+        """
+        A batch that gets the same word or two for every item gets on with each of them.
+        """
+        assert [] == seen(*asked(*[verdict] * 20))
+
     def test_a_new_answer_is_progress(self):
         """
         One other answer begins anew.
@@ -138,7 +145,7 @@ class TestSameAnswer:
         Stagnation that goes on is told again when it has doubled.
         """
         steps = [
-            call("look", {"at": f"place {n} {'abcdefgh'[n % 8] * 9}", "way": f"w{n}"}, "a wall")
+            call("look", {"at": f"place {n} {'abcdefgh'[n % 8] * 9}", "way": f"w{n}"}, "a wall of grey stone")
             for n in range(30)
         ]
 

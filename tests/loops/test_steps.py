@@ -24,6 +24,9 @@ class TestKind:
         "result",
         [
             "still running",
+            "running",
+            "Deploying ...",
+            '{"state": "RUNNING"}',
             "<status>running</status>",
             '{"status": "in_progress"}',
             '{"status": "running"}',

@@ -82,7 +82,10 @@ def _print(report: "Effects", facets: "Sequence[Facet]", since: str | None, spar
 def _say_what_is_missing(report: "Effects") -> None:
     together = report.together
     if together.unsaid and not together.said:
-        say('Nothing was said: mode "observe" only keeps what it would say. Speak with: mode = "guide"')
+        say(
+            'Nothing was said: mode "observe" only keeps what it would say, and some agents have no way '
+            'to hear it. Speak with: mode = "guide"'
+        )
     if together.not_carried_out:
         say(f"{counted(together.not_carried_out, 'answer')} could not be carried out by the caller.")
     if report.false_alarms:

@@ -47,6 +47,7 @@ class ResourceSpike(Detector):
         absolute_duration_limit_ms: Milliseconds a run may take; None for no limit.
         spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
         soft_limits: Passing a hard limit is noticed (LOW), not reported.
+        limits_set: Whether the limits are yours; the usual ones are reported, and nothing is done about them.
 
     >>> fired_at(ResourceSpike(absolute_token_limit=2_000), "rrrr")  # each reply costs 1,000 tokens
     [2, 3]
@@ -64,6 +65,7 @@ class ResourceSpike(Detector):
         absolute_duration_limit_ms: float | None = 300_000,
         spike_multiplier: float | None = None,
         soft_limits: bool = False,
+        limits_set: bool = True,
     ) -> None:
         for setting, value in (
             ("absolute_token_limit", absolute_token_limit),
@@ -76,6 +78,7 @@ class ResourceSpike(Detector):
         self.absolute_duration_limit_ms = absolute_duration_limit_ms
         self.spike_multiplier = spike_multiplier
         self.soft_limits = soft_limits
+        self.limits_set = limits_set
         self._memory = _Memory()
         self._run = RunInfo(agent_id="", run_id="")
         self._limits: tuple[BaselineStats, dict[str, float]] | None = None
@@ -136,6 +139,7 @@ class ResourceSpike(Detector):
             message=f"{spent:,.0f} {words} spent in this run, the limit is {limit:,.0f}",
             suggested_action="Stop, or hand over what there is; raise the limit if this run is worth it.",
             hard_limit=not self.soft_limits,
+            only_reported=not self.limits_set,
             spent=spent,
             limit=limit,
             **self._counters(),

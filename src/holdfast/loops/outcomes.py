@@ -34,10 +34,27 @@ class _Signs(NamedTuple):
 
 
 _WAITING: Final = _Signs(
-    ("running", "output", "progress", "not ready", "pending", "please wait", "queued"),
+    (
+        "running",
+        "output",
+        "progress",
+        "not ready",
+        "pending",
+        "please wait",
+        "queued",
+        "processing",
+        "starting",
+        "provisioning",
+        "building",
+        "deploying",
+        "waiting",
+    ),
     re.compile(
-        r"still running|status\W{1,6}running\b|running\.\.\.|no new output|no output yet|in[ _-]progress"
+        r"still running|running\.\.\.|no new output|no output yet|in[ _-]progress"
         r"|not ready|pending|please wait|queued"
+        # A state that is told as such, or is all that is told.
+        r"|(?:status|state|phase)\W{1,6}(?:running|processing|starting|provisioning|building|deploying|waiting)\b"
+        r"|\A\W*(?:running|processing|starting|provisioning|building|deploying|waiting)\W*\Z"
     ),
 )
 _OUTAGE: Final = _Signs(

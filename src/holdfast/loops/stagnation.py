@@ -28,6 +28,9 @@ _ASKED: Final = 2048
 _SAYS_LITTLE: Final = re.compile(
     r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
 )
+_NOTHING: Final = re.compile(r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|null)", re.IGNORECASE)
+# A word or two about another item each time ("valid", "200 OK") are a verdict on it, and no standstill.
+_VERDICT: Final = re.compile(r"\W*\w+(?:\W+\w+){0,2}\W*\Z")
 _QUESTIONS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
 
 
@@ -120,6 +123,8 @@ class Answers(Struct):
 
     def _judged(self, step: Step, answer: Answer, *, reworded: bool) -> Sighting | None:
         says_little = _SAYS_LITTLE.match(step.outcome.sample) is not None
+        if answer.alike < _REWORDED and _is_verdict(step.outcome.sample):
+            return None
         enough = NOTHING_FOUND if says_little else SAME_ANSWER
         if answer.alike >= _REWORDED and not says_little:
             enough = SAME_ANSWER_REWORDED
@@ -172,6 +177,10 @@ class Answers(Struct):
             event_ids=(*alike, step.event.event_id),
             message=f"{name} was asked nearly the same {count} times",
         )
+
+
+def _is_verdict(said: str) -> bool:
+    return _VERDICT.match(said) is not None and _NOTHING.match(said) is None
 
 
 def _question(args: Any) -> str | None:

@@ -152,6 +152,8 @@ def verdict(
 
 def first_rung(finding: DriftEvent) -> DriftAction:
     """The answer a finding calls for when nothing was answered yet."""
+    if finding.context.get("only_reported"):
+        return DriftAction.CONTINUE  # nobody asked for that to be acted on
     action = FIRST_RUNG[finding.severity]
     if action.rung > DriftAction.INJECT_REMINDER.rung and not is_seen(finding):
         return DriftAction.INJECT_REMINDER
