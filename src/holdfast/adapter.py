@@ -13,7 +13,6 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.decisions import PROCEED, Decision, Verdict
 
 Place = Literal["before_model", "before_tool", "after_tool"]
-PLACES: Final[tuple[Place, ...]] = ("before_model", "before_tool", "after_tool")
 
 Can = Mapping[Place, Collection[Verdict]]
 """What an adapter can carry out, by place; what it can do nowhere is never asked of it."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.adapters.frameworks import of_framework
 from holdfast.adapters.generic import GenericAdapter, watched
+from holdfast.boundary.entry_points import WatchedObject
 from holdfast.declarations import ToolDeclaration, declared
 from holdfast.engine import registry
 from holdfast.engine.capture import Capture
@@ -190,29 +191,61 @@ class DriftMonitor(Monitor):
         `ask` is a function that puts a question to the user; further options are the framework's own.
         Raises SettingsError for what cannot be watched.
         """
+        if isinstance(agent, WatchedObject) and getattr(agent, "_watched_by", None) is self:
+            if options:
+                raise SettingsError(
+                    f"This agent is watched already: give {', '.join(options)} the first time."
+                )
+            return agent
         for name in self._adapters(agent):
-            adapter = registry.load(registry.ADAPTERS, name)
-            recognises = getattr(adapter, "recognises", None)
-            if recognises is not None and recognises(agent):
-                return adapter(self, agent, **options)
-        return GenericAdapter(self, agent, **options)
+            adapter = self._adapter(name)
+            if adapter is not None and adapter.recognises(agent):
+                return self._marked(adapter(self, agent, **options))
+        self._say_what_it_takes(agent)
+        return self._marked(GenericAdapter(self, agent, **options))
+
+    def _marked(self, watched: Any) -> Any:
+        """What we watch, known again when it is given to us once more."""
+        if isinstance(watched, WatchedObject):
+            watched._watched_by = self  # noqa: SLF001 - its own names begin so
+        return watched
 
     def _adapters(self, agent: Any) -> Iterator[str]:
         """The adapters that may know this object; one whose packages are too old says so and is left out."""
-        for framework in of_framework(agent):
+        inside = agent.__dict__.get("_agent", agent) if isinstance(agent, WatchedObject) else agent
+        for framework in of_framework(inside):
             missing = framework.missing()
             if not missing:
                 yield framework.name
-                continue
-            logger.warning(
-                "Holdfast sees only what goes in and comes out: watching %s needs %s. "
-                "Add it with: pip install 'holdfast[%s]'",
-                framework.title,
-                missing,
-                framework.extra,
-            )
-            self.health.count(f"{framework.title} watched from outside only: it needs {missing}")
+            else:
+                needs = f"watching {framework.title} needs {missing}"
+                self._only_from_outside(f"{needs}. Add it with: pip install 'holdfast[{framework.extra}]'")
         yield from registry.others(registry.ADAPTERS)
+
+    def _adapter(self, name: str) -> Any:
+        """An adapter by its name; one that cannot be loaded is left out, which is said."""
+        try:
+            return registry.load(registry.ADAPTERS, name)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the agent goes on
+            cause = exc.__cause__ or exc
+            self._only_from_outside(f"the adapter {name} does not fit what is installed here: {cause}")
+            return None
+
+    def _say_what_it_takes(self, agent: Any) -> None:
+        """An object of a framework we know, but not one that can be watched at every step."""
+        for framework in of_framework(agent):
+            if not framework.modules or framework.missing():
+                continue
+            if isinstance(agent, type):
+                raise SettingsError(
+                    f"wrap() got the class {agent.__name__}. Of {framework.title} it takes {framework.takes}."
+                )
+            kind = type(agent).__name__
+            self._only_from_outside(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}")
+
+    def _only_from_outside(self, why: str) -> None:
+        logger.warning("Holdfast sees only what goes in and comes out: %s", why)
+        self.health.count(f"watched from outside only: {why}")
 
     def tool(
         self,

@@ -7,7 +7,6 @@ from holdfast import RunStopped
 from holdfast.adapter import Reply
 from holdfast.adapters.clients.openai import OpenAIClientAdapter
 from holdfast.boundary.driver import Boundary
-from holdfast.boundary.flows import ModelCall, around_model
 from holdfast.errors import SettingsError
 
 GOAL = user("Find the ledger of March")
@@ -276,9 +275,10 @@ class TestSeen:
         """
         client = watched(monitor)
         run = Boundary(monitor, "framework", {}).begin("add up")
-        call = ModelCall(request=lambda _: None, reply=lambda _: Reply(text="told above"))
         with run.entered():
-            around_model(run, call, lambda _: client.ask(GOAL))
+            run.before_model()
+            client.ask(GOAL)
+            run.after_model(Reply(text="told above"))
         run.end()
 
         assert [["user: add up", "model: told above"]] == stories(monitor)
@@ -702,8 +702,8 @@ class TestSteered:
             questions.append(question)
             return "look in the archive"
 
-        client = watched(monitors("enforce"), *lookups(9), ask=ask)
-        looking(client, 9)
+        client = watched(monitors("enforce"), *lookups(12), ask=ask)
+        looking(client, 12)
 
         assert "Find the ledger of March" in questions[0]
         assert any("look in the archive" in str(asked) for asked in client.asked)

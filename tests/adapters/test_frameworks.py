@@ -7,6 +7,7 @@ import pytest
 from holdfast import DriftMonitor, SettingsError
 from holdfast.adapters import frameworks
 from holdfast.adapters.frameworks import FRAMEWORKS, Framework, of_framework
+from holdfast.adapters.generic import GenericAdapter
 from holdfast.engine import registry
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -74,7 +75,9 @@ class TestMissing:
                 return f"{asked}!"
 
         Agent.__module__ = "oldframework.agents"
-        old = Framework("langchain", "Old Framework", "langchain", {"msgspec": "99.1"}, ("oldframework",))
+        old = Framework(
+            "langchain", "Old Framework", "langchain", {"msgspec": "99.1"}, "agents", ("oldframework",)
+        )
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (old,))
         with caplog.at_level(logging.WARNING, logger="holdfast"):
             agent = monitor.wrap(Agent())
@@ -86,6 +89,57 @@ class TestMissing:
 
 
 class TestWrap:
+    def test_an_adapter_that_does_not_fit_keeps_no_agent_from_starting(
+        self, monitor, monkeypatch, caplog, quiet
+    ):
+        """
+        A framework that lacks a name we need is watched from outside, and the log says what is wrong.
+        """
+
+        class Agent:
+            def run(self, asked):
+                return asked
+
+        def load(group, name):
+            raise ImportError("cannot import name 'NewHook'")
+
+        Agent.__module__ = "langchain.agents"
+        monkeypatch.setattr(Framework, "missing", lambda self: "")
+        monkeypatch.setattr(registry, "load", load)
+
+        assert "hello" == monitor.wrap(Agent()).run("hello")
+        assert "cannot import name 'NewHook'" in caplog.text
+
+    def test_a_class_of_a_framework_is_no_agent(self, monitor, monkeypatch):
+        """
+        Whoever gives the class instead of an object is told what to give.
+        """
+
+        class Graph:
+            def invoke(self, asked):
+                return asked
+
+        Graph.__module__ = "langgraph.graph"
+        monkeypatch.setattr(Framework, "missing", lambda self: "")
+        monkeypatch.setattr(registry, "load", lambda group, name: GenericAdapter)
+        monkeypatch.setattr(GenericAdapter, "recognises", classmethod(lambda cls, agent: False))
+
+        with pytest.raises(SettingsError, match=r"got the class Graph.*StateGraph\.compile"):
+            monitor.wrap(Graph)
+
+    def test_what_is_watched_already_is_watched_once(self, monitor):
+        """
+        Wrapping the same agent again gives the same object.
+        """
+
+        class Agent:
+            def run(self, asked):
+                return asked
+
+        watched = monitor.wrap(Agent())
+
+        assert watched is monitor.wrap(watched)
+
     @pytest.mark.parametrize("thing", [None, 7, "agent", object(), int, len, ["agent"]])
     def test_what_cannot_be_watched_is_said_with_what_can(self, monitor, thing):
         """
@@ -95,7 +149,7 @@ class TestWrap:
             monitor.wrap(thing)
 
         assert "LangChain and LangGraph" in str(caught.value)
-        assert "CrewAI (needs crewai" in str(caught.value)
+        assert "CrewAI: a Crew, an Agent or a Flow (needs crewai" in str(caught.value)
 
     def test_an_option_nothing_can_be_done_with_is_refused(self, monitor):
         """

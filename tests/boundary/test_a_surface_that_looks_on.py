@@ -127,7 +127,7 @@ class TestMoreCanBeDone:
         It is said of one run only.
         """
         run = begun()
-        other = run.boundary.begin("find another", nested=False)
+        other = run.boundary.begin("find another")
         run.now_can(HANDS)
 
         assert frozenset({"proceed", "stop"}) == other.verdicts

@@ -255,7 +255,7 @@ class TestFrameworks:
         """
         A framework that can only be watched from outside is named, with what would help.
         """
-        old = Framework("x", "Old Framework", "x", {"msgspec": "99.1"}, ("x",))
+        old = Framework("x", "Old Framework", "x", {"msgspec": "99.1"})
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (old,))
 
         [(status, message)] = checked()["frameworks"]

@@ -1,6 +1,8 @@
 """What a monitor kept of a scene, as lines that can be compared."""
 
+import gc
 import itertools
+import time
 
 
 def runs_of(monitor):
@@ -44,6 +46,15 @@ def guidance_of(monitor, run_id=None):
     incidents = monitor.store.incidents("agent")
     answers = [answer for it in incidents for answer in it.interventions if run_id in {None, it.run_id}]
     return [it.guidance for it in sorted(answers, key=lambda it: it.seq) if it.guidance]
+
+
+def comes_true(is_so, within_s=10):
+    """Whether something becomes true that another thread does."""
+    until = time.monotonic() + within_s
+    while not is_so() and time.monotonic() < until:
+        gc.collect()
+        time.sleep(0.01)
+    return is_so()
 
 
 def _batch(event):

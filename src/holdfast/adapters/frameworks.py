@@ -10,11 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
+_PARTS: Final = 4
+
 
 class Framework(NamedTuple):
     """One framework: what it is called, what it needs, and whose objects are its own.
 
     `packages` are the distributions it needs, with the oldest version that is known to work.
+    `takes` says what of it can be watched.
     `modules` are the top-level modules its classes come from; empty for objects known by what they can do.
     """
 
@@ -22,6 +25,7 @@ class Framework(NamedTuple):
     title: str
     extra: str
     packages: dict[str, str]
+    takes: str = ""
     modules: tuple[str, ...] = ()
 
     @property
@@ -47,27 +51,55 @@ FRAMEWORKS: Final = (
         "LangChain and LangGraph",
         "langchain",
         {"langchain": "1.4.7", "langgraph": "1.2.20"},
+        "a compiled graph, such as create_agent(...) or StateGraph.compile()",
         ("langchain", "langgraph", "langchain_core"),
     ),
     Framework(
-        "openai_agents", "OpenAI Agents SDK", "openai-agents", {"openai-agents": "0.24.0"}, ("agents",)
+        "openai_agents",
+        "OpenAI Agents SDK",
+        "openai-agents",
+        {"openai-agents": "0.24.0"},
+        "Runner itself, or an Agent",
+        ("agents",),
     ),
-    Framework("pydantic_ai", "Pydantic AI", "pydantic-ai", {"pydantic-ai-slim": "2.66.0"}, ("pydantic_ai",)),
-    Framework("crewai", "CrewAI", "crewai", {"crewai": "1.15.30"}, ("crewai",)),
     Framework(
-        "claude_agent", "Claude Agent SDK", "claude", {"claude-agent-sdk": "0.2.182"}, ("claude_agent_sdk",)
+        "pydantic_ai",
+        "Pydantic AI",
+        "pydantic-ai",
+        {"pydantic-ai-slim": "2.66.0"},
+        "an Agent",
+        ("pydantic_ai",),
     ),
-    Framework("google_adk", "Google ADK", "google-adk", {"google-adk": "2.13.0"}, ("google",)),
-    Framework("strands", "Strands Agents", "strands", {"strands-agents": "1.62.0"}, ("strands",)),
+    Framework("crewai", "CrewAI", "crewai", {"crewai": "1.15.30"}, "a Crew, an Agent or a Flow", ("crewai",)),
+    Framework(
+        "claude_agent",
+        "Claude Agent SDK",
+        "claude",
+        {"claude-agent-sdk": "0.2.182"},
+        "query, ClaudeSDKClient or ClaudeAgentOptions",
+        ("claude_agent_sdk",),
+    ),
+    Framework(
+        "google_adk", "Google ADK", "google-adk", {"google-adk": "2.13.0"}, "a Runner or an App", ("google",)
+    ),
+    Framework(
+        "strands",
+        "Strands Agents",
+        "strands",
+        {"strands-agents": "1.62.0"},
+        "an Agent, a Graph or a Swarm",
+        ("strands",),
+    ),
     Framework(
         "agent_framework",
         "Microsoft Agent Framework",
         "agent-framework",
         {"agent-framework-core": "1.23.0"},
+        "an Agent",
         ("agent_framework",),
     ),
-    Framework("openai_client", "OpenAI-compatible clients", "openai", {}),
-    Framework("anthropic_client", "Anthropic clients", "anthropic", {}),
+    Framework("openai_client", "OpenAI-compatible clients", "openai", {}, "a client"),
+    Framework("anthropic_client", "Anthropic clients", "anthropic", {}, "a client"),
 )
 
 
@@ -87,7 +119,7 @@ def known() -> str:
     names = []
     for framework in FRAMEWORKS:
         lacks = f" (needs {framework.missing()})" if framework.missing() else ""
-        names.append(f"{framework.title}{lacks}")
+        names.append(f"{framework.title}: {framework.takes}{lacks}")
     return "; ".join(names)
 
 
@@ -107,4 +139,5 @@ def _numbers(text: str) -> tuple[int, ...]:
     True
     """
     found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    return tuple(numbers + [0] * (_PARTS - len(numbers)))

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar, cast
 
 from holdfast.adapters.frameworks import known
 from holdfast.boundary.entry_points import Entry, WatchedObject, joined
-from holdfast.decisions import Decision, Mode, Verdict
+from holdfast.decisions import UNDECIDED, Decision, Verdict
 from holdfast.engine.monitor import Monitor
-from holdfast.engine.runs import outer_run_id
+from holdfast.engine.runs import outcome_of, outer_run_id
 from holdfast.errors import RunStopped, SettingsError
 from holdfast.events import LLM_REQUEST, STATE_TRANSITION
 from holdfast.fingerprints import canonical
@@ -47,7 +47,7 @@ def watched(monitor: Monitor, function: F, *, action_type: str, name: str | None
 
 def _plain(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        started = time.perf_counter()
+        started = call.begin()
         try:
             result = function(*args, **kwargs)
         except BaseException as exc:
@@ -61,7 +61,7 @@ def _plain(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _coroutine(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        started = time.perf_counter()
+        started = call.begin()
         try:
             result = await function(*args, **kwargs)
         except BaseException as exc:
@@ -75,7 +75,7 @@ def _coroutine(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any
 
 def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        started, parts = time.perf_counter(), []
+        started, parts = call.begin(), []
         try:
             for part in function(*args, **kwargs):
                 parts.append(part)
@@ -90,7 +90,7 @@ def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any
 
 def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        started, parts = time.perf_counter(), []
+        started, parts = call.begin(), []
         try:
             async for part in function(*args, **kwargs):
                 parts.append(part)
@@ -115,6 +115,13 @@ class _Call:
         except (TypeError, ValueError):
             self._signature = None
 
+    def begin(self) -> float:
+        """A call is about to be made: now a stop that had to wait is raised."""
+        stop = self._monitor.waiting_stop()
+        if stop is not None:
+            raise stop
+        return time.perf_counter()
+
     def record(
         self,
         args: tuple[Any, ...],
@@ -135,8 +142,10 @@ class _Call:
             duration_ms=(time.perf_counter() - started) * 1000,
             error=error,
         )
-        stop = stop_of(decision, self._monitor.mode) if error is None else None
-        if stop is not None:
+        stop = stop_of(decision, self._monitor, self._monitor.current_run or "")
+        if stop is not None and error is not None:
+            self._monitor.stop_before_next(stop)  # the function's own error passes first
+        elif stop is not None:
             raise stop
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +171,7 @@ class GenericAdapter(WatchedObject):
     @classmethod
     def recognises(cls, agent: Any) -> bool:
         """Whether the object has a method this adapter knows."""
-        return any(callable(getattr(agent, method, None)) for method in ENTRY_POINTS)
+        return any(callable(_read(agent, method)) for method in ENTRY_POINTS)
 
     def __init__(self, monitor: Monitor, agent: Any, **options: Any) -> None:
         if not self.recognises(agent):
@@ -217,13 +226,12 @@ class _WatchedCall:
             token_count=tokens_in(result),
             duration_ms=(time.perf_counter() - self._started) * 1000,
         )
-        self._monitor.end_run(self._run_id, outcome="done")
-        return stop_of(decision, self._monitor.mode)
+        stop = stop_of(decision, self._monitor)
+        self._monitor.end_run(self._run_id, outcome=outcome_of(stop))
+        return stop
 
     def _failed(self, error: BaseException) -> None:
-        stopped = isinstance(error, RunStopped)
-        left = isinstance(error, GeneratorExit)
-        if not stopped and not left:
+        if not isinstance(error, RunStopped | GeneratorExit):
             self._monitor.record_event(
                 STATE_TRANSITION,
                 "agent_error",
@@ -231,13 +239,14 @@ class _WatchedCall:
                 error=error,
                 duration_ms=(time.perf_counter() - self._started) * 1000,
             )
-        outcome = "stopped" if stopped else "left early" if left else f"error: {type(error).__name__}"
-        self._monitor.end_run(self._run_id, outcome=outcome)
+        self._monitor.end_run(self._run_id, outcome=outcome_of(error))
 
 
-def stop_of(decision: Decision, mode: Mode) -> RunStopped | None:
+def stop_of(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
     """The stop that a decision means, with what a function call can carry out; None to go on."""
-    if verdict(decision.action, mode, CAN).verdict != "stop":
+    if decision is UNDECIDED and monitor.fails_closed:
+        return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
+    if verdict(decision.action, monitor.mode, CAN).verdict != "stop":
         return None
     finding = decision.findings[0]
     return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
@@ -259,12 +268,20 @@ def tokens_in(result: Any) -> int:
 
 def _usage(result: Any) -> dict[str, Any]:
     for name in ("usage", "usage_metadata", "token_usage"):
-        usage = result.get(name) if isinstance(result, dict) else getattr(result, name, None)
+        usage = result.get(name) if isinstance(result, dict) else _read(result, name)
         if isinstance(usage, dict):
             return usage
         if usage is not None and hasattr(usage, "__dict__"):
             return dict(vars(usage))
     return {}
+
+
+def _read(thing: Any, attribute: str) -> Any:
+    """An attribute of an object of the host's; None where it has none, or none that can be read."""
+    try:
+        return getattr(thing, attribute, None)
+    except Exception:  # noqa: BLE001 - a property may raise anything
+        return None
 
 
 def _words(value: Any) -> str:
@@ -276,7 +293,7 @@ def _words(value: Any) -> str:
             if isinstance(value.get(key), str):
                 return str(value[key])
     for attribute in ("content", "text", "output", "raw"):
-        words = getattr(value, attribute, None)
+        words = _read(value, attribute)
         if isinstance(words, str):
             return words
     return "" if value is None else canonical(value).decode("utf-8", "replace")

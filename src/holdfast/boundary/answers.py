@@ -9,7 +9,7 @@ from holdfast.findings import Severity
 from holdfast.policy.ladder import VERDICTS
 
 _STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
-_WORDS_KEPT: Final = 2
+_WORDS_KEPT: Final = 8
 
 ABOUT_TO: Final[dict[str, str]] = {
     "rollback": "Not called: you are about to be taken back to an earlier point.",
@@ -63,19 +63,44 @@ class Answers:
         self.strong = None
 
 
+_YES: Final = frozenset(("yes", "y", "ok", "okay", "go on", "continue", "allow", "approve"))
+_NO: Final = frozenset(("no", "n", "stop", "deny", "refuse", "reject"))
+
+
 def question(decision: Decision, goal: str) -> str:
     """What the user is asked: what the agent was to do, what was noticed, and how to go on."""
-    about = f" with: {_line(goal)}" if goal else ""
-    return f"The agent does not get on{about}. {reason(decision)} How shall it go on?"
+    about = f" with: {_line(goal)}" if goal.strip() else ""
+    return (
+        f"The agent does not get on{about}. {reason(decision)} "
+        "How shall it go on? (yes: as it wants to; no: not at all; or say what to do instead)"
+    )
+
+
+def meaning(answer: object) -> tuple[bool | None, str]:
+    """Whether an answer allows or refuses, None for neither, and its words.
+
+    >>> meaning("Yes."), meaning(False), meaning("try the archive")
+    ((True, 'Yes.'), (False, 'No.'), (None, 'try the archive'))
+    """
+    if isinstance(answer, bool):
+        return answer, "Go on." if answer else "No."
+    try:
+        words = str(answer)
+    except Exception:  # noqa: BLE001 - an object of the host's own making may have no words
+        return False, "No."
+    said = words.strip().rstrip(".!").lower()
+    return True if said in _YES else False if said in _NO else None, words
 
 
 def reason(decision: Decision) -> str:
     """Why, in a sentence: what was noticed, the worst first."""
     reported = [it for it in decision.findings if it.severity is not Severity.LOW]
     said = [it.message for it in sorted(reported, key=lambda it: -it.score)]
+    unasked = " The user should have been asked, and there was no way to." if decision.wanted == "ask" else ""
     if not said and decision.budget is not None and decision.budget.exhausted:
         said = ["the budget is used up"]
-    return f"Noticed: {'; '.join(said)}." if said else decision.guidance or "It is off its course."
+    noticed = f"Noticed: {'; '.join(said)}." if said else decision.guidance or "It is off its course."
+    return noticed + unasked
 
 
 def _place(decision: Decision) -> int:
@@ -83,5 +108,5 @@ def _place(decision: Decision) -> int:
 
 
 def _line(text: str, longest: int = 200) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text.split()).rstrip(" .?!")
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -6,6 +6,7 @@ exceptions, whoever started the agent receives `RunStopped`.
 """
 
 import contextvars
+import inspect
 import threading
 import weakref
 from collections import OrderedDict
@@ -15,7 +16,6 @@ from types import TracebackType
 from typing import Any, Final
 
 from holdfast.adapter import Can
-from holdfast.boundary.told_run import asking
 from holdfast.boundary.watched_run import WatchedRun
 from holdfast.decisions import Verdict
 from holdfast.engine.forks import tell_after_fork
@@ -57,8 +57,12 @@ class Boundary:
         control: tuple[type[BaseException], ...] = (),
         encloses: bool = True,
     ) -> None:
+        if not isinstance(monitor, Monitor):
+            raise SettingsError(f"An agent is watched by a monitor, such as a DriftMonitor; got {monitor!r}.")
         if ask is not None and not callable(ask):
             raise SettingsError(f"ask must be a function that takes a question, got {ask!r}.")
+        if inspect.iscoroutinefunction(ask):
+            raise SettingsError("ask must be a plain function: the agent waits for the answer where it is.")
         self.monitor = monitor
         self.source = source
         self.ask = ask
@@ -67,15 +71,11 @@ class Boundary:
         self.encloses = encloses
         asking: frozenset[Verdict] = frozenset(("ask",) if ask is not None else ())
         self.can = {place: frozenset(verdicts) | asking for place, verdicts in can.items()}
+        proceed: frozenset[Verdict] = frozenset(("proceed",))
+        self.verdicts = proceed.union(*self.can.values())
         self._runs: OrderedDict[Hashable, WatchedRun] = OrderedDict()
         self._lock = threading.RLock()
         tell_after_fork(self)
-
-    @property
-    def verdicts(self) -> frozenset[Verdict]:
-        """Everything this adapter can carry out anywhere."""
-        proceed: frozenset[Verdict] = frozenset(("proceed",))
-        return proceed.union(*self.can.values())
 
     def begin(
         self,
@@ -85,19 +85,18 @@ class Boundary:
         parent: WatchedRun | None = None,
         agent: str = "",
         metadata: dict[str, Any] | None = None,
-        nested: bool = True,
     ) -> WatchedRun:
         """A run begins; one that is known under that key goes on, for whoever else sees it.
 
-        Inside a watched run it is a child of it, unless it shall not be `nested`; inside a run that the host
-        opened itself it is that run. The context stays as it is: see `WatchedRun.entered`.
+        Inside a watched run it is a child of it; inside a run that the host opened itself it is that run.
+        The context stays as it is: see `WatchedRun.entered`.
         """
         with self._lock:
             known = self._runs.get(key) if key is not None else None
             if known is not None and not known.has_ended:
                 return known
             outer = outer_run_id()
-            parent = parent or (_watched.get(outer or "") if nested else None)
+            parent = parent or _watched.get(outer or "")
             host_run = self.monitor.current_run if parent is None else None
             told = {"source": self.source, **({"agent": agent} if agent else {}), **(metadata or {})}
             run_id = host_run or contextvars.copy_context().run(
@@ -157,7 +156,7 @@ class Boundary:
 def is_asking() -> bool:
     """Whether the code now running belongs to a model call that a watched run already tells of."""
     run = _watched.get(outer_run_id() or "")
-    return bool(asking.get()) or (run is not None and run.is_asking)
+    return run is not None and run.is_asking
 
 
 class Watching:

@@ -15,19 +15,24 @@ class Entry(Struct, frozen=True, kw_only=True):
     """One call of an entry point: the arguments it is made with, and what is told about it.
 
     `entered` is the block in which it works. `finished` takes its result, or its exception, and gives the
-    exception its caller shall receive, if any.
+    exception its caller shall receive, if any; `keeps_parts` says that it wants what was streamed.
     """
 
     entered: Callable[[], AbstractContextManager[None]]
     finished: Callable[[Any, BaseException | None], BaseException | None]
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
+    keeps_parts: bool = True
 
     @classmethod
     def of(cls, run: WatchedRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         """A call that is a watched run."""
         return cls(
-            entered=run.entered, finished=lambda _, error: run.finished(error), args=args, kwargs=kwargs
+            entered=run.entered,
+            finished=lambda _, error: run.finished(error),
+            args=args,
+            kwargs=kwargs,
+            keeps_parts=False,
         )
 
 
@@ -53,6 +58,8 @@ class WatchedObject:
             return functools.partial(self._run_async, attribute, value)
         if inspect.isasyncgenfunction(value):
             return functools.partial(self._stream_async, attribute, value)
+        if inspect.isgeneratorfunction(value):
+            return functools.partial(self._stream, attribute, value)
         return functools.partial(self._run, attribute, value)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
@@ -87,6 +94,12 @@ class WatchedObject:
     ) -> Any:
         entry = self.open(method, args, kwargs)
         return await _awaited(entry, _made(entry, function))
+
+    def _stream(
+        self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Iterator[Any]:
+        entry = self.open(method, args, kwargs)
+        yield from streamed(entry, _made(entry, function))
 
     async def _stream_async(
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -134,7 +147,8 @@ def streamed(entry: Entry, parts: Iterator[Any]) -> Iterator[Any]:
                     part = next(parts)
                 except StopIteration:
                     break
-            seen.append(part)
+            if entry.keeps_parts:
+                seen.append(part)
             yield part
     except BaseException as exc:
         _close(parts)
@@ -153,7 +167,8 @@ async def streamed_async(entry: Entry, parts: AsyncIterator[Any]) -> AsyncIterat
                     part = await anext(parts)
                 except StopAsyncIteration:
                     break
-            seen.append(part)
+            if entry.keeps_parts:
+                seen.append(part)
             yield part
     except BaseException as exc:
         close = getattr(parts, "aclose", None)

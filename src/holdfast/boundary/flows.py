@@ -1,34 +1,18 @@
-"""A call and what stands around it, for frameworks that hand over the call itself: one flow, sync and async.
+"""A tool call and what stands around it, for frameworks that hand over the call itself, awaited or not.
 
 A flow is a generator that stops once, where the call is made: whoever walks through it makes the call,
 awaited or not, and hands back what came of it.
 """
 
-import itertools
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
-from holdfast.adapter import Reply, Result, Steer
-from holdfast.boundary.told_run import asking
+from holdfast.adapter import Result, Steer
 from holdfast.boundary.watched_run import WatchedRun
 
 Flow = Generator[Any, Any, Any]
-
-_keys: Final = itertools.count()
-
-
-class ModelCall(Struct, frozen=True, kw_only=True):
-    """How a framework asks its model.
-
-    `request` gives what to ask with, after what there is to say; it raises to stop.
-    `reply` reads what came back. `state` is the adapter's name for how things stand, to return to.
-    """
-
-    request: Callable[[Steer], Any]
-    reply: Callable[[Any], Reply]
-    state: str | None = None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -47,45 +31,14 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     surface: str = ""
 
 
-def around_model(run: WatchedRun, call: ModelCall, handler: Callable[[Any], Any]) -> Any:
-    """Ask the model, watched and steered."""
-    return _walked(_model_flow(run, call), handler)
-
-
-async def around_model_async(
-    run: WatchedRun, call: ModelCall, handler: Callable[[Any], Awaitable[Any]]
-) -> Any:
-    """Ask the model, watched and steered."""
-    return await _walked_async(_model_flow(run, call), handler)
-
-
 def around_tool(run: WatchedRun, call: ToolCall, handler: Callable[[], Any]) -> Any:
     """Call a tool, watched and steered."""
-    return _walked(_tool_flow(run, call), lambda _: handler())
+    return _walked(_tool_flow(run, call), handler)
 
 
 async def around_tool_async(run: WatchedRun, call: ToolCall, handler: Callable[[], Awaitable[Any]]) -> Any:
     """Call a tool, watched and steered."""
-    return await _walked_async(_tool_flow(run, call), lambda _: handler())
-
-
-def _model_flow(run: WatchedRun, call: ModelCall) -> Flow:
-    key = f"around {next(_keys)}"
-    wanted = call.request(run.before_model(key=key, state=call.state))
-    around = asking.get()
-    asking.set((*around, run.run_id))
-    try:
-        answer = yield wanted
-    except BaseException as exc:
-        asking.set(around)
-        run.after_model(key=key, error=exc)
-        raise
-    asking.set(around)
-    read = Reply()
-    with run.boundary.guarded("model's reply"):
-        read = call.reply(answer)
-    run.after_model(read, key=key)
-    return answer
+    return await _walked_async(_tool_flow(run, call), handler)
 
 
 def _tool_flow(run: WatchedRun, call: ToolCall) -> Flow:
@@ -106,25 +59,25 @@ def _tool_flow(run: WatchedRun, call: ToolCall) -> Flow:
     return answer
 
 
-def _walked(flow: Flow, handler: Callable[[Any], Any]) -> Any:
+def _walked(flow: Flow, handler: Callable[[], Any]) -> Any:
     try:
-        wanted = next(flow)
+        next(flow)
     except StopIteration as done:
         return done.value
     try:
-        answer = handler(wanted)
+        answer = handler()
     except BaseException as exc:  # noqa: BLE001 - the flow notes it and raises it again
         flow.throw(exc)
     return _last(flow, answer)
 
 
-async def _walked_async(flow: Flow, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+async def _walked_async(flow: Flow, handler: Callable[[], Awaitable[Any]]) -> Any:
     try:
-        wanted = next(flow)
+        next(flow)
     except StopIteration as done:
         return done.value
     try:
-        answer = await handler(wanted)
+        answer = await handler()
     except BaseException as exc:  # noqa: BLE001 - the flow notes it and raises it again
         flow.throw(exc)
     return _last(flow, answer)

@@ -3,7 +3,6 @@
 import threading
 import time
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.adapter import Can, Reply
@@ -24,9 +23,6 @@ UNJUDGED: Final = Decision(
 _MODELS_KEPT: Final = 1024
 _CHECKPOINT_EVERY: Final = 3
 
-# The runs in whose model call the code now running is: a second surface that sees it tells nothing new.
-asking: Final[ContextVar[tuple[str, ...]]] = ContextVar("holdfast_asking", default=())
-
 
 class ToldRun:
     """One run as an adapter tells of it; what there is to do about it is left to `WatchedRun`.
@@ -42,6 +38,7 @@ class ToldRun:
         self.goal = goal
         self.can: Can = boundary.can
         self._monitor = boundary.monitor
+        # Held for our own books alone, never while the monitor works: its listeners are the host's code.
         self._lock = threading.RLock()
         self._calls = Calls()
         self._errors = ErrorsTold()
@@ -50,6 +47,8 @@ class ToldRun:
         self._issued_seq = 0
         self._turns = 0
         self._checkpoint_due = True
+        self.unsaid = 0
+        """How many answers nobody could carry out, because this adapter has no way to."""
 
     @property
     def verdicts(self) -> frozenset[Verdict]:
@@ -68,36 +67,38 @@ class ToldRun:
 
     def user_said(self, text: str) -> None:
         """The user speaks: their goal at the beginning, or another turn."""
-        with self.boundary.guarded("user turn"), self._lock:
+        with self.boundary.guarded("user turn"):
             self._give_up_calls()
             self._said(text)
 
     def tell(self, name: str, **told: Any) -> None:
         """Something else happened in the run, such as a hand-over to another agent."""
-        with self.boundary.guarded(name), self._lock:
+        with self.boundary.guarded(name):
             self._record(STATE_TRANSITION, name, metadata=told)
 
-    # --- the model --------------------------------------------------------------------------------
+    # --- the model -------------------------------------------------------------------------------
 
     def model_begins(self, *, key: str = "", state: str | None = None) -> None:
         """A model call begins, told by a surface that only looks on, or before anybody asks what to do."""
-        with self.boundary.guarded("before_model"), self._lock:
-            self._models[key] = time.perf_counter()
-            if len(self._models) > _MODELS_KEPT:
-                del self._models[next(iter(self._models))]
+        with self.boundary.guarded("before_model"):
+            with self._lock:
+                self._models[key] = time.perf_counter()
+                if len(self._models) > _MODELS_KEPT:
+                    del self._models[next(iter(self._models))]
             if state is not None:
                 self._checkpoint(state)
 
     def after_model(self, reply: Reply | None = None, *, key: str = "", error: object = None) -> None:
-        """The model has answered, or failed to."""
-        with self.boundary.guarded("after_model"), self._lock:
-            began_s = self._models.pop(key, None)
-            if began_s is None and (key or self.run_id in asking.get()):
+        """The model has answered, or failed to; under a key that nobody announced it is dropped."""
+        with self.boundary.guarded("after_model"):
+            with self._lock:
+                began_s = self._models.pop(key, None)
+                self._turns += 1
+            if began_s is None and key:
                 return
             reply = reply or Reply()
             counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
             told = {"model": reply.model, **counts}
-            self._turns += 1
             self._record(
                 LLM_REQUEST,
                 reply.model or "llm",
@@ -110,11 +111,11 @@ class ToldRun:
             )
             self._issued_seq = self._monitor.seen(self.run_id)
 
-    # --- tools ------------------------------------------------------------------------------------
+    # --- tools -----------------------------------------------------------------------------------
 
     def tool_begins(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
         """A tool is called, told by a surface that only looks on: nobody is asked about the call."""
-        with self.boundary.guarded("before_tool"), self._lock:
+        with self.boundary.guarded("before_tool"):
             if self._calls.owned(call_id, surface):
                 self._give_up(call_id)
                 self._begin_call(call_id, self._call(name, args, surface))
@@ -123,7 +124,7 @@ class ToldRun:
         self, call_id: str, result: Any = None, *, error: object = None, surface: str = ""
     ) -> None:
         """A tool has answered, or failed to; a call nobody announced is dropped."""
-        with self.boundary.guarded("after_tool"), self._lock:
+        with self.boundary.guarded("after_tool"):
             call = self._calls.end(call_id, surface)
             if call is not None:
                 self._record_call(call_id, call, result, error)
@@ -145,21 +146,22 @@ class ToldRun:
         surface: str = "",
     ) -> None:
         """A call was made without our being asked, for instance by the model's provider itself."""
-        with self.boundary.guarded("call_made"), self._lock:
+        with self.boundary.guarded("call_made"):
             if self._calls.owned(call_id, surface):
                 self._calls.drop(call_id)
                 self._record_call(call_id, self._call(name, args, surface), result, error)
 
     def call_dropped(self, call_id: str) -> None:
         """A call that was announced was not made after all: there is nothing to tell of it."""
-        with self.boundary.guarded("call_dropped"), self._lock:
+        with self.boundary.guarded("call_dropped"):
             self._calls.drop(call_id)
 
     def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
+        """In a child process the locks may be held by threads that are not there."""
         self._lock = threading.RLock()
+        self._calls.after_fork()
 
-    # --- inside -----------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------
 
     def _issued(self) -> int:
         """How many events the agent had seen when it asked for a call: those of one reply share it."""
@@ -212,7 +214,13 @@ class ToldRun:
         if "force_checkpoint" in decision.hooks:
             self._checkpoint_due = True
         if decision.verdict != "proceed":
-            self._answers.note(decision)
+            with self._lock:
+                self._answers.note(decision)
+        elif decision.wanted is not None:
+            self.unsaid += 1
+            self._monitor.health.count(
+                f"{self.boundary.source} has no way to carry out {decision.wanted} where it is used"
+            )
 
     def _checkpoint(self, state: str) -> None:
         """Something to return to, at the beginning, now and then, and when it is asked for."""
@@ -220,7 +228,8 @@ class ToldRun:
             return
         if self._checkpoint_due or self._turns % _CHECKPOINT_EVERY == 0:
             self._checkpoint_due = False
-            self._monitor.checkpoint(label=state, turn=self._turns, run_id=self.run_id)
+            label = f"{self.boundary.source}:{state}"
+            self._monitor.checkpoint(label=label, turn=self._turns, run_id=self.run_id)
 
 
 def _since_ms(began_s: float | None) -> float:

@@ -45,7 +45,7 @@ class Monitor(Recorder):
         """
         live = self._asked_about(run_id)
         if live is None:
-            return PROCEED
+            return UNDECIDED if self._is_lost(run_id) else PROCEED
         try:
             with live.lock:
                 return live.session.foresee(self._call(live, name, args, started_seq))
@@ -260,6 +260,12 @@ class Monitor(Recorder):
             return None
         live = self._runs.get(run_id or self._runs.current() or "")
         return live if live is not None and live.watched else None
+
+    def _is_lost(self, run_id: str | None) -> bool:
+        """Whether a run should be live and is not: it could not be begun."""
+        if self.disabled or not isinstance(run_id, str):
+            return False
+        return self._runs.get(run_id) is None and not self._runs.has_ended(run_id)
 
     def _more(self, name: str, metadata: dict[str, Any], run_id: str | None) -> BudgetDecision:
         """Ask for more, or give it, and say what came of just that."""

@@ -3,6 +3,8 @@
 A guest in the agent's process: nothing here raises into it, blocks it, or changes its objects.
 """
 
+import contextvars
+import functools
 import itertools
 import os
 import time
@@ -30,6 +32,7 @@ from holdfast.engine.runs import LiveRun, LiveRuns, Run
 from holdfast.engine.session import Observation
 from holdfast.engine.sessions import Sessions
 from holdfast.engine.steering import Steering
+from holdfast.errors import RunStopped
 from holdfast.events import TOOL_CALL, RunInfo, TraceEvent, new_id
 from holdfast.policy.ladder import VERDICTS
 from holdfast.sink import Record, RecordedEvent, SavedState
@@ -195,15 +198,22 @@ class Recorder:
 
     def takes_part(self, run_id: str, who: object, can: Collection[Verdict]) -> None:
         """Somebody takes part in a run who can do only this; until they leave, no more is asked for."""
-        live = self._runs.get(run_id)
-        if live is not None:
-            live.takes_part(who, frozenset(can))
+        self._runs.takes_part(run_id, who, frozenset(can))
 
     def leaves(self, run_id: str, who: object) -> None:
         """They take no part any more."""
-        live = self._runs.get(run_id)
+        self._runs.leaves(run_id, who)
+
+    def stop_before_next(self, stop: RunStopped) -> None:
+        """A run is to be stopped, and cannot be now: the next step finds out by `waiting_stop`."""
+        live = self._runs.get(stop.run_id)
         if live is not None:
-            live.leaves(who)
+            live.stop = stop
+
+    def waiting_stop(self) -> RunStopped | None:
+        """The stop that waits for the current run's next step."""
+        live = self._runs.get(self._runs.current() or "")
+        return live.stop if live is not None else None
 
     @property
     def fails_closed(self) -> bool:
@@ -239,7 +249,9 @@ class Recorder:
             return PROCEED
         try:
             live = self._live_run(run_id, parent_run_id)
-            if live is None or not live.watched:
+            if live is None:
+                return PROCEED if run_id is not None and self._runs.has_ended(run_id) else UNDECIDED
+            if not live.watched:
                 return PROCEED
             with live.lock:
                 session = live.session
@@ -322,7 +334,8 @@ class Recorder:
         session = self._sessions.taken_up(info, state, can=can) if state is not None else None
         if session is None:
             info = structs.replace(info, run_id=self._free_id(given))
-            lent = self._lent(info.parent_run_id) if self._is_watched(info.run_id) else None
+            is_watched = self._is_watched(info.run_id, info.parent_run_id)
+            lent = self._lent(info.parent_run_id) if is_watched else None
             session = self._sessions.begin(info, can=can, budget=lent)
         elif (
             self.keeper is None
@@ -330,7 +343,7 @@ class Recorder:
         ):
             session.forget_checkpoints()
         info, run_id = session.run, session.run.run_id
-        watched = self._is_watched(run_id)
+        watched = self._is_watched(run_id, info.parent_run_id)
         live = LiveRun(session, watched=watched)
         crowded_out = self._runs.add(run_id, live)
         self._runs.enter(run_id)
@@ -341,7 +354,10 @@ class Recorder:
             self._put_aside(crowded_out)
         return run_id
 
-    def _is_watched(self, run_id: str) -> bool:
+    def _is_watched(self, run_id: str, parent_run_id: str | None = None) -> bool:
+        parent = self._runs.get(parent_run_id) if parent_run_id else None
+        if parent is not None:
+            return parent.watched  # a child without its parent would make no sense
         return crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
 
     def _lent(self, parent_run_id: str | None) -> AdaptiveBudget | None:
@@ -386,7 +402,9 @@ class Recorder:
         if run_id is not None and self._runs.has_ended(run_id):
             self.health.count("event after the run's end")
             return None
-        return self._runs.get(self.start_run(run_id, parent_run_id=parent_run_id))
+        start = functools.partial(self.start_run, run_id, parent_run_id=parent_run_id)
+        # Whoever names a run may be anywhere; only a run without a name becomes that of the context.
+        return self._runs.get(start() if run_id is None else contextvars.copy_context().run(start))
 
     def _keep(self, recorded: RecordedEvent, observation: Observation) -> None:
         kept = self._capture.kept(recorded)

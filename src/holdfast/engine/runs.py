@@ -32,26 +32,14 @@ _stack: Final[ContextVar[tuple[_Entry, ...]]] = ContextVar("holdfast_runs", defa
 class LiveRun:
     """A run that is being watched: its session, and the lock under which its events are put in order."""
 
-    __slots__ = ("_could", "_parties", "lock", "session", "watched")
+    __slots__ = ("could", "lock", "session", "stop", "watched")
 
     def __init__(self, session: Session, *, watched: bool) -> None:
         self.session = session
         self.watched = watched
         self.lock = threading.Lock()
-        self._could = session.can
-        self._parties: dict[int, frozenset[Verdict]] = {}
-
-    def takes_part(self, who: object, can: frozenset[Verdict]) -> None:
-        """Somebody takes part in the run who can do only this: what is asked for must be possible to all."""
-        with self.lock:
-            self._parties[id(who)] = can
-            self.session.can = self._could.intersection(*self._parties.values())
-
-    def leaves(self, who: object) -> None:
-        """They have left it."""
-        with self.lock:
-            self._parties.pop(id(who), None)
-            self.session.can = self._could.intersection(*self._parties.values())
+        self.could = session.can
+        self.stop: RunStopped | None = None
 
 
 class LiveRuns:
@@ -65,6 +53,7 @@ class LiveRuns:
         self._ended: set[str] = set()
         self._ended_order: deque[str] = deque()
         self._renamed: dict[str, str] = {}
+        self._parties: dict[str, dict[int, frozenset[Verdict]]] = {}
 
     def __len__(self) -> int:
         return len(self._live)
@@ -75,19 +64,22 @@ class LiveRuns:
 
     def get(self, run_id: str) -> LiveRun | None:
         """The live run of that id."""
-        return self._live.get(run_id) or self._live.get(self._renamed.get(run_id, ""))
+        return self._live.get(run_id) or self._live.get(self._name(run_id))
 
     def add(self, run_id: str, live: LiveRun) -> str | None:
         """Watch a run; gives the id of one that must be put aside to make room."""
         with self._lock:
             self._live[run_id] = live
+            self._narrow(run_id)
             return next(iter(self._live)) if len(self._live) > self._most else None
 
     def remove(self, run_id: str, *, ended: bool) -> LiveRun | None:
         """Forget a run, remembering for a while that it ended."""
         with self._lock:
-            run_id = self._renamed.get(run_id, run_id)
+            run_id = self._name(run_id)
             live = self._live.pop(run_id, None)
+            if ended:
+                self._parties.pop(run_id, None)
             if live is not None and ended:
                 self._ended.add(run_id)
                 self._ended_order.append(run_id)
@@ -97,12 +89,27 @@ class LiveRuns:
 
     def has_ended(self, run_id: str) -> bool:
         """Whether a run of that id ended lately."""
-        return run_id in self._ended
+        return self._name(run_id) in self._ended
+
+    def takes_part(self, run_id: str, who: object, can: frozenset[Verdict]) -> None:
+        """Somebody takes part in the run who can do only this: what is asked for must be possible to all."""
+        with self._lock:
+            self._parties.setdefault(self._name(run_id), {})[id(who)] = can
+            self._narrow(self._name(run_id))
+
+    def leaves(self, run_id: str, who: object) -> None:
+        """They have left it."""
+        with self._lock:
+            parties = self._parties.get(self._name(run_id), {})
+            parties.pop(id(who), None)
+            self._narrow(self._name(run_id))
+            if not parties:
+                self._parties.pop(self._name(run_id), None)
 
     def current(self) -> str | None:
         """The run that the code now running belongs to, by context: threads and tasks do not mix."""
         for entry in reversed(_stack.get()):
-            if entry.monitor == self._monitor:
+            if entry.monitor == self._monitor and not self.has_ended(entry.run_id):
                 return entry.run_id
         return None
 
@@ -125,6 +132,17 @@ class LiveRuns:
             # The context may be another one by now, as with a generator that is left: no token, no error.
             _stack.set(before)
 
+    def _name(self, run_id: str) -> str:
+        """What a run is called by now: every fork gave it another name."""
+        while run_id in self._renamed:
+            run_id = self._renamed[run_id]
+        return run_id
+
+    def _narrow(self, run_id: str) -> None:
+        live = self._live.get(run_id)
+        if live is not None:
+            live.session.can = live.could.intersection(*self._parties.get(run_id, {}).values())
+
     def after_fork(self, pid: int) -> list[tuple[str, LiveRun]]:
         """In a child process every run goes on as a child of its own: two processes never share one."""
         self._lock = threading.Lock()
@@ -134,6 +152,8 @@ class LiveRuns:
             live.lock = threading.Lock()
             self._renamed[run_id] = f"{run_id}.{pid}"
             self._live[f"{run_id}.{pid}"] = live
+            if run_id in self._parties:
+                self._parties[f"{run_id}.{pid}"] = self._parties.pop(run_id)
         return runs
 
 
@@ -141,6 +161,16 @@ def outer_run_id() -> str | None:
     """The innermost run this context belongs to, whichever monitor watches it."""
     stack = _stack.get()
     return stack[-1].run_id if stack else None
+
+
+def outcome_of(error: BaseException | None) -> str:
+    """How a run has ended, by the exception that ended it."""
+    if error is None:
+        return "done"
+    if isinstance(error, RunStopped):
+        return "stopped"
+    is_left = isinstance(error, GeneratorExit) or type(error).__name__ == "CancelledError"
+    return "left early" if is_left else f"error: {type(error).__name__}"
 
 
 class Run:
@@ -172,13 +202,7 @@ class Run:
         error: BaseException | None,
         trace: "TracebackType | None",
     ) -> None:
-        if error is None:
-            outcome = "done"
-        elif isinstance(error, RunStopped):
-            outcome = "stopped"
-        else:
-            outcome = f"error: {type(error).__name__}"
-        self._monitor.end_run(self.run_id, outcome=outcome)
+        self._monitor.end_run(self.run_id, outcome=outcome_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

@@ -83,7 +83,13 @@ class Sessions:
         if self._store is None:
             return None
         kept = self._store.find_run(info.run_id, agent_id=self._agent_id)
-        info = structs.replace(info, goal=info.goal or kept.goal, started_at=kept.started_at)
+        info = structs.replace(
+            info,
+            goal=info.goal or kept.goal,
+            started_at=kept.started_at,
+            parent_run_id=info.parent_run_id or kept.parent_run_id,
+            task_type=info.task_type or kept.task_type,
+        )
         session = self.begin(info, state, can=can)
         # Without its memory it would number its events from the start again, over those already kept.
         return session if session.next_seq or not kept.events else None
