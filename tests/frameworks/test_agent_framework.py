@@ -1,6 +1,7 @@
 """What is special to Agent Framework: its middlewares, streams, approvals, sessions and hosted tools."""
 
 import asyncio
+import copy
 import gc
 import subprocess
 import sys
@@ -152,6 +153,35 @@ class TestMiddleware:
         assert agent.middleware is None
         assert type(watched) is Agent
         assert (agent.id, agent.client) == (watched.id, watched.client)
+
+    def test_agents_and_clients_can_be_copied(self, monitors):
+        """
+        The framework keeps middleware in agents and clients: their deep copies share ours.
+        """
+        monitor, agent = monitors(), agent_of(looks(1))
+        watched = monitor.wrap(agent)
+        ran(watched)
+        ran(copy.deepcopy(watched), "find b")
+        copies = copy.deepcopy([agent, agent.client])
+
+        assert ["find a", "find b"] == [run.goal for run in runs_of(monitor)]
+        assert "done" == ran(copies[0]).text
+
+    def test_a_copy_of_the_middlewares_is_themselves(self, monitors):
+        """
+        They are shared, however they are copied.
+        """
+        ours = HoldfastMiddleware(monitors())
+
+        assert ours is copy.copy(ours)
+        assert ours is copy.deepcopy(ours)
+
+    def test_what_is_no_monitor_is_refused(self):
+        """
+        A monitor's name is no monitor.
+        """
+        with pytest.raises(SettingsError, match="watched by a monitor"):
+            HoldfastMiddleware("traveller")
 
     def test_a_disabled_monitor_leaves_the_agent_alone(self, monitors, monkeypatch):
         """

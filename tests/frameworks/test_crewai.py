@@ -1,12 +1,13 @@
 import asyncio
 import contextlib
+import gc
 import threading
 
 import pytest
 from fake_endpoints import FakeEndpoint
 from script import Ask, ModelBroke, Played, Scene, Turn
 from stages.crewai import ScriptedModel, TheStage, make_tools
-from watched import events_of, line, runs_of, story
+from watched import comes_true, events_of, line, runs_of, story
 
 # isort: split
 from crewai import LLM, Agent, Crew, Process, Task
@@ -772,6 +773,58 @@ class TestGuest:
         monitor = monitors("enforce")
 
         assert "nothing" == monitor.wrap(office.crew(office.task("find", *FINDS))).kickoff().raw
+
+
+class TestStreamsThatAreLeft:
+    @pytest.mark.parametrize("read", [0, 1])
+    def test_a_stream_that_nobody_holds_any_more_is_over(self, office, monitors, read):
+        """
+        A stream that is not read, or not to its end, ends its run when its last holder lets go of it.
+        """
+        monitor = monitors()
+        stream = monitor.wrap(office.crew(office.task("find", *FINDS), stream=True)).kickoff()
+        for _ in zip(range(read), stream, strict=False):
+            pass
+        assert 1 == monitor.status()["live_runs"]
+        del stream
+
+        assert comes_true(lambda: 0 == monitor.status()["live_runs"])
+        assert {} == monitor.status()["losses"]
+
+    def test_a_stream_that_was_read_is_told_of_once(self, office, monitors):
+        """
+        To let go of a stream that was read to its end changes nothing.
+        """
+        monitor = monitors()
+        stream = _read(monitor.wrap(office.crew(office.task("find", *FINDS), stream=True)).kickoff())
+        told = story_of(monitor, "find")
+        del stream
+        gc.collect()
+
+        assert FOUND == told == story_of(monitor, "find")
+        assert ["done"] == [run.outcome for run in runs_of(monitor)]
+
+
+class TestWrappedTwice:
+    def test_the_same_monitor_gives_it_back(self, office, monitors):
+        """
+        What a monitor watches already it gives back as it is, however that came about.
+        """
+        monitor = monitors()
+        once = monitor.wrap(office.crew_of_two())
+        made = DriftCrew(office.crew_of_two(), monitor)
+
+        assert once is monitor.wrap(once)
+        assert made is monitor.wrap(made)
+
+    def test_a_second_monitor_is_refused(self, office, monitors):
+        """
+        Work in CrewAI belongs to one run at a time: who would watch it as well is told what to do instead.
+        """
+        once = monitors().wrap(office.crew_of_two())
+        assert CrewAIAdapter.recognises(once)
+        with pytest.raises(SettingsError, match="only one monitor can watch it"):
+            CrewAIAdapter(monitors(), once)
 
 
 class TestDriftCrew:

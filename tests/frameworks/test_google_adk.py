@@ -887,6 +887,98 @@ class TestLeft:
         assert ["left early"] == [run.outcome for run in runs_of(monitor)]
         assert [f"user: {GOAL}", "model: ", "wait() failed"] == story(monitor)
 
+    @pytest.mark.parametrize("moment", ["model", "tool"])
+    def test_a_caller_who_runs_out_of_time(self, monitors, moment):
+        """
+        A run that takes too long is over when its caller gives up, though the caller's task goes on.
+        """
+        monitor = monitors()
+
+        async def wait() -> str:
+            """Wait."""
+            await asyncio.sleep(60)
+
+        class Slow(ScriptedLlm):
+            async def generate_content_async(self, llm_request, stream=False):
+                await asyncio.sleep(60)
+                yield LlmResponse()
+
+        model = (Slow if moment == "model" else ScriptedLlm)(iter([calls("wait")] * 3), [])
+        talk = watched(monitor, LlmAgent(name="a", model=model, tools=[wait]))
+        asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
+
+        async def times(n):
+            for _ in range(n):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        [event async for event in talk.runner.run_async(**asked)]
+            return monitor.status()["live_runs"]
+
+        assert 0 == asyncio.run(times(3))
+        assert ["left early"] * 3 == [run.outcome for run in runs_of(monitor)]
+
+    @pytest.mark.parametrize("surface", ["runner", "plugin"])
+    def test_an_interrupt_inside_a_tool(self, monitors, surface):
+        """
+        An interrupt passes by every plugin, reaches the caller, and the run has ended.
+        """
+        monitor = monitors()
+
+        async def interrupted() -> str:
+            """Is interrupted."""
+            raise KeyboardInterrupt
+
+        root = agent("a", calls("interrupted"), tools=[interrupted])
+        app = app_of(root, *([HoldfastPlugin(monitor)] if surface == "plugin" else []))
+        runner = InMemoryRunner(app=app)
+        talk = Talk(runner if surface == "plugin" else monitor.wrap(runner))
+        with pytest.raises(KeyboardInterrupt):
+            talk.say()
+
+        assert 0 == monitor.status()["live_runs"]
+
+    def test_a_plugin_alone_learns_of_a_timeout_with_the_next_message(self, monitors):
+        """
+        Where the runner is not ours, what ran out of time is over when its session is spoken to again.
+        """
+        monitor = monitors()
+
+        async def wait() -> str:
+            """Wait."""
+            await asyncio.sleep(60)
+
+        root = agent("a", calls("wait"), says("hello"), tools=[wait])
+        talk = Talk(InMemoryRunner(app=app_of(root, HoldfastPlugin(monitor))))
+        asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
+
+        async def twice():
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    [event async for event in talk.runner.run_async(**asked)]
+            [event async for event in talk.runner.run_async(**asked)]
+            return monitor.status()["live_runs"]
+
+        assert 0 == asyncio.run(twice())
+        assert ["left early", "done"] == [run.outcome for run in runs_of(monitor)]
+
+    def test_a_question_that_was_read_and_left_still_waits(self, monitors):
+        """
+        A caller who reads no further than the question may answer it: the run goes on.
+        """
+        monitor = monitors("enforce")
+        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
+
+        async def until_asked():
+            events = talk.runner.run_async(**asked)
+            async for event in events:
+                if any(it.name == CONFIRMATION for it in event.get_function_calls()):
+                    break
+            await events.aclose()
+
+        asyncio.run(until_asked())
+        assert 1 == monitor.status()["live_runs"]
+
     def test_a_live_conversation_is_left_alone_and_counted(self, monitors):
         """
         What goes on in `run_live` is not watched, works as before, and the monitor says that it was blind.

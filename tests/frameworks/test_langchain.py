@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 from typing import Annotated, TypedDict
 
 import pytest
@@ -30,7 +31,9 @@ from watched import events_of, guidance_of, runs_of, story
 
 from holdfast import RunStopped
 from holdfast.adapters.langchain import HoldfastCallbacks, HoldfastMiddleware, LangChainAdapter, install
+from holdfast.adapters.langchain.callbacks import eyes_of
 from holdfast.boundary.driver import is_asking
+from holdfast.errors import SettingsError
 from holdfast.testing.alarm import Alarm
 
 ASKED = {"messages": [{"role": "user", "content": GOAL}]}
@@ -152,6 +155,40 @@ class TestGraphsBuiltByHand:
         monitor.flush()
         answers = [answer for it in monitor.store.incidents("agent") for answer in it.interventions]
         assert ["guide"] == [answer.wanted for answer in answers]
+
+    def test_that_there_is_no_middleware_to_say_words_is_logged_once(self, monitors, caplog):
+        """
+        Whoever wraps a graph in mode guide and gives it no middleware learns what is missing.
+        """
+        monitor = monitors("guide")
+        watched = monitor.wrap(graph_of([*lookups(4), Turn(says="done"), *lookups(4)]))
+        with caplog.at_level(logging.WARNING, logger="holdfast"):
+            watched.invoke(ASKED)
+            watched.invoke(ASKED)
+
+        said = [it.getMessage() for it in caplog.records if "HoldfastMiddleware(monitor)" in it.getMessage()]
+        assert 1 == len(said)
+
+    @pytest.mark.parametrize("mode", ["observe", "guide"])
+    def test_where_words_are_said_or_not_wanted_nothing_is_logged(self, monitors, caplog, mode):
+        """
+        An agent with middleware, and a monitor that only watches, give no cause for it.
+        """
+        monitor = monitors(mode)
+        ours = [HoldfastMiddleware(monitor)] if mode == "guide" else []
+        with caplog.at_level(logging.WARNING, logger="holdfast"):
+            monitor.wrap(agent_of(lookups(4), *ours)).invoke(ASKED)
+
+        assert "HoldfastMiddleware(monitor)" not in caplog.text
+
+    def test_a_stop_is_logged_under_our_name(self, monitors, caplog):
+        """
+        LangChain logs the exception by which callbacks stop: the line says whose it is.
+        """
+        with pytest.raises(RunStopped):
+            monitors("enforce").wrap(graph_of(lookups(30))).invoke(ASKED)
+
+        assert "Error in Holdfast.on_" in caplog.text
 
     def test_a_tool_node_can_be_given_our_hooks(self, monitors):
         """
@@ -663,6 +700,25 @@ class TestAsked:
         assert "try the archive" in played.requests[2]
         assert "user: try the archive" in story(monitor)
 
+    @pytest.mark.parametrize("fails", [True, False], ids=["raises", "gives nothing"])
+    @pytest.mark.parametrize("wrapped", [True, False], ids=["wrapped", "alone"])
+    def test_a_function_that_cannot_ask_stops_the_run(self, monitors, wrapped, fails):
+        """
+        Who cannot be asked cannot let it go on; what the function raises stays inside.
+        """
+        monitor = self.enforced(monitors)
+
+        def ask(_):
+            if fails:
+                raise EOFError("nobody is there")
+
+        agent = agent_of(lookups(9), HoldfastMiddleware(monitor, ask=ask))
+        with pytest.raises(RunStopped, match="Noticed"):
+            (monitor.wrap(agent) if wrapped else agent).invoke(ASKED)
+
+        assert fails == ("the user could not be asked: EOFError" in monitor.health.totals())
+        assert "stopped" == runs_of(monitor)[0].outcome
+
     @pytest.mark.parametrize("answer", [True, False, "try the archive"])
     def test_a_function_can_ask_for_a_graph_built_by_hand(self, monitors, answer):
         """
@@ -951,7 +1007,7 @@ class TestInsideGraphs:
 class TestWrapped:
     def test_it_passes_for_what_it_wraps(self, monitors):
         """
-        Attributes are those of the graph, other settings give a watched graph, and nothing is wrapped twice.
+        Attributes are those of the graph, and other settings give a watched graph.
         """
         monitor, agent = monitors(), agent_of(ONE_CALL, name="books")
         watched = monitor.wrap(agent)
@@ -961,7 +1017,6 @@ class TestWrapped:
         assert isinstance(again, LangChainAdapter)
         again.invoke(ASKED)
         assert ONE_CALL_TOLD == story(monitor)
-        assert not LangChainAdapter.recognises(watched)
 
     def test_it_can_be_copied(self, monitors):
         """
@@ -971,6 +1026,94 @@ class TestWrapped:
         copy.copy(monitor.wrap(agent_of(ONE_CALL))).invoke(ASKED)
 
         assert ONE_CALL_TOLD == story(monitor)
+
+    def test_a_deep_copy_is_watched_too(self, monitors):
+        """
+        A deep copy stands for a copy of what is wrapped, and is watched by the same monitor.
+        """
+        monitor = monitors()
+        watched = monitor.wrap(RunnableLambda(lambda text: text) | model_of([]))
+        copied = copy.deepcopy(watched)
+        copied.invoke(GOAL)
+
+        assert isinstance(copied, LangChainAdapter)
+        assert copied._agent is not watched._agent
+        assert [f"user: {GOAL}", "model: done"] == story(monitor)
+
+    def test_an_agent_with_our_middleware_can_be_copied(self, monitors):
+        """
+        A deep copy of a graph is made as it is without us.
+        """
+        monitor = monitors()
+        watched = monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor)))
+        watched.invoke(ASKED)
+
+        assert watched.nodes.keys() == copy.deepcopy(watched).nodes.keys()
+
+    def test_our_parts_of_a_copied_agent_are_shared(self, monitors):
+        """
+        What of ours stands in an agent or in its settings is the same in a deep copy.
+        """
+        monitor = monitors()
+        for ours in (HoldfastMiddleware(monitor), HoldfastCallbacks(monitor)):
+            assert [ours] == copy.deepcopy([ours])
+
+    def test_wrapped_again_it_is_the_same(self, monitors):
+        """
+        One monitor watches a graph once, also with other settings.
+        """
+        monitor = monitors()
+        watched = monitor.wrap(agent_of(ONE_CALL))
+        again = watched.with_config(tags=["x"])
+
+        assert watched is monitor.wrap(watched)
+        assert again is monitor.wrap(again)
+        monitor.wrap(again).invoke(ASKED)
+        assert [ONE_CALL_TOLD] == [story(monitor, run.run_id) for run in runs_of(monitor)]
+
+    @pytest.mark.parametrize("how", TheStage.ways)
+    def test_two_monitors_watch_the_same_graph(self, monitors, how):
+        """
+        Each monitor has its own run of the same steps.
+        """
+        one, other = monitors(), monitors()
+        called(other.wrap(one.wrap(agent_of(ONE_CALL))), ASKED, {}, how, Played())
+
+        for monitor in (one, other):
+            assert [ONE_CALL_TOLD] == [story(monitor, run.run_id) for run in runs_of(monitor)]
+            assert 0 == monitor.status()["live_runs"]
+
+    @pytest.mark.parametrize("strict", ["inner", "outer", "both"])
+    def test_of_two_monitors_each_can_stop(self, monitors, strict):
+        """
+        A stop of either monitor reaches whoever made the call.
+        """
+        one = monitors("observe" if strict == "outer" else "enforce")
+        other = monitors("observe" if strict == "inner" else "enforce")
+
+        with pytest.raises(RunStopped):
+            other.wrap(one.wrap(graph_of(lookups(30)))).invoke(ASKED)
+        assert (0, 0) == (one.status()["live_runs"], other.status()["live_runs"])
+
+    def test_of_two_monitors_one_can_take_it_back(self, monitors):
+        """
+        The outer monitor takes the graph back through the inner one, which only watches.
+        """
+        one, other = monitors(), monitors("enforce")
+        other._sessions._make_detectors = lambda: [Alarm(at=2)]
+        graph = graph_of(lookups(2), checkpointer=InMemorySaver())
+        state = other.wrap(one.wrap(graph)).invoke(ASKED, THREAD)
+
+        assert [GOAL, guidance_of(other)[0], "done"] == [message.text for message in state["messages"]]
+
+    @pytest.mark.parametrize("watch", [HoldfastMiddleware, HoldfastCallbacks, install])
+    def test_what_is_no_monitor_is_refused(self, watch):
+        """
+        A monitor's name is no monitor: that is said at once, and nothing else is touched.
+        """
+        with pytest.raises(SettingsError, match="watched by a monitor"):
+            watch("traveller")
+        assert 2 == RunnableLambda(lambda it: it + 1).invoke(1)
 
     def test_several_inputs_are_several_runs(self, monitors):
         """
@@ -1073,6 +1216,74 @@ class TestWrapped:
         No object makes the question fail.
         """
         assert not LangChainAdapter.recognises(thing)
+
+
+class TestCancelled:
+    """Of a call that is cancelled LangChain does not tell the end."""
+
+    @staticmethod
+    def left(monitor):
+        tree = eyes_of(monitor).agents.tree
+        return len(tree._nodes), len(tree._spaces)
+
+    @pytest.fixture(params=["wrapped", "middleware", "installed"])
+    def watched(self, request, monitors, installed):
+        """A monitor, and what makes it watch an agent with these turns and tools."""
+        monitor = monitors()
+
+        def make(turns, tools):
+            ours = [HoldfastMiddleware(monitor)] if request.param == "middleware" else []
+            agent = agent_of(turns, *ours, tools=tools)
+            return monitor.wrap(agent) if request.param == "wrapped" else agent
+
+        if request.param == "installed":
+            installed(monitor)
+        return monitor, make
+
+    def test_a_call_that_takes_too_long_leaves_nothing_behind(self, watched):
+        """
+        The host's timeout ends the agent while its tool is at work.
+        """
+        monitor, make = watched
+
+        @tool
+        async def slow(key: str) -> str:
+            """Takes its time."""
+            await asyncio.sleep(30)
+
+        async def work(agent):
+            async with asyncio.timeout(0.2):
+                await agent.ainvoke(ASKED)
+
+        with pytest.raises(TimeoutError):
+            asyncio.run(work(make([Turn(calls=(Ask("slow", {"key": "a"}, "c1"),))], [slow])))
+
+        assert (0, 0) == self.left(monitor)
+        assert 0 == monitor.status()["live_runs"]
+
+    def test_a_call_beside_one_that_fails_leaves_nothing_behind(self, watched):
+        """
+        A tool that raises cancels those that are at work at the same time.
+        """
+        monitor, make = watched
+
+        @tool
+        async def slow(key: str) -> str:
+            """Takes its time."""
+            await asyncio.sleep(30)
+
+        @tool
+        async def broken(key: str) -> str:
+            """Raises."""
+            await asyncio.sleep(0.05)
+            raise ToolBroke
+
+        calls = Turn(calls=(Ask("broken", {"key": "a"}, "c1"), Ask("slow", {"key": "a"}, "c2")))
+        with pytest.raises(ToolBroke):
+            asyncio.run(make([calls], [slow, broken]).ainvoke(ASKED))
+
+        assert (0, 0) == self.left(monitor)
+        assert 0 == monitor.status()["live_runs"]
 
 
 class TestClientsInside:

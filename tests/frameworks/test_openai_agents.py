@@ -1,6 +1,8 @@
 """What is special to the OpenAI Agents SDK: its hooks, its settings, its approvals, agents within agents."""
 
 import asyncio
+import contextlib
+import sys
 import warnings
 
 import agents
@@ -32,7 +34,7 @@ from openai.types.responses.response_function_shell_tool_call import Action
 from openai.types.responses.response_function_web_search import ActionSearch
 from script import Ask, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
-from watched import events_of, guidance_of, runs_of, story
+from watched import comes_true, events_of, guidance_of, runs_of, story
 
 from holdfast import RunStopped, SettingsError
 from holdfast.adapters.openai_agents import OpenAIAgentsAdapter
@@ -46,6 +48,12 @@ WAYS = ("sync", "async", "async stream")
 def nothing_is_sent(monkeypatch):
     """Traces stay here, whatever a test does with them."""
     agents.set_trace_processors([])
+
+
+@pytest.fixture
+def unheard(monkeypatch):
+    """What the SDK's own coroutines complain about when they are left behind."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
 
 
 @function_tool
@@ -247,9 +255,9 @@ class TestPluggedIn:
         With Holdfast disabled the host's own arguments go to the SDK as they are.
         """
         monitor = monitors()
+        runner, hooks = monitor.wrap(Runner), RunHooks()
         monitor.disabled = True
-        hooks = RunHooks()
-        entry = monitor.wrap(Runner).open("run", (agent_with(), "hello"), {"hooks": hooks})
+        entry = runner.open("run", (agent_with(), "hello"), {"hooks": hooks})
 
         assert {"hooks": hooks} == entry.kwargs
 
@@ -1162,3 +1170,90 @@ class TestStreams:
 
         assert ["left early"] == [run.outcome for run in runs_of(monitor)]
         assert ["user: find it", "model: ", "wait() -> "] == story(monitor)
+
+    def test_an_interrupt_inside_a_stream(self, monitors, unheard):
+        """
+        An interrupt leaves the stream's task behind: its run ends, and the SDK has its own runner again.
+        """
+
+        @function_tool
+        async def interrupted() -> str:
+            """Is interrupted."""
+            raise KeyboardInterrupt
+
+        monitor, before = monitors(), get_default_agent_runner()
+
+        async def read():
+            agent = agent_with(turn(call("interrupted")), tools=[interrupted])
+            result = monitor.wrap(Runner).run_streamed(agent, "find it", run_config=QUIET)
+            async for _ in result.stream_events():
+                pass
+
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(read())
+
+        assert comes_true(lambda: 0 == monitor.status()["live_runs"])
+        assert comes_true(lambda: before is get_default_agent_runner())
+
+    def test_a_loop_that_is_closed_around_a_stream(self, monitors, unheard):
+        """
+        A loop that is gone before the stream is read to its end takes the run with it.
+        """
+
+        @function_tool
+        async def wait() -> str:
+            """Waits for ever."""
+            await asyncio.sleep(60)
+            return ""
+
+        monitor, before = monitors(), get_default_agent_runner()
+
+        async def begin():
+            agent = agent_with(turn(call("wait")), tools=[wait])
+            result = monitor.wrap(Runner).run_streamed(agent, "find it", run_config=QUIET)
+            async for _ in result.stream_events():
+                break
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(begin())
+        loop.close()
+
+        assert comes_true(lambda: 0 == monitor.status()["live_runs"])
+        assert comes_true(lambda: before is get_default_agent_runner())
+        assert ["left early"] == [run.outcome for run in runs_of(monitor)]
+
+
+class TestWrappedTwice:
+    @pytest.mark.parametrize("given", [Runner, Runner(), AgentRunner()], ids=["class", "instance", "own"])
+    def test_any_runner_can_be_wrapped(self, monitors, given):
+        """
+        `Runner`, one made of it and the runner behind it work alike.
+        """
+        monitor = monitors()
+        ran(monitor.wrap(given), agent_with(*again(1)))
+
+        assert ["user: find it", "model: ", "lookup(key=a) -> no entry for a", "model: done"] == story(
+            monitor
+        )
+
+    @pytest.mark.parametrize("what", ["runner", "agent"])
+    def test_the_same_monitor_gives_it_back(self, monitors, what):
+        """
+        What a monitor watches already it gives back as it is.
+        """
+        monitor = monitors()
+        once = monitor.wrap(Runner if what == "runner" else agent_with())
+        made = OpenAIAgentsAdapter(monitor, Runner if what == "runner" else agent_with())
+
+        assert once is monitor.wrap(once)
+        assert made is monitor.wrap(made)
+
+    @pytest.mark.parametrize("what", ["runner", "agent"])
+    def test_a_second_monitor_is_refused(self, monitors, what):
+        """
+        The SDK has one place for hooks: who would share it is told what to do instead.
+        """
+        once = monitors().wrap(Runner if what == "runner" else agent_with())
+        assert OpenAIAgentsAdapter.recognises(once)
+        with pytest.raises(SettingsError, match="only one monitor can watch it"):
+            OpenAIAgentsAdapter(monitors(), once)

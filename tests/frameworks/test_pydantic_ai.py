@@ -114,6 +114,21 @@ class TestTheCapability:
         assert 1 == len(other.store.get_run_ids("a: b/ü"))
         other.close()
 
+    @pytest.mark.parametrize("way", ["capabilities", "wrapped"])
+    def test_two_monitors_of_one_name_can_watch_one_agent(self, monitors, way):
+        """
+        Two monitors that know the agent by the same name each see all of it.
+        """
+        monitor, other = monitors(), monitors()
+        script = turn(("lookup", {"key": "x"}))
+        if way == "wrapped":
+            run(other.wrap(monitor.wrap(scripted(script))))
+        else:
+            run(scripted(script, capabilities=[HoldfastCapability(monitor), HoldfastCapability(other)]))
+
+        assert LOOKED_UP == story(monitor)
+        assert LOOKED_UP == story(other)
+
     def test_a_wrapped_agent_is_left_as_it_was(self, monitors):
         """
         The agent itself is not watched, and everything else about it is reached through the wrapped one.

@@ -190,6 +190,13 @@ class TestHooks:
         with pytest.raises(SettingsError, match="ask must be"):
             monitors().wrap(agent_of([]), ask=ask)
 
+    def test_what_is_no_monitor_is_refused(self):
+        """
+        A monitor's name is no monitor.
+        """
+        with pytest.raises(SettingsError, match="watched by a monitor"):
+            HoldfastHooks("traveller")
+
     def test_options_that_come_too_late_are_refused(self, monitors):
         """
         An agent that is watched already keeps its way of asking: another one would be silently ignored.

@@ -67,6 +67,12 @@ class HoldfastMiddleware(tuple[Any, ...]):
         runs = Runs(boundary)
         return super().__new__(cls, (_AgentRuns(runs), _ModelCalls(runs), _ToolCalls(runs)))
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
 
 class AgentFrameworkAdapter:
     """What `monitor.wrap` gives for an agent: a copy of it that has our middlewares as well."""
@@ -85,11 +91,18 @@ class AgentFrameworkAdapter:
         return watched
 
 
-class _AgentRuns(AgentMiddleware):
-    """Sees an agent's runs begin and end."""
+class _Shared:
+    """A middleware of ours. The framework keeps it in agents and clients: their copies share it."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class _AgentRuns(_Shared, AgentMiddleware):
+    """Sees an agent's runs begin and end."""
 
     async def process(self, context: AgentContext, call_next: Next) -> None:
         """One run, or the beginning of one that is streamed."""
@@ -150,11 +163,8 @@ class _AgentRuns(AgentMiddleware):
             raise
 
 
-class _ModelCalls(ChatMiddleware):
+class _ModelCalls(_Shared, ChatMiddleware):
     """Sees every request to the model, and edits it."""
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
 
     async def process(self, context: ChatContext, call_next: Next) -> None:
         """One model call."""
@@ -189,11 +199,8 @@ class _ModelCalls(ChatMiddleware):
             raise
 
 
-class _ToolCalls(FunctionMiddleware):
+class _ToolCalls(_Shared, FunctionMiddleware):
     """Sees every call of a function, and may keep it from being made."""
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
         """One call."""

@@ -29,7 +29,7 @@ def ask(context: ChatContext, live: Live, key: str) -> None:
             if is_kept_there:
                 _add_words(context, steer, run)
             else:
-                _edit(context, live.edits, steer)
+                _edit(context, live, steer)
     if run.stopped is not None:
         live.asking.clear()
         raise run.stopped
@@ -73,8 +73,12 @@ def approval(context: FunctionInvocationContext, call_id: str, question: str) ->
     )
 
 
-def _edit(context: ChatContext, edits: MessageEdits, steer: Steer) -> None:
-    edits.add(steer, len(context.messages))
+def _edit(context: ChatContext, live: Live, steer: Steer) -> None:
+    if steer.verdict in {"guide", "rollback"}:
+        live.edits.setdefault(live.agent_id, MessageEdits()).add(steer, len(context.messages))
+    edits = live.edits.get(live.agent_id)
+    if edits is None:
+        return
     edited = edits.applied(context.messages, _words)
     if [id(it) for it in edited] != [id(it) for it in context.messages]:
         context.messages = edited

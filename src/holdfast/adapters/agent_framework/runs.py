@@ -26,10 +26,11 @@ _COMES_BACK: Final = ("function_approval_response", "function_result")
 
 
 class Live(Struct):
-    """One run: the edits of its conversation, what the model asked for, and what waits for the user."""
+    """One run: the edits of its session, by agent, what the model asked for, what waits for the user."""
 
     run: WatchedRun
-    edits: MessageEdits
+    agent_id: str
+    edits: dict[str, MessageEdits]
     wanted: dict[str, Wanted] = field(default_factory=dict)
     asked: dict[str, Steer] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
@@ -48,6 +49,8 @@ class Live(Struct):
 
     def tell_calls_made_elsewhere(self, messages: Sequence[Any]) -> None:
         """Results that no function middleware saw: of unknown functions, or brought by the caller."""
+        if not self.wanted:
+            return
         for piece in contents_of(messages):
             if piece.type != "function_result" or piece.call_id not in self.wanted:
                 continue
@@ -102,7 +105,7 @@ class Runs:
             run.now_can(
                 CAN
             )  # whoever called it, a tool perhaps, does not expect it to come back with a question
-        return Live(run, self._edits_of(context))
+        return Live(run, str(context.agent.id), self._edits_of(context))
 
     def end(self, live: Live, error: BaseException | None, response: Any = None) -> None:
         """A run is over, or waits for the user; raises what its caller shall receive."""
@@ -127,11 +130,9 @@ class Runs:
         while len(self._paused) > _PAUSED_KEPT:
             self._paused.popitem(last=False)[1].run.end(outcome="left at a question")
 
-    def _edits_of(self, context: Any) -> MessageEdits:
+    def _edits_of(self, context: Any) -> dict[str, MessageEdits]:
         """A conversation's edits last as long as its session."""
-        if context.session is None:
-            return MessageEdits()
-        return self._edits.setdefault(context.session, {}).setdefault(context.agent.id, MessageEdits())
+        return {} if context.session is None else self._edits.setdefault(context.session, {})
 
 
 def _take_answers(live: Live, messages: Sequence[Any]) -> None:

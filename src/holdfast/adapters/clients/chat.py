@@ -92,13 +92,14 @@ class _Chunks:
 
 
 def _completion(about: Any, message: Any, usage: Any) -> Answer:
-    text = words_of(field(plain(message), "content")) or field(message, "refusal")
+    told = plain(message)
+    text = words_of(field(told, "content")) or field(message, "refusal")
     return Answer(
         text=text if isinstance(text, str) else "",
         model=word(about, "model"),
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
-        parts=steps_of({**as_object(plain(message)), "role": "assistant"}),
+        parts=steps_of({**as_object(told), "role": "assistant"}),
         items=[message],
     )
 

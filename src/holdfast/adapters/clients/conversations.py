@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.adapter import Steer
 from holdfast.adapters.clients.items import beginning, chain, last_results, steps_of
+from holdfast.adapters.clients.known_marks import KnownMarks
 from holdfast.adapters.content import Part
 from holdfast.boundary.message_edits import MessageEdits
 from holdfast.boundary.watched_run import WatchedRun
@@ -37,7 +38,8 @@ class Conversation:
     """One conversation: the run it belongs to now, what is open in it, and where its next request goes on.
 
     `asked_at` and `answered_at` are the places its latest request and reply end at, `held_at` is what the
-    model's side knows it by.
+    model's side knows it by. `origin` and `through` are the numbers of the client of its latest request,
+    `failed` is how its run ends if that was the last of it: an error itself would keep the host's frames.
     """
 
     def __init__(self, number: int) -> None:
@@ -46,10 +48,12 @@ class Conversation:
         self.goal = ""
         self.run: WatchedRun | None = None
         self.home: str | None = None
-        self.through: object = None
+        self.origin = 0
+        self.through = 0
         self.under_way: Exchange | None = None
         self.stopped: RunStopped | None = None
-        self.failed: BaseException | None = None
+        self.failed: str | None = None
+        self.was_left = False
         self.open: dict[str, Part] = {}
         self.answered: set[str] = set()
         self.edits: MessageEdits | None = None
@@ -86,8 +90,16 @@ class Conversation:
         if not run.boundary.monitor.seen(run.run_id):
             run.boundary.forget(run)  # the host has ended it, or its monitor is closed
             return
-        left = bool(self.open) or self.under_way is not None
-        run.end(self.failed, outcome="left early" if left and self.failed is None else "")
+        run.end(outcome=self.failed or "left early")  # with a last reply it would have ended already
+
+    def let_go(self) -> None:
+        """Its client is no more: what failed or was left ends here, anything else may go on in another."""
+        latest = self.under_way
+        if latest is not None and latest.is_half_read:
+            latest.leave()
+        came_to_nothing = self.was_left or self.failed is not None
+        if came_to_nothing and self.under_way is None and not self.open:
+            self.end()
 
 
 class Caller(NamedTuple):
@@ -113,6 +125,17 @@ class Conversations:
         self._numbers = itertools.count(1)
         self._kept: OrderedDict[int, Conversation] = OrderedDict()
         self._at: dict[int | str, list[Conversation]] = {}
+        self._marks = KnownMarks()
+
+    def marks_of(self, items: Sequence[Any]) -> list[int]:
+        """A number for each message of a request: what the conversation up to it is known again by."""
+        with self.lock:
+            return self._marks.of(items)
+
+    def done_with(self, items: Sequence[Any], length: int) -> None:
+        """Nothing is open after this request, which had so many messages."""
+        with self.lock:
+            self._marks.forget(items, length)
 
     def all(self) -> list[Conversation]:
         """Every conversation that is remembered, the oldest first."""
@@ -137,7 +160,8 @@ class Conversations:
             self._remember(conversation, conversation.asked_at)
             self._remember(conversation, held_at)
             left, conversation.under_way = conversation.under_way, exchange
-            conversation.through = exchange.through
+            conversation.origin = exchange.through.origin.number
+            conversation.through = exchange.through.number
             crowded_out = self._keep(conversation)
         if crowded_out is not None:
             crowded_out.end()

@@ -10,10 +10,12 @@ from msgspec import structs
 from holdfast.adapter import Reply, Steer
 from holdfast.adapters.clients.conversations import Conversation, State
 from holdfast.adapters.clients.dialect import Answer, Dialect, Gathering
-from holdfast.adapters.clients.items import chain, characters, grouped, steps_of
+from holdfast.adapters.clients.items import characters, grouped, steps_of
+from holdfast.adapters.clients.origins import Through
 from holdfast.adapters.content import Part
 from holdfast.boundary.message_edits import MessageEdits
 from holdfast.boundary.watched_run import WatchedRun
+from holdfast.engine.runs import outcome_of
 from holdfast.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Exchange:
     run: WatchedRun
 
     def __init__(
-        self, watch: "ClientWatch", dialect: Dialect, arguments: dict[str, Any], through: object
+        self, watch: "ClientWatch", dialect: Dialect, arguments: dict[str, Any], through: Through
     ) -> None:
         self.watch = watch
         self.dialect = dialect
@@ -54,7 +56,7 @@ class Exchange:
         self.items = dialect.items(given)
         if hasattr(given, "__next__"):
             self.arguments = {**arguments, dialect.field: self.items}
-        self.marks = chain(self.items)
+        self.marks = watch.conversations.marks_of(self.items)
         self.held = dialect.held_by(arguments)
         self._key = f"client {next(_keys)}"
         self._gathering: Gathering | None = None
@@ -68,6 +70,11 @@ class Exchange:
     def guarded(self, where: str) -> AbstractContextManager[None]:
         """What fails in here is our fault, and the host must not notice."""
         return self.watch.boundary.guarded(where)
+
+    @property
+    def is_half_read(self) -> bool:
+        """Whether the reply has begun to come in pieces, and the last is still to come."""
+        return self._gathering is not None and not self.is_settled
 
     # --- the request -----------------------------------------------------------------------------
 
@@ -83,6 +90,7 @@ class Exchange:
             self._stop(conversation.stopped)
             return
         conversation.stopped = conversation.failed = None
+        conversation.was_left = False
         run = self.run = self._watched(home, steps)
         self._tell(steps)
         steer = run.before_model(key=self._key, state=self._state())
@@ -141,7 +149,8 @@ class Exchange:
         self.run.after_tool(result.call_id or "", value, error=error)
 
     def _stop(self, stopped: RunStopped) -> None:
-        self.stopped = self.conversation.stopped = self.conversation.failed = stopped
+        self.stopped = self.conversation.stopped = stopped
+        self.conversation.failed = outcome_of(stopped)
         self.conversation.open.clear()
         self.conversation.under_way = None
         self.is_settled = True
@@ -227,7 +236,7 @@ class Exchange:
     def leave(self, *, is_over: bool = False) -> None:
         """Nobody waits for the rest of the reply, or it is over; a request that was never sent has none."""
         if self.is_sent:
-            self._settle(self._so_far(is_over=is_over))
+            self._settle(self._so_far(is_over=is_over), is_left=not is_over)
         else:
             self.is_settled = True
 
@@ -235,7 +244,7 @@ class Exchange:
         """There will be no reply."""
         self._settle(self._so_far(), error)
 
-    def _settle(self, answer: Answer, error: BaseException | None = None) -> None:
+    def _settle(self, answer: Answer, error: BaseException | None = None, *, is_left: bool = False) -> None:
         with self.watch.conversations.lock:
             if self.is_settled:
                 return
@@ -244,26 +253,32 @@ class Exchange:
         is_latest = conversation.under_way is self
         if is_latest:
             conversation.under_way = None
+            conversation.was_left = is_left
         if answer.error is not None:
             error = ReplyFailed(answer.error)
         run.after_model(self._reply(answer), key=self._key, error=error)
         if error is not None:
-            conversation.failed = error
+            conversation.failed = outcome_of(error)
             return
         conversation.unsaid = None
-        for part in answer.parts:
-            call_id = part.call_id or ""
-            if part.kind == "call":
-                conversation.open[call_id] = part
-                run.before_tool(call_id, str(part.name), part.args)
-            elif part.kind == "result":
-                conversation.open.pop(call_id, None)
-                self._came_back(part)
+        self._note_calls(answer)
         if is_latest:
             self._answered(answer)
         # A run of the host's own goes on, and what there is to say waits for the user's next turn.
-        if answer.is_final and not conversation.open and not conversation.is_joined:
-            run.end()
+        if answer.is_final and not conversation.open:
+            self.watch.conversations.done_with(self.items, len(self.marks))
+            if not conversation.is_joined:
+                run.end()
+
+    def _note_calls(self, answer: Answer) -> None:
+        for part in answer.parts:
+            call_id = part.call_id or ""
+            if part.kind == "call":
+                self.conversation.open[call_id] = part
+                self.run.before_tool(call_id, str(part.name), part.args)
+            elif part.kind == "result":
+                self.conversation.open.pop(call_id, None)
+                self._came_back(part)
 
     def _so_far(self, *, is_over: bool = False) -> Answer:
         gathering = self._gathering

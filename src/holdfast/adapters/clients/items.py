@@ -6,7 +6,7 @@ call, since hosts shorten it once it is old.
 """
 
 import functools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from holdfast.adapters.content import (
@@ -23,6 +23,7 @@ from holdfast.adapters.content import (
 
 _LOOKED_AT: Final = 8192
 _UNMARKED: Final = frozenset({"system", "developer", "reasoning", "item_reference"})
+_PART_MARKS: Final = ("text", "refusal", "tool_use_id", "id")
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
@@ -99,7 +100,7 @@ def grouped(items: Sequence[Any], marks: Sequence[int]) -> list[list[Any]]:
 
 def _mark(item: Any) -> Hashable | None:
     # Every message of every request comes by here.
-    get = item.get if isinstance(item, dict) else functools.partial(_attribute, item)
+    get = item.get if isinstance(item, dict) else _getter(item)
     role, content = get("role"), get("content")
     if not isinstance(role, str):
         role = str(get("type"))
@@ -111,6 +112,15 @@ def _mark(item: Any) -> Hashable | None:
     calls = get("tool_calls")
     asked = tuple([word(call, "id") for call in calls]) if isinstance(calls, list) else ()
     return (role, content if isinstance(content, str) else _said(content), asked)
+
+
+def _getter(item: Any) -> Callable[[str], Any]:
+    # To ask a model of Pydantic for a field that it has not takes longer than all the others together.
+    is_model = isinstance(getattr(type(item), "__pydantic_fields__", None), dict)
+    if is_model and not getattr(item, "__pydantic_extra__", True):
+        told: dict[str, Any] = item.__dict__
+        return told.get
+    return functools.partial(_attribute, item)
 
 
 def _attribute(item: Any, name: str) -> Any:
@@ -127,13 +137,15 @@ def _said(content: Any) -> Hashable:
 def _part_mark(part: Any) -> str:
     if isinstance(part, str):
         return part
-    kind = word(part, "type")
-    if kind in _THOUGHTS:
+    get = part.get if isinstance(part, dict) else _getter(part)
+    kind = get("type")
+    if isinstance(kind, str) and kind in _THOUGHTS:
         return ""
-    for name in ("text", "refusal", "tool_use_id", "id"):
-        if value := word(part, name):
+    for name in _PART_MARKS:
+        value = get(name)
+        if value and isinstance(value, str):
             return value
-    return kind
+    return kind if isinstance(kind, str) else ""
 
 
 def characters(items: Iterable[Any]) -> int:

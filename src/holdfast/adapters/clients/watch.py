@@ -9,6 +9,7 @@ from holdfast.adapter import Can
 from holdfast.adapters.clients.conversations import Conversations
 from holdfast.adapters.clients.dialect import Dialect
 from holdfast.adapters.clients.exchanges import Exchange
+from holdfast.adapters.clients.origins import Through
 from holdfast.boundary.driver import Ask, Boundary
 from holdfast.engine.monitor import Monitor
 
@@ -35,10 +36,11 @@ class ClientWatch:
         self.conversations = Conversations()
         self._waiting: OrderedDict[str, Exchange] = OrderedDict()
         self._dropped: deque[Exchange] = deque()
+        self._gone: deque[int] = deque()
 
-    def open(self, dialect: Dialect, arguments: dict[str, Any], through: object) -> Exchange:
+    def open(self, dialect: Dialect, arguments: dict[str, Any], through: Through) -> Exchange:
         """A request is about to be made: the exchange says what with, or that it shall not be."""
-        self._leave_dropped()
+        self._catch_up()
         return Exchange(self, dialect, arguments, through)
 
     def wait_for(self, reply_id: str, exchange: Exchange) -> None:
@@ -59,23 +61,31 @@ class ClientWatch:
         """Nobody will read the rest of a reply; said wherever garbage is collected, so it is only noted."""
         self._dropped.append(exchange)
 
-    def end(self, through: object = None) -> None:
+    def gone(self, origin: int) -> None:
+        """A client and all its copies are gone; that too is only noted."""
+        self._gone.append(origin)
+
+    def closed(self, origin: int) -> None:
+        """A client is closed, and its copies with it: what failed or was left will not be tried again."""
+        self._gone.append(origin)
+        self._catch_up()
+
+    def end(self, through: Through | None = None) -> None:
         """Nothing more will be seen, or not through that client."""
-        self._leave_dropped()
+        self._catch_up()
         for conversation in self.conversations.all():
-            if through is None or conversation.through is through:
+            if through is None or conversation.through == through.number:
                 conversation.end()
 
-    def end_failed(self, through: object) -> None:
-        """A client is closed: what failed in it will not be tried again."""
-        self._leave_dropped()
-        for conversation in self.conversations.all():
-            if conversation.through is through and conversation.failed is not None:
-                conversation.end()
-
-    def _leave_dropped(self) -> None:
-        while self._dropped:
-            self._dropped.popleft().leave()
+    def _catch_up(self) -> None:
+        """What was only noted is told now; replies first, for they hold on to where they come from."""
+        with self.boundary.guarded("what was dropped"):
+            while self._dropped:
+                self._dropped.popleft().leave()
+            origins = {self._gone.popleft() for _ in range(len(self._gone))}
+            for conversation in self.conversations.all() if origins else ():
+                if conversation.origin in origins:
+                    conversation.let_go()
 
 
 def watch_of(monitor: Monitor, source: str, ask: Ask | None) -> ClientWatch:

@@ -7,11 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.adapters.clients.dialect import Dialect
 from holdfast.adapters.clients.exchanges import Exchange
+from holdfast.adapters.clients.origins import Origin, through
 from holdfast.adapters.clients.streams import WatchedManager, awaited, failed, received
 from holdfast.adapters.clients.watch import ClientWatch, watch_of
 from holdfast.boundary.driver import Ask, is_asking
 from holdfast.engine.monitor import Monitor
-from holdfast.errors import SettingsError
+from holdfast.errors import RunStopped, SettingsError
 
 _MARK: Final = "_holdfast"
 _COPIES: Final = ("copy", "with_options")
@@ -45,7 +46,8 @@ def wrap(monitor: Monitor, client: Any, name: str, surfaces: Sequence[Surface], 
     """The client itself, watched from now on; once is enough."""
     known = _wrapping_of(client)
     if known is None:
-        _Wrapping(client, watch_of(monitor, name, ask), surfaces)
+        watch = watch_of(monitor, name, ask)
+        _Wrapping(client, watch, surfaces, Origin(watch.gone))
     elif known.watch.monitor is not monitor:
         raise SettingsError(
             f"This {type(client).__name__} is watched by another monitor, "
@@ -59,7 +61,7 @@ def unwrap(client: Any) -> Any:
     wrapping = _wrapping_of(client)
     if wrapping is not None:
         wrapping.undo()
-        wrapping.watch.end(wrapping)
+        wrapping.watch.end(wrapping.through)
     return client
 
 
@@ -77,8 +79,9 @@ def found(client: Any, path: str) -> Any:
 class _Wrapping:
     """What was replaced in one client."""
 
-    def __init__(self, client: Any, watch: ClientWatch, surfaces: Sequence[Surface]) -> None:
+    def __init__(self, client: Any, watch: ClientWatch, surfaces: Sequence[Surface], origin: Origin) -> None:
         self.watch = watch
+        self.through = through(origin)
         self._client = client
         self._surfaces = surfaces
         self._replaced: list[_Replaced] = []
@@ -194,7 +197,7 @@ class _Wrapping:
         def copied(*args: Any, **kwargs: Any) -> Any:
             client = method(*args, **kwargs)
             with self.watch.boundary.guarded("copy of the client"):
-                _Wrapping(client, self.watch, self._surfaces)
+                _Wrapping(client, self.watch, self._surfaces, self.through.origin)
             return client
 
         return copied
@@ -202,7 +205,7 @@ class _Wrapping:
     def _closing(self, method: Method) -> Method:
         def closed(*args: Any, **kwargs: Any) -> Any:
             with self.watch.boundary.guarded("end of the client"):
-                self.watch.end_failed(self)
+                self.watch.closed(self.through.origin.number)
             return method(*args, **kwargs)
 
         return closed
@@ -215,9 +218,11 @@ class _Wrapping:
             return None
         exchange = None
         with self.watch.boundary.guarded("request"):
-            exchange = self.watch.open(dialect, _named(method, args, kwargs), self)
-        if exchange is not None and exchange.stopped is not None:
-            raise exchange.stopped
+            exchange = self.watch.open(dialect, _named(method, args, kwargs), self.through)
+        stop = exchange.stopped if exchange is not None else None
+        if stop is not None:
+            # One that is raised again and again would grow, and keep the frames of each time.
+            raise RunStopped(str(stop), run_id=stop.run_id, decision=stop.decision)
         return exchange
 
 

@@ -1,5 +1,6 @@
 """Watch CrewAI: crews, agents and flows, at every model call and tool call of every task."""
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -8,6 +9,7 @@ from holdfast.adapter import Can
 from holdfast.adapters.crewai.goals import asked, filled, first_words, goal_of, name_of
 from holdfast.adapters.crewai.runs import Part, watching
 from holdfast.boundary.driver import Ask, Boundary
+from holdfast.boundary.dropped import when_dropped
 from holdfast.boundary.entry_points import Entry, WatchedObject, streamed, streamed_async
 from holdfast.engine import registry
 from holdfast.engine.monitor import Monitor
@@ -65,7 +67,9 @@ class CrewAIAdapter(WatchedObject):
 
     @staticmethod
     def recognises(agent: Any) -> bool:
-        """Whether it is a crew, an agent or a flow that can be kicked off."""
+        """Whether it is a crew, an agent or a flow that can be kicked off, be it watched already."""
+        if issubclass(type(agent), CrewAIAdapter):
+            return True
         try:
             return isinstance(agent, _WATCHED) and callable(agent.kickoff)
         except Exception:  # noqa: BLE001 - an object may do anything when it is looked at
@@ -73,6 +77,7 @@ class CrewAIAdapter(WatchedObject):
 
     def __init__(self, monitor: Monitor, agent: Any, *, ask: Ask | None = None, goal: str = "") -> None:
         super().__init__(_checked(agent))
+        self._watched_by = monitor
         self._boundary = Boundary(monitor, "crewai", CAN, ask=ask)
         self._goal = goal
 
@@ -139,6 +144,11 @@ def watch_crews(monitor: Monitor, *, ask: Ask | None = None) -> Iterator[None]:
 
 
 def _checked(agent: Any) -> Any:
+    if issubclass(type(agent), CrewAIAdapter):
+        raise SettingsError(
+            "wrap() got a crew, an agent or a flow of CrewAI that is watched already, and only one monitor "
+            "can watch it. Wrap the Crew, the Agent or the Flow itself."
+        )
     if not CrewAIAdapter.recognises(agent):
         raise SettingsError(
             f"The CrewAI adapter takes a Crew, an Agent or a Flow, got a {type(agent).__name__}."
@@ -176,5 +186,6 @@ def _follow(stream: Any, part: Part) -> None:
             tidy_up()
         part.finished(GeneratorExit())
 
-    # Also one that nobody reads is over when it is closed.
+    # Also one that nobody reads is over when it is closed, or nobody holds it any more.
     stream._on_cleanup = closed  # noqa: SLF001 - CrewAI has no other way to say so
+    when_dropped(stream, functools.partial(part.finished, GeneratorExit()))

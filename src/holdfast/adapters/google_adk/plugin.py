@@ -1,5 +1,6 @@
 """A plugin of Google's Agent Development Kit: it is told of every step of every agent of an app."""
 
+import asyncio
 from typing import Any, Final, Literal
 
 from holdfast.adapter import GO_ON, Can
@@ -196,6 +197,11 @@ class HoldfastPlugin(BasePlugin):
     def turn_of(self, invocation_id: str) -> Turn | None:
         """An invocation that goes on, with its runs."""
         return self._turns.get(invocation_id)
+
+    def left_by(self, task: "asyncio.Task[Any] | None", session: str) -> None:
+        """A caller is gone, whatever took it away: its invocation is over, unless it waits for the user."""
+        with self._boundary.guarded("left"):
+            self._turns.left_by(task, session)
 
     def _turn(self, context: Any) -> Turn:
         turn = self._turns.get(context.invocation_id)

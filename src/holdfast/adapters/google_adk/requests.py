@@ -33,6 +33,8 @@ class Requests:
 
     def carry_out(self, run: WatchedRun, steer: Steer, context: Any, request: Any) -> None:
         """Say what there is to say, here and in all requests that follow; with nothing to say all stays."""
+        if steer.verdict == "proceed" and not self._edits:
+            return
         place = Place.of(context)
         edits = self._edits.get(place)
         if steer.verdict in {"guide", "rollback"}:

@@ -1,5 +1,6 @@
 """Watch agents of Google's Agent Development Kit: a runner or an app, by a plugin of the framework's own."""
 
+import asyncio
 import copy
 import functools
 from collections.abc import AsyncGenerator
@@ -8,6 +9,7 @@ from typing import Any, Literal
 
 from holdfast.adapters.google_adk.contents import stop_in
 from holdfast.adapters.google_adk.plugin import HoldfastPlugin
+from holdfast.adapters.google_adk.turns import session_name
 from holdfast.boundary.driver import Ask
 from holdfast.engine.monitor import Monitor
 from holdfast.errors import MissingExtraError, SettingsError
@@ -29,7 +31,7 @@ class WatchedRunner(Runner):
 
     async def run_async(self, **asked: Any) -> AsyncGenerator[Any, None]:
         """Let the agent work; `run` and `run_debug` come here too."""
-        turn = None
+        turn, task = None, asyncio.current_task()
         try:
             async with aclosing(super().run_async(**asked)) as events:
                 async for event in events:
@@ -41,6 +43,10 @@ class WatchedRunner(Runner):
             if stopped is None:
                 raise
             raise stopped from None
+        finally:
+            # A timeout or an interrupt tells the plugins nothing.
+            user, session = asked.get("user_id", ""), asked.get("session_id", "")
+            self.holdfast.left_by(task, session_name(self.app_name, user, session))
         if turn is not None and turn.stopped is not None:
             raise turn.stopped
 

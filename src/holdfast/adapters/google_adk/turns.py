@@ -22,6 +22,11 @@ NO_ANSWER: Final = "the model gave no whole answer"
 _calling: Final[ContextVar[tuple[WatchedRun, ...]]] = ContextVar("holdfast_adk_calling", default=())
 
 
+def session_name(app: str, user: str, session: str) -> str:
+    """What a session is known by here: its id is its own only among those of one user of one app."""
+    return f"{app}/{user}/{session}"
+
+
 class Place(NamedTuple):
     """Where a step is taken.
 
@@ -35,9 +40,9 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, context: Any) -> Self:
         """Where a callback is called."""
-        session = context.session
+        it = context.session
         agent = getattr(getattr(context, "agent", None), "name", "") or getattr(context, "agent_name", "")
-        return cls(f"{session.app_name}/{session.user_id}/{session.id}", context.branch or "", agent or "")
+        return cls(session_name(it.app_name, it.user_id, it.id), context.branch or "", agent or "")
 
     def __str__(self) -> str:
         return "/".join(self)
@@ -165,10 +170,19 @@ class Turns:
             if turn.is_waiting and session in {None, turn.session}:
                 self.over(invocation_id, left=True)
 
+    def left_by(self, task: "asyncio.Task[Any] | None", session: str) -> None:
+        """Nobody goes on with what this task began in this session, unless it waits for the user."""
+        for invocation_id, (known, _) in list(self._tasks.items()):
+            turn = self._turns.get(invocation_id)
+            if known is task and turn is not None and turn.session == session and not turn.is_waiting:
+                self.over(invocation_id, left=True)
+
     # --- inside ----------------------------------------------------------------------------------
 
     def _begun(self, context: Any, goal: str) -> Turn:
         place = Place.of(context)
+        # An app of which only the plugin is ours tells nothing of an invocation that ran out of time.
+        self.left_by(asyncio.current_task(), place.session)
         turn = self._turns[context.invocation_id] = Turn(place.session)
         turn.runs[""] = run = self._boundary.begin(
             goal,
@@ -184,7 +198,7 @@ class Turns:
         return turn
 
     def _watch_task(self, invocation_id: str) -> None:
-        """A task that is cancelled tells its plugins nothing: then its end is the end."""
+        """A task that is cancelled, or interrupted, tells its plugins nothing: then its end is the end."""
         task = asyncio.current_task()
         known = self._tasks.get(invocation_id)
         if task is None or (known is not None and known[0] is task):
@@ -201,5 +215,7 @@ class Turns:
             task.remove_done_callback(ended)
 
     def _task_ended(self, invocation_id: str, task: "asyncio.Task[Any]") -> None:
-        if task.cancelled():
+        self._tasks.pop(invocation_id, None)
+        turn = self._turns.get(invocation_id)
+        if turn is not None and (task.cancelled() or not turn.is_waiting):
             self.over(invocation_id, left=True)

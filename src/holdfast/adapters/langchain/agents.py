@@ -101,6 +101,7 @@ class Agents:
         scope = node.scope
         if not node.is_first or scope.is_owned:
             return
+        self.tree.drop(scope)
         if scope.is_paused and scope.parent is not None:
             scope.parent.paused_inside[f"{node.call_id}/{scope.agent}"] = scope
             return
@@ -116,7 +117,7 @@ class Agents:
 
     def _alone(self, run_id: UUID, given: Any, agent: str, thread: Hashable) -> Scope:
         scope = self.resumed(thread, given) or self.single(run_id, given, agent)
-        scope.thread = thread
+        scope.thread, scope.is_owned = thread, False
         return scope
 
     def _inside(self, above: Node, given: Any, agent: str) -> Scope:

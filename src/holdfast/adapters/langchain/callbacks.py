@@ -58,6 +58,10 @@ class HoldfastCallbacks(BaseCallbackHandler):
         """Whatever starts here is watched; what happens in it is seen as in all others."""
         self._eyes.agents.claim(run_id, parent_run_id)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HoldfastCallbacks":
+        """A copy of an agent is watched by the same monitor."""
+        return self
+
     on_chat_model_start = on_chain_start
     on_llm_start = on_chain_start
     on_tool_start = on_chain_start
@@ -69,7 +73,7 @@ def eyes_of(monitor: Monitor) -> Eyes:
 
 
 def _handed_on(callback: str) -> Any:
-    def hand_on(self: "_Everybody", *args: Any, **kwargs: Any) -> None:
+    def hand_on(self: "Holdfast", *args: Any, **kwargs: Any) -> None:
         meant: GraphBubbleUp | None = None
         for reference in self.references:
             eyes = reference()
@@ -85,8 +89,8 @@ def _handed_on(callback: str) -> Any:
     return hand_on
 
 
-class _Everybody(BaseCallbackHandler):
-    """Hands every callback of this process on to the eyes of all monitors."""
+class Holdfast(BaseCallbackHandler):
+    """Hands every callback of this process on to the eyes of all monitors; LangChain logs it by this name."""
 
     raise_error = True
     run_inline = True
@@ -112,11 +116,12 @@ class _Everybody(BaseCallbackHandler):
         """In a child process the lock may be held by a thread that is not there."""
         self._lock = threading.Lock()
 
-    def get(self) -> "_Everybody":
+    def get(self) -> "Holdfast":
         """What LangChain asks for whenever it makes a callback manager, as of a context variable."""
         return self
 
     def eyes_of(self, monitor: Monitor) -> Eyes:
+        """The eyes of a monitor, made at the first time; what is no monitor has none."""
         with self._lock:
             living = [eyes for reference in self.references if (eyes := reference()) is not None]
             found = next((eyes for eyes in living if eyes.monitor is monitor), None)
@@ -128,5 +133,5 @@ class _Everybody(BaseCallbackHandler):
             return eyes
 
 
-_everybody: Final = _Everybody()
+_everybody: Final = Holdfast()
 _installed: Final[set[Eyes]] = set()

@@ -23,8 +23,8 @@ except ImportError as exc:
 _SURFACE: Final = "callbacks"
 _WITHOUT_WORDS: Final = ("rollback", "ask", "stop")
 
-opening: Final[ContextVar["tuple[Eyes, Scope] | None"]] = ContextVar("holdfast_langchain", default=None)
-"""The agent that whoever makes the outermost call has opened in this context."""
+opening: Final[ContextVar[tuple[tuple["Eyes", Scope], ...]]] = ContextVar("holdfast_langchain", default=())
+"""The agents that whoever makes the outermost calls has opened in this context, for each monitor its own."""
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -216,8 +216,7 @@ class Eyes:
     # --- inside --------------------------------------------------------------------------------------
 
     def _opened(self) -> Scope | None:
-        found = opening.get()
-        return found[1] if found is not None and found[0] is self else None
+        return next((scope for eyes, scope in reversed(opening.get()) if eyes is self), None)
 
     def _above(self, parent_run_id: UUID | None, metadata: Mapping[str, Any] | None) -> Node | None:
         found = self.agents.tree.above(parent_run_id, metadata)

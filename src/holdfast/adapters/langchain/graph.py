@@ -4,6 +4,7 @@ Callbacks see every model call and tool call. `HoldfastMiddleware` in an agent c
 model, refuse a call, ask the user. What `monitor.wrap` gives can also take a graph back to a checkpoint.
 """
 
+import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Final
@@ -13,6 +14,7 @@ from holdfast.adapters.langchain.middleware import HoldfastMiddleware, said
 from holdfast.adapters.langchain.scopes import Scope
 from holdfast.adapters.langchain.steering import EYES, config_here, make_boundary
 from holdfast.adapters.langchain.trips import Trip, stepped, stepped_async, walked, walked_async
+from holdfast.adapters.langchain.unsaid import Unsaid
 from holdfast.boundary.driver import Ask
 from holdfast.boundary.entry_points import WatchedObject
 from holdfast.decisions import Verdict
@@ -58,7 +60,7 @@ class LangChainAdapter(WatchedObject):
 
     def __init__(self, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> None:
         super().__init__(agent)
-        self._monitor = monitor
+        self._monitor = self._watched_by = monitor
         self._ask = ask
         self._eyes = eyes_of(monitor)
         saver = getattr(agent, "checkpointer", None)
@@ -66,11 +68,16 @@ class LangChainAdapter(WatchedObject):
         back: list[Verdict] = ["rollback"] if self._saves else []
         self._boundary = make_boundary(monitor, {**EYES, "before_model": ["stop", *back]}, ask)
         self._inner = make_boundary(monitor, EYES, ask)
+        self._unsaid = Unsaid(str(getattr(agent, "name", "") or type(agent).__name__))
 
     @staticmethod
     def recognises(agent: Any) -> bool:
         """Whether it is a graph, an agent or another runnable."""
-        return isinstance(agent, Runnable) and not isinstance(agent, LangChainAdapter)
+        return isinstance(agent, Runnable)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LangChainAdapter":
+        """A copy of what it stands for, watched by the same monitor."""
+        return LangChainAdapter(self._monitor, copy.deepcopy(self._agent, memo), ask=self._ask)
 
     def with_config(self, config: Any = None, **kwargs: Any) -> "LangChainAdapter":
         """The same with other settings, watched too."""
@@ -151,7 +158,9 @@ class LangChainAdapter(WatchedObject):
         scope.inner, scope.thread, scope.is_owned = self._inner, thread, True
         scope.can_return = can_return
         stops = [kwargs.get(name) or getattr(self._agent, f"{name}_nodes", ()) for name in _BREAKPOINTS]
-        return Trip(self._eyes, scope, given, config, said=said, has_breakpoints=any(stops))
+        return Trip(
+            self._eyes, scope, given, config, said=said, unsaid=self._unsaid, has_breakpoints=any(stops)
+        )
 
 
 Runnable.register(LangChainAdapter)

@@ -1,5 +1,6 @@
 """Watch and steer an agent of LangChain from inside."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
@@ -8,6 +9,7 @@ from holdfast.adapters.langchain.callbacks import eyes_of
 from holdfast.adapters.langchain.messages import result_of
 from holdfast.adapters.langchain.scopes import SPACE, Scope, graph_of
 from holdfast.adapters.langchain.steering import EYES, carry_out, config_here, make_boundary
+from holdfast.boundary.answers import reason
 from holdfast.boundary.driver import Ask
 from holdfast.boundary.flows import ToolCall, around_tool, around_tool_async
 from holdfast.boundary.message_edits import MessageEdits
@@ -47,9 +49,13 @@ class HoldfastMiddleware(AgentMiddleware):
         super().__init__()
         self._interrupts = ask == "interrupt"
         ask = None if ask == "interrupt" else ask
-        self._eyes = eyes_of(monitor)
         self._boundary = make_boundary(monitor, EYES, ask)
+        self._eyes = eyes_of(monitor)
         self._ask = ask
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HoldfastMiddleware":
+        """A copy of an agent is watched by the same monitor."""
+        return self
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """The agent asks its model."""
@@ -128,7 +134,7 @@ class HoldfastMiddleware(AgentMiddleware):
         """The request after what there is to do; raises to stop, to go back, and to ask."""
         steer = scope.returning or run.take("before_model")
         if steer.verdict == "ask":
-            steer = run.answered(self._answer(steer), steer)
+            steer = run.answered(self._answer(scope, run, steer), steer)
         if steer.verdict != "guide":
             carry_out(scope, run, steer)
         with self._boundary.guarded("words"):
@@ -154,16 +160,43 @@ class HoldfastMiddleware(AgentMiddleware):
             args=call.get("args"),
             refused=refused,
             result=lambda output: result_of(output, call_id),
-            ask=lambda steer: self._answer(steer, call),
+            ask=lambda steer: self._answer(scope, run, steer, call),
             surface=_SURFACE,
         )
 
-    def _answer(self, steer: Steer, call: dict[str, Any] | None = None) -> object:
+    def _answer(
+        self, scope: Scope, run: WatchedRun, steer: Steer, call: dict[str, Any] | None = None
+    ) -> object:
         """What the user says; an interrupt leaves the node, which comes back here with the answer."""
         if self._ask is not None:
-            return self._ask(steer.words)
+            return self._put(self._ask, scope, run, steer)
         about = {"name": call["name"], "args": call.get("args"), "id": call["id"]} if call else None
         return interrupt({"source": "holdfast", "question": steer.words, "call": about})
+
+    def _put(self, ask: Ask, scope: Scope, run: WatchedRun, steer: Steer) -> object:
+        """Ask by the host's own function; who cannot be asked cannot let it go on."""
+        answer: object = None
+        try:
+            answer = ask(steer.words)
+        except Exception as exc:  # noqa: BLE001 - the host's own function
+            self._boundary.monitor.health.count(f"the user could not be asked: {type(exc).__name__}")
+        if answer is None:
+            run.could_not("the user could not be asked")
+            carry_out(
+                scope, run, Steer(verdict="stop", words=reason(steer.decision), decision=steer.decision)
+            )
+        return answer
+
+
+def _with_signature(method: Any) -> None:
+    # LangChain calls them through LangSmith, which asks for their signatures at every call.
+    method.__signature__ = inspect.signature(method)
+
+
+_with_signature(HoldfastMiddleware.wrap_model_call)
+_with_signature(HoldfastMiddleware.awrap_model_call)
+_with_signature(HoldfastMiddleware.wrap_tool_call)
+_with_signature(HoldfastMiddleware.awrap_tool_call)
 
 
 def said(words: str) -> HumanMessage:

@@ -29,6 +29,7 @@ class Scope:
     `speaks_in` are the graphs in it where middleware of ours stands before the model; `can_refuse` says that
     some stands before the tools.
     `returning` is the return that whoever made the outermost call is to carry out.
+    `under_way` are its callback runs of which no end was told yet.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Scope:
         self.returning: Steer | None = None
         self.asked: OrderedDict[str, Asked] = OrderedDict()
         self.paused_inside: dict[str, Scope] = {}
+        self.under_way: set[UUID] = set()
         self.edits: dict[str, MessageEdits] = {}
         self._lock = threading.Lock()
 
@@ -121,18 +123,28 @@ class Tree:
         node.is_made = is_made(metadata)
         with self._lock:
             self._nodes[run_id] = node
+            node.scope.under_way.add(run_id)
             if node.space and node.kind == "chain":
                 self._spaces.setdefault(node.space, node)
             if len(self._nodes) > _NODES_KEPT:
-                self._forget(self._nodes.popitem(last=False)[1])
+                self._forget(*self._nodes.popitem(last=False))
 
     def remove(self, run_id: UUID) -> Node | None:
         """A callback run is over."""
         with self._lock:
             node = self._nodes.pop(run_id, None)
             if node is not None:
-                self._forget(node)
+                self._forget(run_id, node)
         return node
+
+    def drop(self, scope: Scope) -> None:
+        """An agent is done: of calls that were cancelled nobody tells the end."""
+        with self._lock:
+            for run_id in list(scope.under_way):
+                node = self._nodes.pop(run_id, None)
+                if node is not None:
+                    self._forget(run_id, node)
+            scope.under_way.clear()
 
     def above(self, parent_run_id: UUID | None, metadata: Mapping[str, Any] | None = None) -> Node | None:
         """What a callback run stands in.
@@ -150,6 +162,7 @@ class Tree:
         """In a child process the lock may be held by a thread that is not there."""
         self._lock = threading.Lock()
 
-    def _forget(self, node: Node) -> None:
+    def _forget(self, run_id: UUID, node: Node) -> None:
+        node.scope.under_way.discard(run_id)
         if self._spaces.get(node.space) is node:
             del self._spaces[node.space]

@@ -9,6 +9,7 @@ from holdfast.adapters.langchain.eyes import Eyes, opening
 from holdfast.adapters.langchain.messages import is_continued
 from holdfast.adapters.langchain.scopes import Scope
 from holdfast.adapters.langchain.steering import GraphReturn
+from holdfast.adapters.langchain.unsaid import Unsaid
 
 Way = Generator[tuple[str, tuple[Any, ...]], Any, None]
 """What is to be asked of the graph between two attempts: names of its methods, and what to call them with."""
@@ -23,6 +24,7 @@ class Trip:
         given: Its input.
         config: Its settings.
         said: Makes a message of words.
+        unsaid: Tells of words that nobody could say.
         has_breakpoints: Whether the graph may pause at nodes that were named beforehand.
     """
 
@@ -34,6 +36,7 @@ class Trip:
         config: Any,
         *,
         said: Callable[[str], Any],
+        unsaid: Unsaid,
         has_breakpoints: bool = False,
     ) -> None:
         self.scope = scope
@@ -42,6 +45,7 @@ class Trip:
         self.has_arrived = False
         self._eyes = eyes
         self._said = said
+        self._unsaid = unsaid
         self._has_breakpoints = has_breakpoints
         self._error: BaseException | None = None
         # A thread that goes on after a pause we know nothing of tells its goal when it first asks its model.
@@ -52,7 +56,7 @@ class Trip:
     def entered(self) -> Iterator[None]:
         """A block of code that belongs to the agent."""
         run, before = self.scope.run, opening.get()
-        opening.set((self._eyes, self.scope))
+        opening.set((*before, (self._eyes, self.scope)))
         try:
             with run.entered() if run is not None else nullcontext():
                 yield
@@ -85,6 +89,8 @@ class Trip:
     def arrive(self) -> None:
         """The call is over: raises what its caller shall receive, the host's own exception or our stop."""
         scope, error = self.scope, self._error
+        self._eyes.agents.tree.drop(scope)
+        self._unsaid.look(scope, scope.run)
         run = scope.begun()
         assert run is not None
         if scope.returning is not None:

@@ -48,7 +48,7 @@ class RunWatch(RunHooks):
         self.calls = Calls(run)
         self._guarded = run.boundary.guarded
         self._outer = outer
-        self._edits = MessageEdits()
+        self._edits: MessageEdits | None = None
         self._is_asking = False
 
     @property
@@ -104,27 +104,31 @@ class RunWatch(RunHooks):
         with self._guarded("model's input"):
             items = data.model_data.input
             self.calls.turn_over(results_in(items) if self.calls else {})
-            model_data = dataclasses.replace(data.model_data, input=self._edited(items))
-            data = dataclasses.replace(data, model_data=model_data)
+            edited = self._edited(items)
+            if edited is not items:
+                model_data = dataclasses.replace(data.model_data, input=edited)
+                data = dataclasses.replace(data, model_data=model_data)
         self._stop_if_told()
         if self._their_filter is None:
             return data.model_data
         return await _awaited(self._their_filter(data))
 
     def _edited(self, items: list[Any]) -> list[Any]:
-        steer = self.run.before_model(state=None if self._server_keeps else self._edits.state(items))
+        steer = self.run.before_model(state=None if self._server_keeps else MessageEdits.state(items))
         if self._server_keeps:
             # The server keeps what it was given: words go in once, and nothing can be taken out.
             return [*items, _message(steer.words)] if steer.verdict == "guide" else items
         if steer.verdict == "rollback" and not self._can_return(steer, items):
             self.run.could_not("the conversation is no longer the one it was")
             steer = Steer(verdict="guide", words=steer.words, decision=steer.decision)
-        self._edits.add(steer, len(items))
-        return self._edits.applied(items, _message)
+        if steer.verdict in {"guide", "rollback"}:
+            self._edits = self._edits or MessageEdits()
+            self._edits.add(steer, len(items))
+        return items if self._edits is None else self._edits.applied(items, _message)
 
     def _can_return(self, steer: Steer, items: list[Any]) -> bool:
         """Whether every call keeps its result: a filter may have made another conversation of it."""
-        tried = deepcopy(self._edits)
+        tried = deepcopy(self._edits) if self._edits is not None else MessageEdits()
         tried.add(steer, len(items))
         return is_whole(tried.applied(items, _message))
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Final, Literal
 from holdfast.adapter import Can
 from holdfast.adapters.openai_agents.items import goal_in
 from holdfast.boundary.driver import Ask, Boundary
+from holdfast.boundary.dropped import when_dropped
 from holdfast.boundary.entry_points import Entry, WatchedObject
 from holdfast.engine.monitor import Monitor
-from holdfast.errors import MissingExtraError, RunStopped
+from holdfast.errors import MissingExtraError, RunStopped, SettingsError
 
 try:
     from agents import Agent, RunConfig, Runner, RunState
@@ -37,7 +38,7 @@ class OpenAIAgentsAdapter(WatchedObject):
 
     Args:
         monitor: Who watches.
-        agent: `Runner`, or an agent: then the three take its input alone.
+        agent: `Runner`, one made of it, or an agent: then the three take its input alone.
         ask: Puts a question to the user and gives the answer. "interrupt" asks by the SDK's own means: the
             run comes back with `interruptions`, and goes on when it is run again with its state, in which
             they were approved or rejected.
@@ -50,18 +51,24 @@ class OpenAIAgentsAdapter(WatchedObject):
         """Whether this is an agent of the SDK, or what runs one."""
         if isinstance(agent, type):
             return issubclass(agent, Runner)
-        return isinstance(agent, Agent | AgentRunner)
+        return isinstance(agent, Agent | AgentRunner | Runner | OpenAIAgentsAdapter | WatchedAgent)
 
     def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:
         """A runner that is watched; for an agent, the agent with such a runner's methods."""
+        if isinstance(agent, OpenAIAgentsAdapter | WatchedAgent):
+            raise SettingsError(
+                "wrap() got a runner or an agent of the OpenAI Agents SDK that is watched already, and only "
+                "one monitor can watch it. Wrap the Runner or the Agent itself."
+            )
         if isinstance(agent, Agent):
-            return WatchedAgent(cls(monitor, Runner, **options), agent)
+            return WatchedAgent(monitor, cls(monitor, Runner, **options), agent)
         return super().__new__(cls)
 
     def __init__(
         self, monitor: Monitor, agent: Any, *, ask: Ask | Literal["interrupt"] | None = None
     ) -> None:
         super().__init__(agent)
+        self._watched_by = monitor
         natively = ask == "interrupt"
         self._boundary = Boundary(
             monitor,
@@ -130,7 +137,15 @@ class OpenAIAgentsAdapter(WatchedObject):
         task = getattr(result, "run_loop_task", None)
         if task is None:
             return self._ended(watch, agent, result, error)
-        task.add_done_callback(lambda it: self._ended(watch, agent, result, _left_with(it)))
+        # A task that an interrupt, or the end of its loop, leaves behind never says that it is done.
+        left = functools.partial(self._ended, watch, agent, None, asyncio.CancelledError())
+        dropped = when_dropped(task, left)
+
+        def done(task: "asyncio.Task[Any]") -> None:
+            if dropped.detach() is not None:
+                self._ended(watch, agent, result, _left_with(task))
+
+        task.add_done_callback(done)
         return None
 
     def _ended(
@@ -152,21 +167,21 @@ class OpenAIAgentsAdapter(WatchedObject):
         return left
 
 
-class WatchedAgent:
+class WatchedAgent(WatchedObject):
     """An agent with a runner's methods: `run`, `run_sync` and `run_streamed` take its input alone."""
 
-    def __init__(self, runner: OpenAIAgentsAdapter, agent: Any) -> None:
-        self._runner, self._agent = runner, agent
+    def __init__(self, monitor: Monitor, runner: OpenAIAgentsAdapter, agent: Any) -> None:
+        super().__init__(agent)
+        self._runner, self._watched_by = runner, monitor
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            return super().__getattr__(attribute)
         if attribute == "question":
             return self._runner.question
         if attribute in OpenAIAgentsAdapter.ENTRY_POINTS:
             return functools.partial(getattr(self._runner, attribute), self._agent)
-        return getattr(self.__dict__["_agent"], attribute)
-
-    def __repr__(self) -> str:
-        return f"<watched {self._agent!r}>"
+        return super().__getattr__(attribute)
 
 
 def _is_proper(agent: Any, kwargs: dict[str, Any]) -> bool:

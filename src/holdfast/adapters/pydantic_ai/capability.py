@@ -3,7 +3,6 @@
 import asyncio
 import copy
 from typing import Any, Final
-from zlib import crc32
 
 from holdfast.adapter import Can, Reply
 from holdfast.adapters.pydantic_ai.course import Course, Paused
@@ -53,8 +52,8 @@ class HoldfastCapability(AbstractCapability[Any]):
     id: str | None = "holdfast"
 
     def __init__(self, monitor: Monitor, *, ask: Ask | None = None) -> None:
-        # An id may not hold every character that an agent's name may.
-        self.id = f"holdfast-{crc32(monitor.agent_id.encode('utf-8', 'replace')):08x}"
+        # Two monitors may watch under one agent's name, and an id may not hold all that such a name may.
+        self.id = f"holdfast-{id(monitor):x}"
         self.output_type: Any = None
         self._boundary = Boundary(monitor, "pydantic_ai", _CAN, ask=ask)
         self._paused = Paused()

@@ -116,7 +116,7 @@ class HoldfastHooks:
             if agent not in self._staged:
                 self._staged.add(agent)
                 agent.add_middleware(InvokeModelStage, self._model_stage)
-                agent.add_middleware(ExecuteToolStage, self._tool_stage)
+                agent.add_middleware(ExecuteToolStage, self._inside)
             paused = self._paused.pop(agent, None)
             if paused is not None and not event.messages:
                 paused.state = event.invocation_state
@@ -170,12 +170,11 @@ class HoldfastHooks:
             reply = reply_of(event)
         live.run.after_model(reply, key=_CALL, error=event.exception)
 
-    async def _model_stage(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
+    def _model_stage(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
         """The request, with what was said so far; it belongs to the run while it is under way."""
         with self._boundary.guarded("words for the model"):
             context = self._words.said_in(context)
-        async for event in self._inside(context, next_fn):
-            yield event
+        return self._inside(context, next_fn)
 
     # --- tools -----------------------------------------------------------------------------------
 
@@ -232,12 +231,8 @@ class HoldfastHooks:
         if not live.open and not live.asked:
             live.told.clear()  # of a batch that waits for the user, the results so far come once more
 
-    async def _tool_stage(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
-        """The call belongs to the run while it is under way: an agent that begins inside is its child."""
-        async for event in self._inside(context, next_fn):
-            yield event
-
     async def _inside(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
+        """What is under way belongs to the run: an agent that begins inside is its child."""
         live = self._live.get(_key(context))
         events = next_fn(context)
         try:

@@ -1,0 +1,32 @@
+"""Words for the model of a graph that has no middleware to say them: that is told once for each graph."""
+
+import logging
+from typing import Final
+
+from holdfast.adapters.langchain.scopes import Scope
+from holdfast.boundary.watched_run import WatchedRun
+
+_log: Final = logging.getLogger("holdfast")
+
+
+class Unsaid:
+    """Looks after each call of a graph whether there were words that nobody could say.
+
+    Args:
+        graph: The name of the graph.
+    """
+
+    def __init__(self, graph: str) -> None:
+        self._graph = graph
+        self._is_told = False
+
+    def look(self, scope: Scope, run: WatchedRun | None) -> None:
+        """A call is over."""
+        if self._is_told or scope.speaks_in or run is None or not run.unsaid:
+            return
+        self._is_told = True
+        _log.warning(
+            "Holdfast had words for the model of %s and no way to say them: add HoldfastMiddleware(monitor) "
+            "to create_agent(middleware=[...]). Without it Holdfast can stop a graph, but not guide it.",
+            self._graph,
+        )
