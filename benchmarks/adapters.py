@@ -38,7 +38,7 @@ def run(*, quick: bool) -> list[Measure]:
         if not python.exists():
             measures.append(not_measured(NAME, framework, "make test-adapters builds its environment"))
             continue
-        repeats, turns = (3, 4) if quick else (9, TURNS.get(framework, 40))
+        repeats, turns = (3, 4) if quick else (15, TURNS.get(framework, 40))
         try:
             with tempfile.TemporaryDirectory() as home:
                 costs = measured_in_child(
