@@ -9,8 +9,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -32,7 +31,6 @@ from holdfast.engine.runs import LiveRun, LiveRuns, Run
 from holdfast.engine.session import Observation
 from holdfast.engine.sessions import Sessions
 from holdfast.engine.steering import Steering
-from holdfast.errors import RunStopped
 from holdfast.events import TOOL_CALL, RunInfo, TraceEvent, new_id
 from holdfast.policy.ladder import VERDICTS
 from holdfast.sink import Record, RecordedEvent, SavedState
@@ -179,46 +177,6 @@ class Recorder:
         """Put every live run aside."""
         for run_id in self._runs:
             self.suspend(run_id)
-
-    @property
-    def current_run(self) -> str | None:
-        """The run that the code now running belongs to."""
-        return self._runs.current()
-
-    @contextmanager
-    def within(self, run_id: str) -> Iterator[None]:
-        """The code in this block belongs to that run; it neither begins nor ends here."""
-        with self._runs.within(run_id):
-            yield
-
-    def seen(self, run_id: str) -> int:
-        """How many events of a run were taken in so far."""
-        live = self._runs.get(run_id)
-        return live.session.next_seq if live is not None else 0
-
-    def takes_part(self, run_id: str, who: object, can: Collection[Verdict]) -> None:
-        """Somebody takes part in a run who can do only this; until they leave, no more is asked for."""
-        self._runs.takes_part(run_id, who, frozenset(can))
-
-    def leaves(self, run_id: str, who: object) -> None:
-        """They take no part any more."""
-        self._runs.leaves(run_id, who)
-
-    def stop_before_next(self, stop: RunStopped) -> None:
-        """A run is to be stopped, and cannot be now: the next step finds out by `waiting_stop`."""
-        live = self._runs.get(stop.run_id)
-        if live is not None:
-            live.stop = stop
-
-    def waiting_stop(self) -> RunStopped | None:
-        """The stop that waits for the current run's next step."""
-        live = self._runs.get(self._runs.current() or "")
-        return live.stop if live is not None else None
-
-    @property
-    def fails_closed(self) -> bool:
-        """Whether a step that we failed to judge shall not pass: never but in mode `enforce`."""
-        return self._on_failure == "closed" and self.mode == "enforce"
 
     # --- events ----------------------------------------------------------------------------------
 
