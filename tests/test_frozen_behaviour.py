@@ -1,0 +1,20 @@
+"""What recorded runs lead to stays what it was when the digests were taken: see frozen_behaviour.py."""
+
+import frozen_behaviour
+import pytest
+
+RUNS = 6
+"""The first runs of each file; `python tests/frozen_behaviour.py check` compares all of them."""
+
+
+@pytest.mark.skipif(not frozen_behaviour.sources(), reason="the recorded runs are not here; set HOLDFAST_DATA")
+class TestFrozenBehaviour:
+    @pytest.mark.parametrize("way", frozen_behaviour.WAYS)
+    @pytest.mark.parametrize("source", frozen_behaviour.sources())
+    def test_recorded_runs_lead_to_the_same(self, source, way):
+        """
+        Findings, incidents, actions and verdicts on a recorded run are equal to the committed digest.
+        """
+        kept = frozen_behaviour.expected(source, way, RUNS)
+
+        assert kept == frozen_behaviour.take_digests(source, way, RUNS)
