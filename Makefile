@@ -10,7 +10,7 @@ help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Holdfast needs Python 3.11 or newer: try make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Steadyhelm needs Python 3.11 or newer: try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
@@ -26,8 +26,8 @@ $(VENV)/.checked: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --group check
 	@touch $@
 
-demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Holdfast notice and steer it
-	@$(BIN)/holdfast demo
+demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhelm notice and steer it
+	@$(BIN)/steadyhelm demo
 	@echo "Every rung, one after the other: $(BIN)/python examples/steered_agent.py"
 
 test: $(VENV)/.tested  ## run all tests
@@ -50,10 +50,10 @@ ADAPTERS := $(VENV)-frameworks/.installed $(VENV)-crewai/.installed $(VENV)-clau
 PLAY := -m pytest -W default --dist loadgroup tests/frameworks
 
 test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
-	HOLDFAST_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework openai-client openai-responses anthropic-client" \
+	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework openai-client openai-responses anthropic-client" \
 		$(VENV)-frameworks/bin/python $(PLAY) -n auto
-	HOLDFAST_FRAMEWORKS="crewai" $(VENV)-crewai/bin/python $(PLAY) -n auto
-	HOLDFAST_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="crewai" $(VENV)-crewai/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
 
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .

@@ -5,20 +5,20 @@ import os
 import pytest
 from hypothesis import settings
 
-from holdfast.adapters.frameworks import FRAMEWORKS
-from holdfast.engine import runs
-from holdfast.engine.health import Health
-from holdfast.testing.traces import fired_at, said_at
+from steadyhelm.adapters.frameworks import FRAMEWORKS
+from steadyhelm.engine import runs
+from steadyhelm.engine.health import Health
+from steadyhelm.testing.traces import fired_at, said_at
 
 # A busy machine must not decide whether a property holds.
-settings.register_profile("holdfast", deadline=None)
-settings.load_profile("holdfast")
+settings.register_profile("steadyhelm", deadline=None)
+settings.load_profile("steadyhelm")
 
 
 # Frameworks have environments of their own: see `make test-adapters`.
-collect_ignore = [] if os.environ.get("HOLDFAST_FRAMEWORKS") else ["tests/frameworks"]
+collect_ignore = [] if os.environ.get("STEADYHELM_FRAMEWORKS") else ["tests/frameworks"]
 collect_ignore_glob = [
-    f"src/holdfast/adapters/{framework.name}*.py" for framework in FRAMEWORKS if framework.missing()
+    f"src/steadyhelm/adapters/{framework.name}*.py" for framework in FRAMEWORKS if framework.missing()
 ]
 
 
@@ -31,7 +31,7 @@ def _examples_know_the_pictures(doctest_namespace):
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path, monkeypatch):
     """No test reads or writes the settings or the database of whoever runs it."""
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "holdfast-home"))
+    monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "steadyhelm-home"))
     monkeypatch.chdir(tmp_path)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from benchmarks.processes import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "frameworks"))
-os.environ["HOLDFAST_FRAMEWORKS"] = sys.argv[1]
+os.environ["STEADYHELM_FRAMEWORKS"] = sys.argv[1]
 
 from conftest import stage_of
 from script import Ask, Scene, Turn
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 WIDE = 5
 """Calls a turn: from two scenes with as many turns follow the cost of a turn and that of a call."""

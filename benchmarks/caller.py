@@ -21,7 +21,7 @@ def run(*, quick: bool) -> list[Measure]:
     seeds: list[dict[str, Any]] = []
     missing = ""
     for _ in range(rounds):
-        ours.append(_once("holdfast", seconds))
+        ours.append(_once("steadyhelm", seconds))
         if quick or missing:
             continue
         try:
@@ -56,7 +56,7 @@ _SHOWN = (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "worst"))
 
 
 def _once(system: str, seconds: float, *more: str, **options: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         return measured_in_child(
             "pacing", Path(folder), system, seconds, 1, Path(folder) / "bench.db", *more, **options
         )
@@ -64,7 +64,7 @@ def _once(system: str, seconds: float, *more: str, **options: str) -> dict[str, 
 
 def _busy(seconds: float, rounds: int) -> list[Measure]:
     """The same when the agent computes all the time: the writer must take the interpreter from it."""
-    busy = [_once("holdfast", seconds, "busy") for _ in range(rounds)]
+    busy = [_once("steadyhelm", seconds, "busy") for _ in range(rounds)]
     dropped = [100 * sum(one["losses"].values()) / one["events"] for one in busy]
     return [
         _microseconds(busy, "p50_us", "busy agent: caller's side, p50"),

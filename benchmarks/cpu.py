@@ -16,10 +16,10 @@ BAR, AIM = 0.5, 0.2
 def run(*, quick: bool) -> list[Measure]:
     """CPU an event at 2,000 events a second, the loop's own cost taken off both."""
     rounds, seconds = (1, 1.0) if quick else (11, 2.0)
-    results: dict[str, list[dict[str, Any]]] = {"none": [], "holdfast": [], "seed": []}
+    results: dict[str, list[dict[str, Any]]] = {"none": [], "steadyhelm": [], "seed": []}
     missing = "left out of a quick run" if quick else ""
     for _ in range(rounds):
-        for system in ("none", "holdfast"):
+        for system in ("none", "steadyhelm"):
             results[system].append(_once(system, seconds))
         if missing:
             continue
@@ -29,7 +29,7 @@ def run(*, quick: bool) -> list[Measure]:
             missing = str(exc)
     empty = [one["cpu_us"] for one in results["none"]]
     idle = statistics.median(empty)
-    ours = [one["cpu_us"] - idle for one in results["holdfast"]]
+    ours = [one["cpu_us"] - idle for one in results["steadyhelm"]]
     measures = [
         from_repeats(NAME, "CPU an event, everything on disk", ours, "µs", details=results),
         from_repeats(NAME, "the paced loop alone (taken off)", empty, "µs"),
@@ -63,7 +63,7 @@ def run(*, quick: bool) -> list[Measure]:
 
 
 def _once(system: str, seconds: float, **options: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         return measured_in_child(
             "pacing", Path(folder), system, seconds, 0, Path(folder) / "bench.db", **options
         )

@@ -9,7 +9,7 @@ import sys
 
 from benchmarks.workload import RUN_LENGTH, recorder, tool_event
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 ANSWERED = struct.Struct("<II")
 

@@ -5,7 +5,7 @@ import random
 
 from benchmarks.workload import RUN_LENGTH, tool_event
 
-from holdfast import (
+from steadyhelm import (
     BaselineStats,
     DriftEvent,
     Incident,
@@ -15,7 +15,7 @@ from holdfast import (
     SQLiteStore,
     TraceEvent,
 )
-from holdfast.sink import Record, RecordedEvent
+from steadyhelm.sink import Record, RecordedEvent
 
 AGENTS = 20
 STARTED_AT = 1_700_000_000.0

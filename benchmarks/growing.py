@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.workload import GOAL, ToolEvent, fingerprint_reference, tool_event
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 CHUNK = 500
 KIB = 1024

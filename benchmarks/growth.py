@@ -68,5 +68,5 @@ def _kinds(*, quick: bool) -> list[Measure]:
 
 
 def _child(what: str, size: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         return measured_in_child("growing", Path(folder), what, Path(folder) / "bench.db", size)

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.measures import Measure, from_repeats, not_measured
 from benchmarks.processes import ROOT, environment
 
-from holdfast.cli.hook_host import end
-from holdfast.cli.hook_settings import command_for, status_line_command
+from steadyhelm.cli.hook_host import end
+from steadyhelm.cli.hook_settings import command_for, status_line_command
 
 NAME = "hook"
 BAR = 2.5
@@ -23,7 +23,7 @@ _BARE = [sys.executable, "-I", "-c", "import sqlite3, json"]
 def run(*, quick: bool) -> list[Measure]:
     """Each figure is the median of ratios, each taken side by side with the bare Python."""
     repeats = 3 if quick else 40
-    with tempfile.TemporaryDirectory(prefix="hf-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         home = environment(Path(folder))
         try:
             return _measured(home, repeats)
@@ -33,10 +33,10 @@ def run(*, quick: bool) -> list[Measure]:
 
 def _measured(home: dict[str, str], repeats: int) -> list[Measure]:
     hook, line = shlex.split(command_for("claude-code", "guide")), shlex.split(status_line_command())
-    alone = {**home, "HOLDFAST_HOOK_HOST": "0"}
+    alone = {**home, "STEADYHELM_HOOK_HOST": "0"}
     if _once(hook, _event(0), home) is None:
         return [not_measured(NAME, "hook process", "it ended with an error")]
-    _wait_for(Path(home["HOLDFAST_HOME"]) / "hook.sock")
+    _wait_for(Path(home["STEADYHELM_HOME"]) / "hook.sock")
     kinds = {
         "a finished tool call, times a bare Python": (hook, home, BAR, AIM),
         "the status line, times a bare Python": (line, home, BAR, AIM),
@@ -85,8 +85,8 @@ def _once(command: list[str], body: bytes, where: dict[str, str]) -> float | Non
 
 def _first(command: list[str], home: dict[str, str]) -> float:
     """A hook that finds nobody to ask; whoever it leaves behind is ended again."""
-    with tempfile.TemporaryDirectory(prefix="hf-", dir="/tmp") as folder:
-        taken = _once(command, _event(0), {**home, "HOLDFAST_HOME": folder})
+    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
+        taken = _once(command, _event(0), {**home, "STEADYHELM_HOME": folder})
         _wait_for(Path(folder) / "hook.sock")
         end(f"{folder}/hook.sock")
         time.sleep(0.05)

@@ -15,7 +15,7 @@ def run(*, quick: bool) -> list[Measure]:
     events, repeats = (2000, 1) if quick else (50_000, 5)
     rounds = []
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
             rounds.append(measured_in_child("ingesting", Path(folder), Path(folder) / "bench.db", events))
     lost = [events - one["kept"] for one in rounds]
     return [

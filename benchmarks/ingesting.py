@@ -10,8 +10,8 @@ import time
 
 from benchmarks.workload import RUN_LENGTH, recorder, tool_event
 
-from holdfast import DriftMonitor
-from holdfast.engine import registry
+from steadyhelm import DriftMonitor
+from steadyhelm.engine import registry
 
 # Less than the queue holds: with a flush after each, nothing is ever dropped.
 CHUNK = 8 * RUN_LENGTH

@@ -14,8 +14,8 @@ from benchmarks.dying import ANSWERED
 from benchmarks.measures import Measure
 from benchmarks.processes import ROOT, environment
 
-from holdfast import SQLiteStore
-from holdfast.settings import Settings
+from steadyhelm import SQLiteStore
+from steadyhelm.settings import Settings
 
 NAME = "kill"
 KILLS = 20
@@ -80,7 +80,7 @@ def _measures(mode: str, deaths: list[Death], allowed: int) -> list[Measure]:
 
 
 def _death(mode: str) -> Death:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         database = Path(folder) / "bench.db"
         said = _killed(mode, database, Path(folder), after_s=random.uniform(0.05, 0.8))
         whole = len(said) - len(said) % ANSWERED.size

@@ -54,7 +54,7 @@ def run(*, quick: bool) -> list[Measure]:
 
 
 def _child(how: str, runs: int, characters: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         return measured_in_child(
             "remembering", Path(folder), how, runs, characters, Path(folder) / "bench.db"
         )

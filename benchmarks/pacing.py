@@ -1,7 +1,7 @@
 """Child process: one system at a steady pace, timed from the caller's side and in CPU.
 
 Usage: python -m benchmarks.pacing SYSTEM SECONDS REFERENCE DATABASE [busy]
-SYSTEM is holdfast, seed or none; REFERENCE is 1 to time the reference in the same loop.
+SYSTEM is steadyhelm, seed or none; REFERENCE is 1 to time the reference in the same loop.
 A busy agent computes between its events instead of waiting, and leaves the interpreter to nobody.
 Runs of 200 events follow each other, as an agent's do.
 """
@@ -33,8 +33,8 @@ class _Nothing:
 
 
 def _monitor(system: str, database: str) -> Any:
-    if system == "holdfast":
-        from holdfast import DriftMonitor  # noqa: PLC0415 - the seed system's process has no holdfast
+    if system == "steadyhelm":
+        from steadyhelm import DriftMonitor  # noqa: PLC0415 - the seed system's process has no steadyhelm
 
         return DriftMonitor("bench", db_path=database)
     if system == "seed":
@@ -104,7 +104,7 @@ def main() -> None:
     cpu = time.process_time()
     wall = _paced(loop, events, busy="busy" in sys.argv)
     result: dict[str, Any] = {"events": len(events), "rate": round(len(events) / wall)}
-    if system == "holdfast":
+    if system == "steadyhelm":
         flushed = monitor.flush(30.0)
         result |= {"on_disk": flushed.complete, "losses": flushed.losses}
     cpu = time.process_time() - cpu

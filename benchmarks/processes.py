@@ -13,9 +13,9 @@ TIMEOUT_S = 900.0
 
 def environment(home: Path) -> dict[str, str]:
     """The environment of a child: our sources, and a home folder of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEADYHELM_")}
     paths = [str(ROOT / "src"), *filter(None, [kept.get("PYTHONPATH")])]
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "HOLDFAST_HOME": str(home)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "STEADYHELM_HOME": str(home)}
 
 
 def measured_in_child(

@@ -12,7 +12,7 @@ from benchmarks.filling import agent_of, fill, run_id_of, started_at
 from benchmarks.measures import Measure
 from benchmarks.workload import RUN_LENGTH
 
-from holdfast import Severity, SQLiteStore
+from steadyhelm import Severity, SQLiteStore
 
 NAME = "queries"
 # Flat, with room for one more level of a tree and for a busy machine.
@@ -25,7 +25,7 @@ _PIECE = 1000
 def run(*, quick: bool) -> list[Measure]:
     """Fill, ask, fill further, ask again."""
     small, large = (50, 250) if quick else (5000, 25_000)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         store = SQLiteStore(Path(folder) / "bench.db")
         begun = time.perf_counter()
         fill(store, 0, small)

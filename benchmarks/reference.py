@@ -6,7 +6,7 @@ import msgspec
 from benchmarks.measures import Measure, from_repeats
 from benchmarks.workload import fingerprint_reference, tool_event
 
-from holdfast.fingerprints import call_hash, canonical, text_hash
+from steadyhelm.fingerprints import call_hash, canonical, text_hash
 
 NAME = "reference"
 

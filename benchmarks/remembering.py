@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.workload import GOAL, tool_event
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 EVENTS = 20
 _REPLY = (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGE = "driftshield-mini==0.2.1"
 NEEDED_AT_IMPORT = "numpy"
-VARIABLE = "HOLDFAST_BENCH_SEED_PYTHON"
+VARIABLE = "STEADYHELM_BENCH_SEED_PYTHON"
 
 
 class SeedMissingError(Exception):
@@ -27,7 +27,7 @@ def seed_python() -> str:
     given = os.environ.get(VARIABLE)
     if given:
         return given
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-seed-"))
+    folder = Path(tempfile.mkdtemp(prefix="steadyhelm-seed-"))
     python = folder / "bin" / "python"
     try:
         _run(sys.executable, "-m", "venv", str(folder))

@@ -14,25 +14,25 @@ IMPORT_BAR = 2.0
 
 _TIMED = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 _PLAIN = "json, sqlite3, dataclasses"
-_HELP = "import sys; sys.argv = ['holdfast', '--help']; from holdfast.cli.main import run; run()"
+_HELP = "import sys; sys.argv = ['steadyhelm', '--help']; from steadyhelm.cli.main import run; run()"
 _IMPORTS = {
-    "import holdfast": "holdfast",
+    "import steadyhelm": "steadyhelm",
     "import json, sqlite3, dataclasses": _PLAIN,
-    "from holdfast import DriftMonitor": "holdfast; holdfast.DriftMonitor",
+    "from steadyhelm import DriftMonitor": "steadyhelm; steadyhelm.DriftMonitor",
 }
 _PROCESSES = {
     "python -c pass": "pass",
     "python -c 'import json, sqlite3, dataclasses'": f"import {_PLAIN}",
-    "python -c 'import holdfast'": "import holdfast",
+    "python -c 'import steadyhelm'": "import steadyhelm",
     "python -c 'import typer'": "import typer",
-    "holdfast --help": _HELP,
+    "steadyhelm --help": _HELP,
 }
 
 
 def run(*, quick: bool) -> list[Measure]:
     """Best of several, in turn, so that a busy moment hits all alike."""
     repeats = 2 if quick else 15
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         home = environment(Path(folder))
         imports = _best(
             {name: _TIMED.format(what) for name, what in _IMPORTS.items()}, repeats, home, inside=True
@@ -42,13 +42,13 @@ def run(*, quick: bool) -> list[Measure]:
 
 
 def _imports(best: dict[str, float | None]) -> list[Measure]:
-    ours, plain = best["import holdfast"], best["import json, sqlite3, dataclasses"]
+    ours, plain = best["import steadyhelm"], best["import json, sqlite3, dataclasses"]
     if ours is None or plain is None:
-        return [not_measured(NAME, "import holdfast", "it cannot be imported")]
+        return [not_measured(NAME, "import steadyhelm", "it cannot be imported")]
     measures = [
         Measure(
             benchmark=NAME,
-            what="import holdfast, times import json, sqlite3, dataclasses",
+            what="import steadyhelm, times import json, sqlite3, dataclasses",
             value=ours / plain,
             unit="x",
             bar=IMPORT_BAR,
@@ -59,11 +59,14 @@ def _imports(best: dict[str, float | None]) -> list[Measure]:
 
 def _processes(best: dict[str, float | None]) -> list[Measure]:
     measures = [_milliseconds(f"whole process: {name}", seconds) for name, seconds in best.items()]
-    ours, typer = best["holdfast --help"], best["python -c 'import typer'"]
+    ours, typer = best["steadyhelm --help"], best["python -c 'import typer'"]
     if ours is None or typer is None:
-        return [*measures, not_measured(NAME, "holdfast --help, times import typer", "it cannot be started")]
+        return [
+            *measures,
+            not_measured(NAME, "steadyhelm --help, times import typer", "it cannot be started"),
+        ]
     help_ratio = Measure(
-        benchmark=NAME, what="holdfast --help, times python -c 'import typer'", value=ours / typer, unit="x"
+        benchmark=NAME, what="steadyhelm --help, times python -c 'import typer'", value=ours / typer, unit="x"
     )
     return [*measures, help_ratio]
 

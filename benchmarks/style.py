@@ -6,7 +6,7 @@ from collections.abc import Callable
 from benchmarks.measures import Measure, from_repeats
 from benchmarks.workload import fingerprint_reference, tool_event
 
-from holdfast.style.scoring import score_reply
+from steadyhelm.style.scoring import score_reply
 
 NAME = "style"
 BAR, AIM = 60.0, 40.0

@@ -3,9 +3,9 @@
 # ruff: noqa: INP001 - an example is a script, not a package
 from pathlib import Path
 
-from holdfast import Checkpoint
-from holdfast.checkpoint import FileContent
-from holdfast.checkpoints.files import FileSnapshot, FilesRestored, restore_files, snapshot_files
+from steadyhelm import Checkpoint
+from steadyhelm.checkpoint import FileContent
+from steadyhelm.checkpoints.files import FileSnapshot, FilesRestored, restore_files, snapshot_files
 
 
 class WorkingFiles:

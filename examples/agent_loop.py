@@ -1,6 +1,6 @@
-"""An agent's loop that can be steered: bring a model and tools, and Holdfast brings the agent back.
+"""An agent's loop that can be steered: bring a model and tools, and Steadyhelm brings the agent back.
 
-A turn keeps the order of the anti-drift loop; Holdfast answers the first, second and fourth question at once.
+A turn keeps the order of the anti-drift loop; Steadyhelm answers questions one, two and four at once.
 
 1. Would this call be part of a loop?    `monitor.before_tool(...)`
 2. How far off course is the run?        the same answer's `assessment`
@@ -18,11 +18,11 @@ from pathlib import Path
 from agent_files import WorkingFiles
 from agent_moves import Answer, Call, Ended, Landing, Message, Model, Moment, What
 
-from holdfast import Decision, DriftAction, GoalReminderInjector, GoalTree, Monitor
+from steadyhelm import Decision, DriftAction, GoalReminderInjector, GoalTree, Monitor
 
 
 class AgentLoop:
-    """Lets a model work with tools until it is done, and carries out what Holdfast decides.
+    """Lets a model work with tools until it is done, and carries out what Steadyhelm decides.
 
     Args:
         monitor: Watches and steers; in mode `observe` it only watches.
@@ -31,7 +31,7 @@ class AgentLoop:
         folder: The files the agent works on; they are part of every checkpoint.
         ask: Puts a question to the user and gives the answer; without it a run ends with its question.
         other_model: Takes over when the first does not listen.
-        checkpoint_every: Turns between two checkpoints; 0 takes one only when Holdfast asks for it.
+        checkpoint_every: Turns between two checkpoints; 0 takes one only when Steadyhelm asks for it.
         most_turns: Turns after which a run is stopped, whatever happens.
         tell: Is told every moment of a run.
     """
@@ -156,7 +156,7 @@ class AgentLoop:
             self.tell(Moment("planned", self.tree.to_text()))
 
     def _go_back(self, decision: Decision) -> None:
-        """Conversation, plan and files as they were, and Holdfast's own memory with them."""
+        """Conversation, plan and files as they were, and Steadyhelm's own memory with them."""
         checkpoint = self.monitor.roll_back()
         if checkpoint is None:
             self._could_not("there is no checkpoint to return to")

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from holdfast import Decision
+from steadyhelm import Decision
 
 Message = dict[str, str]
 """A part of the conversation: `role`, `content`, and for some a `name`, as most model services take it."""

@@ -4,7 +4,7 @@
     python examples/steered_agent.py rollback     one of them
     python examples/steered_agent.py --fast       without pauses
 
-Its model is scripted and stubborn; its tools, its files and everything Holdfast does are real.
+Its model is scripted and stubborn; its tools, its files and everything Steadyhelm does are real.
 It needs no key and no network, and leaves nothing behind.
 """
 
@@ -28,9 +28,9 @@ from rich.text import Text
 from steered_scenarios import SCENARIOS, Scenario
 from workshop_tools import Workshop
 
-from holdfast import Decision, DriftMonitor, Incident, Intervention
-from holdfast.cli.output import console, print_rows, safe, severity
-from holdfast.cli.words import counted, number, steps
+from steadyhelm import Decision, DriftMonitor, Incident, Intervention
+from steadyhelm.cli.output import console, print_rows, safe, severity
+from steadyhelm.cli.words import counted, number, steps
 
 AGENT: Final = "steered-agent"
 RUNGS: Final = {
@@ -65,7 +65,7 @@ class Played(NamedTuple):
 
 
 class Story:
-    """Draws a run as it happens; the numbers are those of its events, as `holdfast show` has them."""
+    """Draws a run as it happens; the numbers are those of its events, as `steadyhelm show` has them."""
 
     def __init__(self, out: Console, *, is_slow: bool) -> None:
         self._out = out
@@ -107,7 +107,7 @@ class Story:
         self._wait(_PAUSE_S)
 
     def _answer(self, decision: Decision, *, is_refusal: bool) -> None:
-        told = "Holdfast refuses the call" if is_refusal else "Holdfast says"
+        told = "Steadyhelm refuses the call" if is_refusal else "Steadyhelm says"
         if decision.guidance == self._last_words:
             self._out.print(Text(f"      {told}, as before.", "bold"))
             return
@@ -134,7 +134,10 @@ class Story:
 
 def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
     """One scenario from its first step to its last, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as place, _monitor(scenario, Path(place)) as monitor:
+    with (
+        tempfile.TemporaryDirectory(prefix="steadyhelm-") as place,
+        _monitor(scenario, Path(place)) as monitor,
+    ):
         folder = Path(place) / "shop"
         folder.mkdir()
         for name, content in scenario.files.items():
@@ -162,9 +165,9 @@ def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
 @contextmanager
 def _monitor(scenario: Scenario, place: Path) -> Iterator[DriftMonitor]:
     """A monitor that may do everything, with the scenario's settings."""
-    settings = place / "holdfast.toml"
+    settings = place / "steadyhelm.toml"
     settings.write_text(scenario.settings, encoding="utf-8")
-    monitor = DriftMonitor(AGENT, db_path=place / "holdfast.db", mode="enforce", config=settings)
+    monitor = DriftMonitor(AGENT, db_path=place / "steadyhelm.db", mode="enforce", config=settings)
     try:
         yield monitor
     finally:
@@ -221,7 +224,7 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="no pauses")
     asked = parser.parse_args()
     # Nobody else's settings: the story is the same everywhere.
-    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+    for name in [name for name in os.environ if name.startswith("STEADYHELM_")]:
         del os.environ[name]
     out = console()
     all_played = []

@@ -1,4 +1,4 @@
-"""Compare what Holdfast reports on recorded runs with what it reported when the digests were taken.
+"""Compare what Steadyhelm reports on recorded runs with what it reported when the digests were taken.
 
 Each run of the labelled data is judged three ways: by the scanner, live through `record_event`, and through
 hook events of Claude Code. Texts are left out, since they may be reworded; everything else must stay equal.
@@ -23,19 +23,19 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from holdfast import DriftMonitor
-from holdfast.adapters.hooks.dialects import DIALECTS
-from holdfast.adapters.runfile import ReadRun, RunFile
-from holdfast.cli.hook_watch import Watch, parts_for
-from holdfast.decisions import DriftAction
-from holdfast.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE
-from holdfast.findings import DriftEvent
-from holdfast.incidents import Incident
-from holdfast.replay import Judge, with_soft_limits
-from holdfast.settings import load
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm import DriftMonitor
+from steadyhelm.adapters.hooks.dialects import DIALECTS
+from steadyhelm.adapters.runfile import ReadRun, RunFile
+from steadyhelm.cli.hook_watch import Watch, parts_for
+from steadyhelm.decisions import DriftAction
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE
+from steadyhelm.findings import DriftEvent
+from steadyhelm.incidents import Incident
+from steadyhelm.replay import Judge, with_soft_limits
+from steadyhelm.settings import load
+from steadyhelm.stores.sqlite import SQLiteStore
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "runs"
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[2] / "shared" / "data")) / "runs"
 DIGESTS = Path(__file__).parent / "golden" / "frozen_behaviour.json"
 WAYS = ("scan", "live", "hook")
 
@@ -70,7 +70,7 @@ def observe(source: str, way: str, most: int | None = None) -> Iterator[tuple[st
     ways: dict[str, Callable[[str, list[ReadRun]], Iterator[Seen]]]
     ways = {"scan": _scan, "live": _live, "hook": _hook}
     with tempfile.TemporaryDirectory() as home:
-        os.environ["HOLDFAST_HOME"] = home
+        os.environ["STEADYHELM_HOME"] = home
         names = (f"{source.partition('.')[0]}/{n}" for n in itertools.count())
         yield from zip(names, ways[way](home, runs[:most]), strict=False)
 
@@ -162,13 +162,16 @@ def _hook_events(session_id: str, run: ReadRun) -> Iterator[tuple[float, dict[st
     for _, batch in itertools.groupby(run.events, key=_batch):
         events = list(batch)
         for event in events if events[0].action_type == TOOL_CALL else ():
-            yield event.timestamp, {
-                "hook_event_name": "PreToolUse",
-                "session_id": session_id,
-                "tool_name": event.action_name,
-                "tool_input": event.input_data,
-                "tool_use_id": f"call-{event.event_id}",
-            }
+            yield (
+                event.timestamp,
+                {
+                    "hook_event_name": "PreToolUse",
+                    "session_id": session_id,
+                    "tool_name": event.action_name,
+                    "tool_input": event.input_data,
+                    "tool_use_id": f"call-{event.event_id}",
+                },
+            )
         for event in events:
             payload = _hook_event(event)
             if payload:

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
+from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
 
 
 @pytest.fixture

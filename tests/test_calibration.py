@@ -4,10 +4,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.calibration import calibrate, frequent_sequences
-from holdfast.embedders.idf import BUCKETS, mark, words
-from holdfast.events import RunSummary
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.calibration import calibrate, frequent_sequences
+from steadyhelm.embedders.idf import BUCKETS, mark, words
+from steadyhelm.events import RunSummary
 
 
 def run(tokens=1000, **fields):

@@ -1,8 +1,8 @@
 import pytest
 
-from holdfast import DriftMonitor, SettingsError
-from holdfast.declarations import ToolDeclaration, declared
-from holdfast.testing import events
+from steadyhelm import DriftMonitor, SettingsError
+from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.testing import events
 
 
 class TestDeclared:
@@ -53,7 +53,7 @@ class TestWatching:
         """Watches six calls of a tool declared in this way, and gives what was found."""
 
         def watch(declaration, args=lambda n: {"job": 7}, result=lambda n: "training"):
-            config = tmp_path / "holdfast.toml"
+            config = tmp_path / "steadyhelm.toml"
             config.write_text(f"[tools.job_status]\n{declaration}\n")
             monitor = DriftMonitor("operator", db_path=tmp_path / "test.db", config=config)
             monitor.start_run()

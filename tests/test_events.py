@@ -3,7 +3,7 @@ import math
 import msgspec
 import pytest
 
-from holdfast.events import (
+from steadyhelm.events import (
     ACTION_TYPES,
     LLM_REQUEST,
     TOOL_CALL,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapters.runfile import RunFile
-from holdfast.events import TraceEvent
-from holdfast.evidence import Evidence, stretches, strip, whose
-from holdfast.findings import Severity
-from holdfast.redaction import Redactor
-from holdfast.replay import Judge
-from holdfast.settings import Settings
+from steadyhelm.adapters.runfile import RunFile
+from steadyhelm.events import TraceEvent
+from steadyhelm.evidence import Evidence, stretches, strip, whose
+from steadyhelm.findings import Severity
+from steadyhelm.redaction import Redactor
+from steadyhelm.replay import Judge
+from steadyhelm.settings import Settings
 
 EVIL = "\x1b[2J\u202e\r\n"
 

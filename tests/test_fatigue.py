@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.fatigue import PATTERNS_KEPT, SUBJECTS_KEPT, Fatigue, Trust, TrustBand
+from steadyhelm.errors import SettingsError
+from steadyhelm.fatigue import PATTERNS_KEPT, SUBJECTS_KEPT, Fatigue, Trust, TrustBand
 
 PICTURES = st.lists(st.booleans(), max_size=60)
 SHARES = st.floats(min_value=0.01, max_value=1.0)

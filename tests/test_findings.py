@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.findings import DetectorType, DriftEvent, Severity
+from steadyhelm.findings import DetectorType, DriftEvent, Severity
 
 
 def finding(score=0.6, **fields):

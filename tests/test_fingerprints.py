@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.events import TOOL_CALL, TraceEvent
-from holdfast.fingerprints import LOOKED_AT, call_hash, canonical, fingerprint, reduced, text_hash
+from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.fingerprints import LOOKED_AT, call_hash, canonical, fingerprint, reduced, text_hash
 
 LARGEST = 1_000_000
 

@@ -1,13 +1,16 @@
 """What recorded runs lead to stays what it was when the digests were taken: see frozen_behaviour.py."""
 
-import frozen_behaviour
 import pytest
+
+import frozen_behaviour
 
 RUNS = 6
 """The first runs of each file; `python tests/frozen_behaviour.py check` compares all of them."""
 
 
-@pytest.mark.skipif(not frozen_behaviour.sources(), reason="the recorded runs are not here; set HOLDFAST_DATA")
+@pytest.mark.skipif(
+    not frozen_behaviour.sources(), reason="the recorded runs are not here; set STEADYHELM_DATA"
+)
 class TestFrozenBehaviour:
     @pytest.mark.parametrize("way", frozen_behaviour.WAYS)
     @pytest.mark.parametrize("source", frozen_behaviour.sources())

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.noise import alike, skeleton, stable
+from steadyhelm.noise import alike, skeleton, stable
 
 
 class TestStable:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import steadyhelm
 
 NAMES = [
     "ActionLoop",
@@ -42,7 +42,7 @@ NAMES = [
     "GoalDriftDetector",
     "GoalReminderInjector",
     "GoalTree",
-    "HoldfastError",
+    "SteadyhelmError",
     "Incident",
     "Intervention",
     "LoopDetection",
@@ -87,7 +87,7 @@ before = set(sys.modules)
 {code}
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
-    home = Path(holdfast.__file__).parents[1]
+    home = Path(steadyhelm.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(home)},
@@ -104,41 +104,41 @@ class TestNames:
         """
         A public name appears or goes only together with this list.
         """
-        assert ["__version__", *NAMES] == holdfast.__all__
+        assert ["__version__", *NAMES] == steadyhelm.__all__
 
     @pytest.mark.parametrize("name", [name for name in NAMES if name != "DriftCrew"])
     def test_every_name_loads(self, name):
         """
         Every public name can be imported.
         """
-        assert getattr(holdfast, name) is not None
+        assert getattr(steadyhelm, name) is not None
 
     def test_a_name_that_needs_a_framework_says_so(self):
         """
         Without CrewAI its name tells which packages to add, as any import of it would.
         """
-        with pytest.raises(holdfast.MissingExtraError, match=r"pip install 'holdfast\[crewai\]'"):
-            _ = holdfast.DriftCrew
+        with pytest.raises(steadyhelm.MissingExtraError, match=r"pip install 'steadyhelm\[crewai\]'"):
+            _ = steadyhelm.DriftCrew
 
     def test_every_name_is_listed(self):
         """
         Looking into the package shows every name.
         """
-        assert set(holdfast.__all__) <= set(dir(holdfast))
+        assert set(steadyhelm.__all__) <= set(dir(steadyhelm))
 
     def test_an_unknown_name_is_an_attribute_error(self):
         """
         A name that is not there fails as it does in any module.
         """
-        with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'Nonsense'"):
-            _ = holdfast.Nonsense
+        with pytest.raises(AttributeError, match="module 'steadyhelm' has no attribute 'Nonsense'"):
+            _ = steadyhelm.Nonsense
 
     def test_the_seeds_names_are_the_same_classes(self):
         """
         The names of the first design stand for the classes of today.
         """
-        assert holdfast.ActionLoop is holdfast.ActionLoopDetector
-        assert holdfast.SQLiteStore is holdfast.TraceStore
+        assert steadyhelm.ActionLoop is steadyhelm.ActionLoopDetector
+        assert steadyhelm.SQLiteStore is steadyhelm.TraceStore
 
 
 class TestImporting:
@@ -146,20 +146,20 @@ class TestImporting:
         """
         Importing the package loads no package but itself: names load when they are first used.
         """
-        assert {"holdfast"} == loaded_by("import holdfast")
+        assert {"steadyhelm"} == loaded_by("import steadyhelm")
 
     # msgspec takes typing_extensions where it is installed.
-    MSGSPEC = frozenset({"holdfast", "msgspec", "typing_extensions"})
+    MSGSPEC = frozenset({"steadyhelm", "msgspec", "typing_extensions"})
 
     @pytest.mark.parametrize("name", ["TraceEvent", "Session", "ActionLoop", "SettingsError", "calibrate"])
     def test_the_core_needs_msgspec_alone(self, name):
         """
         Records, session and detectors load msgspec and nothing else.
         """
-        assert loaded_by(f"import holdfast; holdfast.{name}") <= self.MSGSPEC
+        assert loaded_by(f"import steadyhelm; steadyhelm.{name}") <= self.MSGSPEC
 
     def test_the_front_door_needs_msgspec_alone(self):
         """
         So does the monitor, until an alert is sent or a command is run.
         """
-        assert loaded_by("import holdfast; holdfast.DriftMonitor") <= self.MSGSPEC
+        assert loaded_by("import steadyhelm; steadyhelm.DriftMonitor") <= self.MSGSPEC

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import steadyhelm
 
-ROOT = Path(holdfast.__file__).parent
+ROOT = Path(steadyhelm.__file__).parent
 
 PURE = sorted(
     path
@@ -70,10 +70,10 @@ ALLOWED = {
     "statistics",
     "typing",
     "zlib",
-    "holdfast.errors",
+    "steadyhelm.errors",
 }
 PURE_MODULES = {
-    f"holdfast.{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '.')}" for path in PURE
+    f"steadyhelm.{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '.')}" for path in PURE
 }
 
 # What a file may use beside that, and why.
@@ -81,16 +81,16 @@ EXCEPTIONS = {
     # The defaults of an event's time and id; whoever needs the same event twice gives its own.
     "events.py": {"time", "uuid", "time.time", "uuid.uuid4"},
     # Counts a failing plug-in; nothing is decided by it.
-    "engine/session.py": {"holdfast.engine.health"},
-    "engine/panel.py": {"holdfast.engine.health"},
+    "engine/session.py": {"steadyhelm.engine.health"},
+    "engine/panel.py": {"steadyhelm.engine.health"},
     # A price list belongs to a day; the call's own time comes in as an argument.
     "budgets/prices.py": {"datetime", "genai_prices", "datetime.fromtimestamp"},
     # Profiles and weights are data files: read once, and then what they say is plain data.
     "style/shelf.py": {"os", "pathlib", "importlib.resources", "os.environ", "os.environ.get"},
     "corrections/weights.py": {"importlib.resources"},
     # Reads the records that the contract defines, never a store.
-    "policy/alerting.py": {"holdfast.store"},
-    "policy/effects.py": {"holdfast.store"},
+    "policy/alerting.py": {"steadyhelm.store"},
+    "policy/effects.py": {"steadyhelm.store"},
 }
 
 FORBIDDEN_CALLS = ("open", "print", "input", "exec", "eval", "__import__", "globals", "vars")
@@ -137,7 +137,7 @@ def _imported(node):
         return []
     if node.level:
         return ["." * node.level + (node.module or "")]
-    if node.module == "holdfast" or f"{node.module}.{node.names[0].name}" in PURE_MODULES:
+    if node.module == "steadyhelm" or f"{node.module}.{node.names[0].name}" in PURE_MODULES:
         return [f"{node.module}.{alias.name}" for alias in node.names]
     return [node.module]
 
@@ -193,9 +193,9 @@ class TestTheCheck:
             "import numpy",
             "from os import environ",
             "from time import monotonic",
-            "from holdfast import assembly",
-            "from holdfast.engine import monitor",
-            "from holdfast.engine.health import Health",
+            "from steadyhelm import assembly",
+            "from steadyhelm.engine import monitor",
+            "from steadyhelm.engine.health import Health",
             "from . import events",
             "from .events import TraceEvent",
             "def f():\n    import random",
@@ -220,8 +220,8 @@ class TestTheCheck:
         "source",
         [
             "import math\nfrom collections.abc import Sequence",
-            "from holdfast.events import TraceEvent",
-            "from holdfast.policy.ladder import respond",
+            "from steadyhelm.events import TraceEvent",
+            "from steadyhelm.policy.ladder import respond",
             "event.time.time",
             "def opened(open):\n    return open",
         ],

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.fingerprints import canonical, reduced
-from holdfast.redaction import Redactor
+from steadyhelm.errors import SettingsError
+from steadyhelm.fingerprints import canonical, reduced
+from steadyhelm.redaction import Redactor
 
 ALPHANUMERIC = "aB3dE5gH7jK9mN2pQ4sT6vW8xY1zA0cD"
 PRIVATE_KEY = (

@@ -4,13 +4,13 @@ import json
 import pytest
 from msgspec import Struct
 
-from holdfast.adapters.runfile import RunFile
-from holdfast.decisions import DriftAction
-from holdfast.detector import Detector
-from holdfast.engine.health import Health
-from holdfast.findings import Severity
-from holdfast.replay import Judge, spared
-from holdfast.settings import Settings
+from steadyhelm.adapters.runfile import RunFile
+from steadyhelm.decisions import DriftAction
+from steadyhelm.detector import Detector
+from steadyhelm.engine.health import Health
+from steadyhelm.findings import Severity
+from steadyhelm.replay import Judge, spared
+from steadyhelm.settings import Settings
 
 
 class Seen(Struct):

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SettingsError
-from holdfast.settings import SETTINGS, Settings, home, load
+from steadyhelm.errors import SettingsError
+from steadyhelm.settings import SETTINGS, Settings, home, load
 
 EMPTY: dict[str, str] = {}
 
@@ -12,7 +12,7 @@ EMPTY: dict[str, str] = {}
 def file(tmp_path):
     """Writes a settings file."""
 
-    def write(text, name="holdfast.toml"):
+    def write(text, name="steadyhelm.toml"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -39,7 +39,7 @@ class TestOrder:
         loaded = load(
             {"calibration_runs": 30},
             path=path,
-            environment={"HOLDFAST_QUEUE_CAP": "20", "HOLDFAST_CALIBRATION_RUNS": "20"},
+            environment={"STEADYHELM_QUEUE_CAP": "20", "STEADYHELM_CALIBRATION_RUNS": "20"},
         )
 
         assert ("guide", 20, 30) == (
@@ -47,7 +47,7 @@ class TestOrder:
             loaded.settings.queue_cap,
             loaded.settings.calibration_runs,
         )
-        assert [f"file {path}", "environment HOLDFAST_QUEUE_CAP", "argument"] == [
+        assert [f"file {path}", "environment STEADYHELM_QUEUE_CAP", "argument"] == [
             loaded.origins[name] for name in ("mode", "queue_cap", "calibration_runs")
         ]
 
@@ -55,11 +55,11 @@ class TestOrder:
         """
         An argument that is None leaves the word to the others.
         """
-        assert "guide" == load({"mode": None}, environment={"HOLDFAST_MODE": "guide"}).settings.mode
+        assert "guide" == load({"mode": None}, environment={"STEADYHELM_MODE": "guide"}).settings.mode
 
     def test_the_file_in_the_working_directory_is_found(self, file):
         """
-        A holdfast.toml in the working directory is read.
+        A steadyhelm.toml in the working directory is read.
         """
         file('mode = "guide"')
 
@@ -67,7 +67,7 @@ class TestOrder:
 
     def test_the_file_in_our_own_folder_is_found(self, file):
         """
-        Without one in the working directory, config.toml in Holdfast's own folder is read.
+        Without one in the working directory, config.toml in Steadyhelm's own folder is read.
         """
         file('mode = "enforce"', f"{home().name}/config.toml")
 
@@ -75,12 +75,12 @@ class TestOrder:
 
     def test_a_named_file_counts_most(self, file):
         """
-        The file HOLDFAST_CONFIG names counts more than the one in the working directory.
+        The file STEADYHELM_CONFIG names counts more than the one in the working directory.
         """
         file('mode = "guide"')
         named = file('mode = "enforce"', "other.toml")
 
-        assert "enforce" == load(environment={"HOLDFAST_CONFIG": str(named)}).settings.mode
+        assert "enforce" == load(environment={"STEADYHELM_CONFIG": str(named)}).settings.mode
 
     def test_tables_are_dots(self, file):
         """
@@ -183,7 +183,7 @@ class TestBadValues:
         A setting nobody knows is refused, with the file it stands in and the names there are.
         """
         path = file(text)
-        with pytest.raises(SettingsError, match=r"There is no setting .*holdfast.toml.*Settings: mode, "):
+        with pytest.raises(SettingsError, match=r"There is no setting .*steadyhelm.toml.*Settings: mode, "):
             load(path=path)
 
     @pytest.mark.parametrize("text", ["mode = ", "\0", "mode = 'a'\nmode = 'b'"])
@@ -200,14 +200,14 @@ class TestBadValues:
         A file that was asked for and is not there is an error, not a default.
         """
         with pytest.raises(SettingsError, match=r"There is no settings file at .*absent\.toml"):
-            load(environment={"HOLDFAST_CONFIG": str(tmp_path / "absent.toml")})
+            load(environment={"STEADYHELM_CONFIG": str(tmp_path / "absent.toml")})
 
     def test_bad_values_in_the_environment_are_refused(self):
         """
         The environment is checked like everything else.
         """
         with pytest.raises(SettingsError, match="mode must be one of observe, guide, enforce, got 'loud'"):
-            load(environment={"HOLDFAST_MODE": "loud"})
+            load(environment={"STEADYHELM_MODE": "loud"})
 
 
 class TestValues:
@@ -216,7 +216,7 @@ class TestValues:
         """
         A switch in the environment is a word.
         """
-        assert expected is load(environment={"HOLDFAST_DISABLED": text}).settings.disabled
+        assert expected is load(environment={"STEADYHELM_DISABLED": text}).settings.disabled
 
     def test_names_in_any_case(self):
         """
@@ -230,17 +230,17 @@ class TestValues:
         """
         A list in the environment is separated by commas.
         """
-        loaded = load(environment={"HOLDFAST_REDACTION_KEYS": "badge, pin ,"})
+        loaded = load(environment={"STEADYHELM_REDACTION_KEYS": "badge, pin ,"})
 
         assert ("badge", "pin") == loaded.settings.redaction_keys
 
     def test_the_database_is_in_our_own_folder(self, monkeypatch):
         """
-        Without a path the database is in Holdfast's own folder; a path may begin with a tilde.
+        Without a path the database is in Steadyhelm's own folder; a path may begin with a tilde.
         """
-        monkeypatch.setenv("HOLDFAST_HOME", "/somewhere")
+        monkeypatch.setenv("STEADYHELM_HOME", "/somewhere")
 
-        assert Path("/somewhere/holdfast.db") == Settings().database
+        assert Path("/somewhere/steadyhelm.db") == Settings().database
         assert Path.home() / "x.db" == Settings(db_path="~/x.db").database
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import Cusum, Trend
-from holdfast.windows import FROZEN_FROM, LEARNING_FROM, conformal_threshold, next_trend, quantile
+from steadyhelm.baselines import Cusum, Trend
+from steadyhelm.windows import FROZEN_FROM, LEARNING_FROM, conformal_threshold, next_trend, quantile
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(sorted)
 SHARES = st.floats(0, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, assert_type
 
-from holdfast import (
+from steadyhelm import (
     ActionLoop,
     ActionLoopDetector,
     BaselineStats,
@@ -16,7 +16,6 @@ from holdfast import (
     Embedder,
     FlushResult,
     GoalDrift,
-    HoldfastError,
     Incident,
     Intervention,
     ResourceSpike,
@@ -28,12 +27,13 @@ from holdfast import (
     SettingsError,
     Severity,
     Sink,
+    SteadyhelmError,
     TraceEvent,
     calibrate,
 )
-from holdfast.decisions import Verdict
-from holdfast.engine.session import Ending, Observation
-from holdfast.sink import Record
+from steadyhelm.decisions import Verdict
+from steadyhelm.engine.session import Ending, Observation
+from steadyhelm.sink import Record
 
 
 def watch(agent: Any) -> None:
@@ -159,7 +159,7 @@ def errors() -> None:
     try:
         watch(None)
     except SettingsError as exc:
-        wrong: HoldfastError = exc
+        wrong: SteadyhelmError = exc
         value_error: ValueError = exc
         print(wrong, value_error)
     except RunStopped as exc:

@@ -2,7 +2,7 @@
 
 import json
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 
 def said(text):

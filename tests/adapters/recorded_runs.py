@@ -3,7 +3,7 @@
 import io
 import json
 
-from holdfast.adapters.runfile import BrokenLine, ReadRun, RunFile
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun, RunFile
 
 
 def read(content: bytes, **options) -> list[ReadRun | BrokenLine]:

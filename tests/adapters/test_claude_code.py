@@ -2,7 +2,7 @@ import pytest
 from claude_code_lines import reply, result, text, use, user
 from transcripts import read, run_of, told
 
-from holdfast.adapters.claude_code import ClaudeCode
+from steadyhelm.adapters.claude_code import ClaudeCode
 
 
 class TestSession:

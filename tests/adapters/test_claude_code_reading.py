@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
-from holdfast.adapters.claude_code import ClaudeCode
-from holdfast.adapters.runfile import BrokenLine, ReadRun
-from holdfast.adapters.transcript_reader import Lines, read_runs
+from steadyhelm.adapters.claude_code import ClaudeCode
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun
+from steadyhelm.adapters.transcript_reader import Lines, read_runs
 
 
 class TestOddLines:

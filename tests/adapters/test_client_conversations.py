@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lookalike import asks, came, user
 
-from holdfast.adapters.clients.anthropic import MessagesDialect
-from holdfast.adapters.clients.chat import ChatDialect
-from holdfast.adapters.clients.items import beginning, chain, grouped, steps_of
-from holdfast.adapters.clients.responses import ResponsesDialect
+from steadyhelm.adapters.clients.anthropic import MessagesDialect
+from steadyhelm.adapters.clients.chat import ChatDialect
+from steadyhelm.adapters.clients.items import beginning, chain, grouped, steps_of
+from steadyhelm.adapters.clients.responses import ResponsesDialect
 
 ROLES = st.sampled_from(["user", "assistant", "tool", "system", "developer", None, "narrator"])
 WORDS = st.text(max_size=20)

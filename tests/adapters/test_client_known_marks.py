@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lookalike import user
 
-from holdfast.adapters.clients.items import chain
-from holdfast.adapters.clients.known_marks import KnownMarks
+from steadyhelm.adapters.clients.items import chain
+from steadyhelm.adapters.clients.known_marks import KnownMarks
 
 MESSAGES = st.builds(
     lambda role, words: {"role": role, "content": words},

@@ -6,8 +6,8 @@ import weakref
 import pytest
 from lookalike import Lookalike, asks, came, monitor_at, runs_of, said, stories, user
 
-from holdfast import RunStopped
-from holdfast.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm import RunStopped
+from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
 
 GOAL = user("Find the ledger of March")
 OTHER = user("Something else")

@@ -3,11 +3,11 @@ import threading
 import pytest
 from lookalike import Lookalike, asks, came, monitor_at, runs_of, said, stories, user
 
-from holdfast import RunStopped
-from holdfast.adapter import Reply
-from holdfast.adapters.clients.openai import OpenAIClientAdapter
-from holdfast.boundary.driver import Boundary
-from holdfast.errors import SettingsError
+from steadyhelm import RunStopped
+from steadyhelm.adapter import Reply
+from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm.boundary.driver import Boundary
+from steadyhelm.errors import SettingsError
 
 GOAL = user("Find the ledger of March")
 
@@ -162,7 +162,7 @@ class TestWrapping:
         """
         With everything turned off nothing is told, and nothing gets in the way.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors()
         client = watched(monitor, said("hello"))
 
@@ -533,7 +533,7 @@ class TestConversations:
         """
         Memory is bounded: a conversation that nobody came back to is ended when there are too many.
         """
-        monkeypatch.setattr("holdfast.adapters.clients.conversations._KEPT", 3)
+        monkeypatch.setattr("steadyhelm.adapters.clients.conversations._KEPT", 3)
         client = watched(monitor, *(asks("lookup", f"c{n}", key=n) for n in range(10)))
         for n in range(10):
             client.ask(user(f"find number {n}"))

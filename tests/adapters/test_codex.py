@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
-from holdfast.adapters.codex import Codex
-from holdfast.adapters.runfile import BrokenLine, ReadRun
-from holdfast.adapters.transcript_reader import Lines, read_runs
+from steadyhelm.adapters.codex import Codex
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun
+from steadyhelm.adapters.transcript_reader import Lines, read_runs
 
 
 def line(kind: str, second: float = 0, **payload) -> dict:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import DriftMonitor, SettingsError
-from holdfast.adapters import frameworks
-from holdfast.adapters.frameworks import FRAMEWORKS, Framework, of_framework
-from holdfast.adapters.generic import GenericAdapter
-from holdfast.engine import registry
+from steadyhelm import DriftMonitor, SettingsError
+from steadyhelm.adapters import frameworks
+from steadyhelm.adapters.frameworks import FRAMEWORKS, Framework, of_framework
+from steadyhelm.adapters.generic import GenericAdapter
+from steadyhelm.engine import registry
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
@@ -79,12 +79,12 @@ class TestMissing:
             "langchain", "Old Framework", "langchain", {"msgspec": "99.1"}, "agents", ("oldframework",)
         )
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (old,))
-        with caplog.at_level(logging.WARNING, logger="holdfast"):
+        with caplog.at_level(logging.WARNING, logger="steadyhelm"):
             agent = monitor.wrap(Agent())
 
         assert "hello!" == agent.invoke("hello")
         assert "watching Old Framework needs msgspec 99.1 or newer" in caplog.text
-        assert "pip install 'holdfast[langchain]'" in caplog.text
+        assert "pip install 'steadyhelm[langchain]'" in caplog.text
         assert any("Old Framework" in reason for reason in monitor.status()["losses"])
 
 

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from holdfast import DriftMonitor, RunStopped, SettingsError
-from holdfast.adapters.generic import tokens_in
+from steadyhelm import DriftMonitor, RunStopped, SettingsError
+from steadyhelm.adapters.generic import tokens_in
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ class TestDecorators:
 
     def test_observe_mode_never_stops_anything(self, monitor):
         """
-        Without being asked to, Holdfast only watches.
+        Without being asked to, Steadyhelm only watches.
         """
 
         @monitor.tool
@@ -198,7 +198,7 @@ class TestWrap:
 
     def test_async_and_streams_are_runs_too(self, monitor):
         """
-        Awaited and streamed answers arrive as they would without Holdfast.
+        Awaited and streamed answers arrive as they would without Steadyhelm.
         """
         watched = monitor.wrap(Agent())
 

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapters.hooks.dialects import AGENTS, DIALECTS, recognised
-from holdfast.adapters.hooks.step import HookAnswer, result_of
+from steadyhelm.adapters.hooks.dialects import AGENTS, DIALECTS, recognised
+from steadyhelm.adapters.hooks.step import HookAnswer, result_of
 
-WORDS = HookAnswer(verdict="guide", words="try another way", note="Holdfast: a loop")
+WORDS = HookAnswer(verdict="guide", words="try another way", note="Steadyhelm: a loop")
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -101,7 +101,7 @@ def test_claude_code_words():
     step = dialect.read(claude("PostToolUse", tool_name="Read"))
     assert {
         "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "try another way"},
-        "systemMessage": "Holdfast: a loop",
+        "systemMessage": "Steadyhelm: a loop",
     } == dialect.write(step, WORDS)
 
 

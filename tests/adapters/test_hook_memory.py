@@ -3,11 +3,11 @@ import json
 import msgspec
 import pytest
 
-from holdfast.adapters.hooks.memory import HookMemory, OpenCall, joined, memory_in
-from holdfast.adapters.hooks.usage import tokens_since
-from holdfast.baselines import BaselineStats
-from holdfast.engine.session import Session
-from holdfast.events import RunInfo
+from steadyhelm.adapters.hooks.memory import HookMemory, OpenCall, joined, memory_in
+from steadyhelm.adapters.hooks.usage import tokens_since
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.engine.session import Session
+from steadyhelm.events import RunInfo
 
 
 def session():

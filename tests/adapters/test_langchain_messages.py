@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapter import Result
-from holdfast.adapters.langchain.messages import (
+from steadyhelm.adapter import Result
+from steadyhelm.adapters.langchain.messages import (
     asked_in,
     goal_of,
     is_continued,

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import encoded, fed, read, run_of, told, wild_objects
 
-from holdfast.adapters.messages import Messages
-from holdfast.adapters.runfile import BrokenLine, ReadRun
+from steadyhelm.adapters.messages import Messages
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun
 
 
 def user(content) -> dict:

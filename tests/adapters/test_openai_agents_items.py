@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adapters.openai_agents.items import (
+from steadyhelm.adapters.openai_agents.items import (
     Asked,
     asked_in,
     goal_in,

@@ -19,9 +19,9 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from holdfast.adapters.otel import HoldfastSpanProcessor
-from holdfast.adapters.span_runs import BLIND
-from holdfast.testing.watching import Watch
+from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
+from steadyhelm.adapters.span_runs import BLIND
+from steadyhelm.testing.watching import Watch
 
 ASKED = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}])
 LOOKED = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "I look."}]}])
@@ -40,7 +40,7 @@ def watch():
 @pytest.fixture
 def tracer(watch):
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(HoldfastSpanProcessor(watch))
+    provider.add_span_processor(SteadyhelmSpanProcessor(watch))
     return provider.get_tracer("agent")
 
 
@@ -208,7 +208,7 @@ class TestDuplicates:
         """
         A processor that two providers share, or that is added twice, takes a span once.
         """
-        processor, provider = HoldfastSpanProcessor(watch), TracerProvider(shutdown_on_exit=False)
+        processor, provider = SteadyhelmSpanProcessor(watch), TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(processor)
         provider.add_span_processor(processor)
         step(provider.get_tracer("agent"), LS)
@@ -216,11 +216,11 @@ class TestDuplicates:
 
     def test_our_own_spans(self, watch, tracer):
         """
-        What Holdfast itself tells is not watched.
+        What Steadyhelm itself tells is not watched.
         """
         provider = TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(HoldfastSpanProcessor(watch))
-        step(provider.get_tracer("holdfast"), LS)
+        provider.add_span_processor(SteadyhelmSpanProcessor(watch))
+        step(provider.get_tracer("steadyhelm"), LS)
         assert {} == told(watch)
 
 
@@ -387,7 +387,7 @@ class TestHostility:
         """
         with Watch("watched") as watch:
             provider = TracerProvider(shutdown_on_exit=False)
-            provider.add_span_processor(HoldfastSpanProcessor(watch))
+            provider.add_span_processor(SteadyhelmSpanProcessor(watch))
             tracer, made = provider.get_tracer("agent"), []
             for attributes, back in spans:
                 context = set_span_in_context(made[-back]) if 0 < back <= len(made) else None
@@ -428,7 +428,7 @@ class TestHostility:
         """
         Spans that never end are forgotten at some point.
         """
-        processor, provider = HoldfastSpanProcessor(watch), TracerProvider(shutdown_on_exit=False)
+        processor, provider = SteadyhelmSpanProcessor(watch), TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(processor)
         tracer = provider.get_tracer("agent")
         for _ in range(10_100):

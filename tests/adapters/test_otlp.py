@@ -14,9 +14,9 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from holdfast.adapters.otlp import decode_otlp, runs_of
-from holdfast.adapters.span_steps import NOT_RECORDED
-from holdfast.errors import FormatError, MissingExtraError
+from steadyhelm.adapters.otlp import decode_otlp, runs_of
+from steadyhelm.adapters.span_steps import NOT_RECORDED
+from steadyhelm.errors import FormatError, MissingExtraError
 
 AT = 1_770_000_000
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -281,10 +281,10 @@ class TestWhatIsMissing:
 
     def test_our_own_spans(self):
         """
-        What Holdfast told itself is left out without a word.
+        What Steadyhelm told itself is left out without a word.
         """
         found = decode_otlp(
-            as_json(request({"id": 1, "start": 0, "end": 1, "attributes": LS}, scope="holdfast"))
+            as_json(request({"id": 1, "start": 0, "end": 1, "attributes": LS}, scope="steadyhelm"))
         )
         assert ([], 0, []) == (found.spans, found.rejected, found.problems)
 
@@ -398,5 +398,5 @@ class TestHostility:
         """
         monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1.trace_service_pb2", None)
         assert 3 == len(decode_otlp(as_json(NEW)).spans)
-        with pytest.raises(MissingExtraError, match=r"holdfast\[otlp\]"):
+        with pytest.raises(MissingExtraError, match=r"steadyhelm\[otlp\]"):
             decode_otlp(NEW.SerializeToString(), PROTOBUF)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from recorded_runs import line, said
 from transcripts import SAMPLES, any_json
 
-from holdfast.adapters.recognition import open_runs, reader_for
-from holdfast.adapters.runfile import BrokenLine, ReadRun, RunFile
-from holdfast.errors import FormatError
+from steadyhelm.adapters.recognition import open_runs, reader_for
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun, RunFile
+from steadyhelm.errors import FormatError
 
 CLAUDE_CODE = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
 CODEX = {"type": "event_msg", "payload": {"type": "user_message", "message": "hi"}}

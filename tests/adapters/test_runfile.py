@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_runs import line, read, reason_of, said
 
-from holdfast.adapters.runfile import BrokenLine, ReadRun, RunFile
-from holdfast.errors import FormatError
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun, RunFile
+from steadyhelm.errors import FormatError
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 class TestBrokenLines:

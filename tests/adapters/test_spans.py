@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
-from holdfast.adapters.runfile import BrokenLine, ReadRun
-from holdfast.adapters.spans import Spans
-from holdfast.adapters.transcript_reader import read_runs
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun
+from steadyhelm.adapters.spans import Spans
+from steadyhelm.adapters.transcript_reader import read_runs
 
 AT = 1_770_000_000
 

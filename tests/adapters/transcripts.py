@@ -6,11 +6,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from holdfast.adapters.runfile import BrokenLine, ReadRun
-from holdfast.adapters.transcript_reader import TranscriptReader, read_runs
-from holdfast.events import TraceEvent
+from steadyhelm.adapters.runfile import BrokenLine, ReadRun
+from steadyhelm.adapters.transcript_reader import TranscriptReader, read_runs
+from steadyhelm.events import TraceEvent
 
-SAMPLES = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "samples"
+SAMPLES = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data")) / "samples"
 
 
 def encoded(*values) -> list[bytes]:

@@ -1,9 +1,9 @@
 import pytest
 
-from holdfast import DriftMonitor
-from holdfast.adapter import GO_ON, Reply
-from holdfast.boundary.driver import Boundary
-from holdfast.testing.alarm import Alarm
+from steadyhelm import DriftMonitor
+from steadyhelm.adapter import GO_ON, Reply
+from steadyhelm.boundary.driver import Boundary
+from steadyhelm.testing.alarm import Alarm
 
 EYES = {"before_model": {"stop"}, "before_tool": {"stop"}}
 HANDS = {"before_model": {"guide", "stop"}, "before_tool": {"deny"}}

@@ -1,8 +1,8 @@
 import pytest
 
-from holdfast import DriftMonitor
-from holdfast.adapter import Reply, Steer
-from holdfast.boundary.driver import Boundary
+from steadyhelm import DriftMonitor
+from steadyhelm.adapter import Reply, Steer
+from steadyhelm.boundary.driver import Boundary
 
 CAN = {"before_model": {"guide", "stop"}, "before_tool": {"deny", "ask", "stop"}}
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import DriftMonitor, RunStopped, SettingsError
-from holdfast.adapter import GO_ON, Reply
-from holdfast.boundary.driver import Boundary, is_asking
-from holdfast.testing.alarm import Alarm
+from steadyhelm import DriftMonitor, RunStopped, SettingsError
+from steadyhelm.adapter import GO_ON, Reply
+from steadyhelm.boundary.driver import Boundary, is_asking
+from steadyhelm.testing.alarm import Alarm
 
 ALL = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
 STOPS = {"before_model": {"stop"}}
@@ -424,7 +424,7 @@ class TestAnswers:
         """
         Four calls at once that all need the user's word bring one question, and one grant.
         """
-        monkeypatch.setenv("HOLDFAST_BUDGET_STEPS", "20")
+        monkeypatch.setenv("STEADYHELM_BUDGET_STEPS", "20")
         asked = []
 
         def ask(question):
@@ -454,7 +454,7 @@ class TestAnswers:
         """
         A user who answers wants the agent to go on: it gets a quarter more, and asks again when that is gone.
         """
-        monkeypatch.setenv("HOLDFAST_BUDGET_STEPS", "8")
+        monkeypatch.setenv("STEADYHELM_BUDGET_STEPS", "8")
         asked = []
         boundary = watch(mode="enforce", ask=lambda question: asked.append(question) or True)
         with boundary.run("find it") as run:
@@ -492,7 +492,7 @@ class TestFailing:
         """
         With `on_failure` closed, in enforce mode, a step that cannot be judged does not pass.
         """
-        monkeypatch.setenv("HOLDFAST_ON_FAILURE", "closed")
+        monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="enforce")
         run = boundary.begin("find it")
         monkeypatch.setattr(boundary.monitor, "_capture", None)
@@ -506,7 +506,7 @@ class TestFailing:
         """
         A run that we failed to begin is not judged at all: with `on_failure` closed it does not go on.
         """
-        monkeypatch.setenv("HOLDFAST_ON_FAILURE", "closed")
+        monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="enforce")
         monkeypatch.setattr(boundary.monitor, "_sessions", None)
         run = boundary.begin("find it")
@@ -517,7 +517,7 @@ class TestFailing:
         """
         In guide mode nothing is ever refused, whatever `on_failure` says.
         """
-        monkeypatch.setenv("HOLDFAST_ON_FAILURE", "closed")
+        monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="guide")
         run = boundary.begin("find it")
         monkeypatch.setattr(boundary.monitor, "_capture", None)
@@ -579,7 +579,7 @@ class TestFailing:
         """
         With everything turned off an adapter changes nothing and keeps nothing.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         boundary = watch(mode="enforce")
         with boundary.run("find it") as run:
             assert {"proceed"} == {it.verdict for it in look(run, 0, turns=10)}

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from holdfast import DriftMonitor
-from holdfast.boundary.driver import Boundary
-from holdfast.boundary.entry_points import Entry, WatchedObject
+from steadyhelm import DriftMonitor
+from steadyhelm.boundary.driver import Boundary
+from steadyhelm.boundary.entry_points import Entry, WatchedObject
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
-from holdfast import DriftMonitor
-from holdfast.boundary.driver import Boundary, is_asking
+from steadyhelm import DriftMonitor
+from steadyhelm.boundary.driver import Boundary, is_asking
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from holdfast.boundary.entry_points import WatchedObject
+from steadyhelm.boundary.entry_points import WatchedObject
 
 
 class Crew:

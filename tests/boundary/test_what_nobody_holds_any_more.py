@@ -1,7 +1,7 @@
 import gc
 import threading
 
-from holdfast.boundary.dropped import when_dropped
+from steadyhelm.boundary.dropped import when_dropped
 
 
 class Stream:

@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.memory import DECISIONS_KEPT
-from holdfast.errors import SettingsError
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.memory import DECISIONS_KEPT
+from steadyhelm.errors import SettingsError
 
 NAN = float("nan")
 

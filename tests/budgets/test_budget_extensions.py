@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.extensions import JUSTIFICATION_KEPT
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.extensions import JUSTIFICATION_KEPT
 
 
 def nearly_done(*, progress=0.95, tokens=900, **settings):

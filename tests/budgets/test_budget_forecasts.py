@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.forecasts import Forecast
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.forecasts import Forecast
 
 
 def spent(budget, *tokens):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.amounts import LIMITS
-from holdfast.budgets.memory import DECISIONS_KEPT
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.amounts import LIMITS
+from steadyhelm.budgets.memory import DECISIONS_KEPT
 
 NUMBERS = st.one_of(
     st.integers(0, 40),

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.lending import MOST_CHILDREN
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.lending import MOST_CHILDREN
 
 
 def work(budget, steps, *, tokens=100, cost_usd=0.0, wall_s=0.0):

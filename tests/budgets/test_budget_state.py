@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.errors import FormatError
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.errors import FormatError
 
 
 def lived():
@@ -88,7 +88,7 @@ class TestReading:
         saved = msgspec.msgpack.decode(lived().state())
         state = msgspec.msgpack.encode({**saved, "version": version})
 
-        with pytest.raises(FormatError, match=f"has version {version}, and this Holdfast reads 1"):
+        with pytest.raises(FormatError, match=f"has version {version}, and this Steadyhelm reads 1"):
             AdaptiveBudget.from_state(state)
 
     @pytest.mark.parametrize(

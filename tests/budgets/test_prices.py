@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from holdfast.budgets.prices import cost_usd
-from holdfast.errors import MissingExtraError
+from steadyhelm.budgets.prices import cost_usd
+from steadyhelm.errors import MissingExtraError
 
 AT = 1_735_689_600.0  # the first of January 2025
 
@@ -23,7 +23,7 @@ class TestWithoutThePackage:
         """
         monkeypatch.setitem(sys.modules, "genai_prices", None)
 
-        with pytest.raises(MissingExtraError, match=r"price of a model call needs .* 'holdfast\[prices\]'"):
+        with pytest.raises(MissingExtraError, match=r"price of a model call needs .* 'steadyhelm\[prices\]'"):
             cost_usd("gpt-4o", 1000, 100, at=AT)
 
 

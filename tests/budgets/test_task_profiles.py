@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.budgets import profiles
-from holdfast.budgets.adaptive_budget import AdaptiveBudget
-from holdfast.budgets.learning import PROFILES_KEPT
-from holdfast.decisions import TaskProfile
-from holdfast.errors import FormatError
+from steadyhelm.budgets import profiles
+from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.learning import PROFILES_KEPT
+from steadyhelm.decisions import TaskProfile
+from steadyhelm.errors import FormatError
 
 NAMES = st.sampled_from(["refactor", "write tests", "ändern"])
 PROFILES = st.lists(
@@ -31,7 +31,7 @@ def document(**changes):
     """An export of one profile, with some of its fields changed; a field of ... is left out."""
     profile = {"agent_id": "me", "task_type": "refactor", "tasks": 2, "steps": 30, "tokens": 5000, **changes}
     kept = {name: value for name, value in profile.items() if value is not ...}
-    return json.dumps({"holdfast_task_profiles": 1, "profiles": [kept]})
+    return json.dumps({"steadyhelm_task_profiles": 1, "profiles": [kept]})
 
 
 class TestLearning:
@@ -223,11 +223,11 @@ class TestFiles:
             ("{", "not JSON"),
             (b"\xff\xfe", "not JSON"),
             ("[" * 100_000, "not JSON"),
-            ("[]", 'there is no "holdfast_task_profiles" at the top'),
-            ("{}", 'there is no "holdfast_task_profiles" at the top'),
-            ('{"holdfast_task_profiles": 2}', "have format 2, and only 1 can be read"),
-            ('{"holdfast_task_profiles": 1}', '"profiles" must be a list, got NoneType'),
-            ('{"holdfast_task_profiles": 1, "profiles": [7]}', "Task profile 1 must be an object, got int"),
+            ("[]", 'there is no "steadyhelm_task_profiles" at the top'),
+            ("{}", 'there is no "steadyhelm_task_profiles" at the top'),
+            ('{"steadyhelm_task_profiles": 2}', "have format 2, and only 1 can be read"),
+            ('{"steadyhelm_task_profiles": 1}', '"profiles" must be a list, got NoneType'),
+            ('{"steadyhelm_task_profiles": 1, "profiles": [7]}', "Task profile 1 must be an object, got int"),
             (document(task_type=...), "Task profile 1: task_type is missing."),
             (document(agent_id=None), "agent_id must be text of at most 200 characters"),
             (document(task_type="x" * 201), "task_type must be text of at most 200 characters"),

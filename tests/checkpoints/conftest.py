@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.disk import DiskKeeper
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.checkpoints.files import FileSnapshot, restore_files, snapshot_files
-from holdfast.checkpoints.tree import RefusedError, Tree
-from holdfast.testing.checkpoint_checks import a_checkpoint
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.files import FileSnapshot, restore_files, snapshot_files
+from steadyhelm.checkpoints.tree import RefusedError, Tree
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 OUT = "it leads out of the folder"
 NO_LINKS = "a folder on the way to it is a link or no folder"
@@ -115,7 +115,7 @@ class TestSnapshot:
         """
         Of a folder with more files than anybody restores, the first are taken and the rest is named.
         """
-        monkeypatch.setattr("holdfast.checkpoints.files._MOST_FILES", 3)
+        monkeypatch.setattr("steadyhelm.checkpoints.files._MOST_FILES", 3)
         written(root, {f"many/{number}": b"" for number in range(5)})
         snapshot = snapshot_files(["many"], root)
 

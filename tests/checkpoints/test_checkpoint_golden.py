@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.checkpoints.marks import Mark, run_key
-from holdfast.checkpoints.packing import VERSION, pack, unpack
-from holdfast.testing.checkpoint_checks import AT, a_checkpoint
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.marks import Mark, run_key
+from steadyhelm.checkpoints.packing import VERSION, pack, unpack
+from steadyhelm.testing.checkpoint_checks import AT, a_checkpoint
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 VERSIONS = (1,)

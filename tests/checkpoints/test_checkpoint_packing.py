@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checkpoint import Checkpoint
-from holdfast.checkpoints import packing
-from holdfast.checkpoints.packing import VERSION, pack, unpack
-from holdfast.checkpoints.storable import TooLargeError
-from holdfast.errors import FormatError
-from holdfast.testing.checkpoint_checks import a_checkpoint
+from steadyhelm.checkpoint import Checkpoint
+from steadyhelm.checkpoints import packing
+from steadyhelm.checkpoints.packing import VERSION, pack, unpack
+from steadyhelm.checkpoints.storable import TooLargeError
+from steadyhelm.errors import FormatError
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
-HEADER = 46
+HEADER = 48
 
 
 def packed(record=None, *, version=VERSION):
@@ -30,8 +30,8 @@ class TestPacking:
         """
         content = pack(a_checkpoint(), max_bytes=10_000).content
 
-        assert content.startswith(b"holdfast checkpoint\n\0\1")
-        assert len(content) - HEADER == int.from_bytes(content[22:30], "big")
+        assert content.startswith(b"steadyhelm checkpoint\n\0\1")
+        assert len(content) - HEADER == int.from_bytes(content[24:32], "big")
         assert "checkpoint-0" == msgspec.msgpack.decode(content[HEADER:])["checkpoint_id"]
 
     def test_the_record_is_what_comes_back(self):

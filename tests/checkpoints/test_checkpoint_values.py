@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checkpoints.copies import plain_copy
-from holdfast.checkpoints.packing import pack, unpack
-from holdfast.checkpoints.storable import Reduction, TooLargeError, clean_text
-from holdfast.testing.checkpoint_checks import a_checkpoint
+from steadyhelm.checkpoints.copies import plain_copy
+from steadyhelm.checkpoints.packing import pack, unpack
+from steadyhelm.checkpoints.storable import Reduction, TooLargeError, clean_text
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 ROOM = 1 << 20
 

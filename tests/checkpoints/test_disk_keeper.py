@@ -5,10 +5,10 @@ import stat
 
 import pytest
 
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.checkpoints.packing import pack
-from holdfast.errors import SettingsError
-from holdfast.testing.checkpoint_checks import AT, a_checkpoint
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.packing import pack
+from steadyhelm.errors import SettingsError
+from steadyhelm.testing.checkpoint_checks import AT, a_checkpoint
 
 UNREADABLE = "checkpoint could not be read"
 
@@ -115,7 +115,7 @@ class TestKeeping:
 
 class TestForeignFiles:
     @pytest.mark.parametrize(
-        "content", [b"", b"hello", b"holdfast checkpoint\n", b"holdfast checkpoint\n" + b"\xff" * 100]
+        "content", [b"", b"hello", b"steadyhelm checkpoint\n", b"steadyhelm checkpoint\n" + b"\xff" * 100]
     )
     def test_a_damaged_file_gives_way_to_the_one_before(self, keeper, folder, losses, content):
         """

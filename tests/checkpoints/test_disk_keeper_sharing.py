@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.testing.checkpoint_checks import a_checkpoint
+import steadyhelm
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 KEEP_FOR_EVER = """
 import itertools, sys
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.testing.checkpoint_checks import a_checkpoint
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 keeper = DiskKeeper(sys.argv[1], per_run=5)
 for seq in itertools.count():
     assert keeper.keep(a_checkpoint(seq, conversation_history=["x" * 200_000])).kept
@@ -79,7 +79,7 @@ class TestSharing:
         """
         What a killed process said it had kept is there and can be read; what it had begun is not seen.
         """
-        environment = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+        environment = {**os.environ, "PYTHONPATH": str(Path(steadyhelm.__file__).parents[1])}
         command = [sys.executable, "-c", KEEP_FOR_EVER, str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as writer:
             said = [int(writer.stdout.readline()) for _ in range(7 + kill)]

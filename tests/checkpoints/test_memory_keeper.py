@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.checkpoints.marks import Mark
-from holdfast.checkpoints.memory import MemoryKeeper
-from holdfast.errors import SettingsError
-from holdfast.testing.checkpoint_checks import a_checkpoint
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.marks import Mark
+from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.errors import SettingsError
+from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 ROOM = "checkpoint dropped to make room in memory"
 

@@ -4,7 +4,7 @@ import shutil
 import pytest
 from watched_agent import CommandLine, Listener, fill, incident_of
 
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture(scope="session")
@@ -13,8 +13,8 @@ def filled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filled")
     with pytest.MonkeyPatch.context() as patch:
         _stand_apart(patch, folder)
-        fill(folder / "holdfast.db")
-    return folder / "holdfast.db"
+        fill(folder / "steadyhelm.db")
+    return folder / "steadyhelm.db"
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def apart(tmp_path, monkeypatch):
 @pytest.fixture
 def database(filled, apart):
     """A copy of that database for one test."""
-    path = apart / "holdfast.db"
+    path = apart / "steadyhelm.db"
     shutil.copy(filled, path)
     return path
 
 
 @pytest.fixture
-def holdfast(database):
+def steadyhelm(database):
     """The commands, on that copy."""
     return CommandLine(database)
 
@@ -80,9 +80,9 @@ def listener():
 
 
 def _stand_apart(patch, folder):
-    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+    for name in [name for name in os.environ if name.startswith("STEADYHELM_")]:
         patch.delenv(name)
-    patch.setenv("HOLDFAST_HOME", str(folder))
+    patch.setenv("STEADYHELM_HOME", str(folder))
     patch.setenv("COLUMNS", "220")
     patch.setenv("NO_COLOR", "1")
     patch.chdir(folder)

@@ -3,17 +3,17 @@ import time
 import pytest
 from watched_agent import queue_alert
 
-from holdfast.assembly import DriftMonitor
+from steadyhelm.assembly import DriftMonitor
 
 
 class TestList:
-    def test_plain_alerts_lists(self, holdfast):
+    def test_plain_alerts_lists(self, steadyhelm):
         """
         `alerts` alone does what `alerts list` does.
         """
-        assert holdfast("alerts list --json").documents == holdfast("alerts --json").documents
+        assert steadyhelm("alerts list --json").documents == steadyhelm("alerts --json").documents
 
-    def test_open_ones_come_first(self, holdfast, database):
+    def test_open_ones_come_first(self, steadyhelm, database):
         """
         What still goes on stands above what is over, however late that ended.
         """
@@ -23,13 +23,13 @@ class TestList:
             monitor.record_event("tool_call", "x", output_data="same", timestamp=time.time() - 100_000)
         monitor.flush()
 
-        listed = [(it["run_id"], it["state"]) for it in holdfast("alerts --json").documents]
+        listed = [(it["run_id"], it["state"]) for it in steadyhelm("alerts --json").documents]
         monitor.close()
 
         assert ("going-on", "open") == listed[0]
         assert 4 == len(listed)
 
-    def test_old_ones_are_left_out(self, holdfast, database):
+    def test_old_ones_are_left_out(self, steadyhelm, database):
         """
         Closed incidents older than a day are shown only when asked for.
         """
@@ -39,38 +39,38 @@ class TestList:
                 monitor.record_event("tool_call", "x", output_data="same", timestamp=time.time() - 100_000)
         monitor.close()
 
-        assert "" == holdfast("alerts --agent old").out
-        assert "long-ago" in holdfast("alerts --agent old --last 48h").out
-        assert "long-ago" in holdfast("alerts list --agent old --all").out
+        assert "" == steadyhelm("alerts --agent old").out
+        assert "long-ago" in steadyhelm("alerts --agent old --last 48h").out
+        assert "long-ago" in steadyhelm("alerts list --agent old --all").out
 
-    def test_severity(self, holdfast):
+    def test_severity(self, steadyhelm):
         """
         Naming a severity leaves out what is milder, in capitals or not.
         """
-        listed = holdfast("alerts --severity high --json").documents
+        listed = steadyhelm("alerts --severity high --json").documents
 
         assert {"costly", "loop-long"} == {incident["run_id"] for incident in listed}
 
-    def test_unknown_severity(self, holdfast):
+    def test_unknown_severity(self, steadyhelm):
         """
         A severity that does not exist is a usage error.
         """
-        assert 2 == holdfast("alerts --severity urgent").status
+        assert 2 == steadyhelm("alerts --severity urgent").status
 
-    def test_options_before_a_subcommand(self, holdfast):
+    def test_options_before_a_subcommand(self, steadyhelm):
         """
         An option that would be passed over is refused instead.
         """
-        answer = holdfast("alerts --all list")
+        answer = steadyhelm("alerts --all list")
 
         assert 2 == answer.status
         assert "write the options behind `list`" in answer.err
 
-    def test_a_span_that_is_none(self, holdfast):
+    def test_a_span_that_is_none(self, steadyhelm):
         """
         A span of time that cannot be read is a usage error with an example.
         """
-        answer = holdfast("alerts --last soon")
+        answer = steadyhelm("alerts --last soon")
 
         assert 2 == answer.status
         assert "30m, 24h or 7d" in answer.err
@@ -86,104 +86,104 @@ class TestList:
 
 
 class TestShow:
-    def test_evidence(self, holdfast, long):
+    def test_evidence(self, steadyhelm, long):
         """
         An incident is shown with the steps that prove it and what was said to the model.
         """
-        out = holdfast("alerts show {long}", long=long[:6]).out
+        out = steadyhelm("alerts show {long}", long=long[:6]).out
 
         assert f"■ HIGH incident {long}, action_loop (loop)" in out
         assert "evidence  steps 1-5" in out
         assert "step 3: INJECT_REMINDER, verdict proceed, outcome ignored: Before you go on:" in out
 
-    def test_hard_limit(self, holdfast, costly):
+    def test_hard_limit(self, steadyhelm, costly):
         """
         An incident about a hard limit says that it is one.
         """
-        assert "a hard limit of yours" in holdfast("alerts show {costly}", costly=costly).out
+        assert "a hard limit of yours" in steadyhelm("alerts show {costly}", costly=costly).out
 
-    def test_deliveries(self, holdfast, store):
+    def test_deliveries(self, steadyhelm, store):
         """
         Whether anybody was told about it stands there too.
         """
         incident = queue_alert(store)
 
-        [document] = holdfast("alerts show {id} --json", id=incident.incident_id).documents
+        [document] = steadyhelm("alerts show {id} --json", id=incident.incident_id).documents
 
         assert ["pending"] == [delivery["state"] for delivery in document["deliveries"]]
 
-    def test_unknown(self, holdfast):
+    def test_unknown(self, steadyhelm):
         """
         An id nobody has ends with status 1.
         """
-        assert (1, "There is no incident 'zz'.") == holdfast("alerts show zz")[::2]
+        assert (1, "There is no incident 'zz'.") == steadyhelm("alerts show zz")[::2]
 
 
 class TestAcknowledge:
-    def test_is_kept(self, holdfast, store, long):
+    def test_is_kept(self, steadyhelm, store, long):
         """
         Acknowledging notes when, and a short id will do.
         """
-        holdfast("alerts ack {long}", long=long[:5])
+        steadyhelm("alerts ack {long}", long=long[:5])
 
         assert store.find_incident(long).acknowledged_at == pytest.approx(time.time(), abs=60)
 
-    def test_twice(self, holdfast, store, long):
+    def test_twice(self, steadyhelm, store, long):
         """
         The first to have seen it stays noted.
         """
-        holdfast("alerts ack {long}", long=long)
+        steadyhelm("alerts ack {long}", long=long)
         first = store.find_incident(long)
 
-        answer = holdfast("alerts ack {long}", long=long)
+        answer = steadyhelm("alerts ack {long}", long=long)
 
         assert "already" in answer.err
         assert first == store.find_incident(long)
 
 
 class TestMute:
-    def test_ends_after_eight_hours(self, holdfast, store, long):
+    def test_ends_after_eight_hours(self, steadyhelm, store, long):
         """
         Without a span, alerts of that agent and detector are muted for eight hours.
         """
-        holdfast("alerts mute {long}", long=long)
+        steadyhelm("alerts mute {long}", long=long)
 
         [mute] = store.mutes(at=time.time())
         assert ("researcher", "action_loop") == (mute.agent_id, mute.detector)
         assert 8 * 3600 == pytest.approx(mute.until - mute.set_at)
 
-    def test_shows_in_the_list(self, holdfast, long):
+    def test_shows_in_the_list(self, steadyhelm, long):
         """
         Every incident of that agent and detector is marked as muted.
         """
-        holdfast("alerts mute {long} --for 2d", long=long)
+        steadyhelm("alerts mute {long} --for 2d", long=long)
 
-        muted = [it["run_id"] for it in holdfast("alerts --json").documents if it["muted_until"]]
+        muted = [it["run_id"] for it in steadyhelm("alerts --json").documents if it["muted_until"]]
         assert ["loop-long", "loop-short"] == muted
 
     @pytest.mark.parametrize("span", ["0", "31d", "ever"])
-    def test_always_ends(self, holdfast, store, long, span):
+    def test_always_ends(self, steadyhelm, store, long, span):
         """
         No mute is empty, endless or longer than thirty days.
         """
-        assert 2 == holdfast("alerts mute {long} --for {span}", long=long, span=span).status
+        assert 2 == steadyhelm("alerts mute {long} --for {span}", long=long, span=span).status
         assert [] == store.mutes(at=0)
 
-    def test_unmute(self, holdfast, store, long):
+    def test_unmute(self, steadyhelm, store, long):
         """
         A mute can be taken back before it ends.
         """
-        holdfast("alerts mute {long}", long=long)
+        steadyhelm("alerts mute {long}", long=long)
 
-        answer = holdfast("alerts unmute {long}", long=long)
+        answer = steadyhelm("alerts unmute {long}", long=long)
 
         assert "Alerts of action_loop of researcher are sent again.\n" == answer.err
         assert [] == store.mutes(at=time.time())
 
-    def test_unmute_what_is_not_muted(self, holdfast, long):
+    def test_unmute_what_is_not_muted(self, steadyhelm, long):
         """
         Taking back a mute that is not there changes nothing and says so.
         """
-        answer = holdfast("alerts unmute {long}", long=long)
+        answer = steadyhelm("alerts unmute {long}", long=long)
 
         assert (0, "Alerts of action_loop of researcher were not muted.\n") == answer[::2]

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from watched_agent import CommandLine, work
 
-from holdfast.assembly import DriftMonitor
-from holdfast.baselines import BaselineStats, Spread
-from holdfast.cli.baseline_files import document, read, write
-from holdfast.errors import FormatError
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.baselines import BaselineStats, Spread
+from steadyhelm.cli.baseline_files import document, read, write
+from steadyhelm.errors import FormatError
 
 
 @pytest.fixture
@@ -22,20 +22,20 @@ def versions(database):
 
 
 class TestList:
-    def test_progress(self, holdfast, versions):
+    def test_progress(self, steadyhelm, versions):
         """
         Every baseline of every version and task is listed with how far its learning is.
         """
-        listed = holdfast("baseline list --json").documents
+        listed = steadyhelm("baseline list --json").documents
 
         assert [("", ""), ("2", ""), ("2", "hotels")] == [(it["version"], it["task_type"]) for it in listed]
         assert ["calibrated on 5 runs", "learning 1/30", "learning 1/30"] == [it["progress"] for it in listed]
 
-    def test_plain_baseline_lists(self, holdfast):
+    def test_plain_baseline_lists(self, steadyhelm):
         """
         `baseline` alone does what `baseline list` does.
         """
-        assert holdfast("baseline list").out == holdfast("baseline").out
+        assert steadyhelm("baseline list").out == steadyhelm("baseline").out
 
     def test_nothing(self, empty):
         """
@@ -48,71 +48,71 @@ class TestList:
 
 
 class TestShow:
-    def test_what_is_usual(self, holdfast):
+    def test_what_is_usual(self, steadyhelm):
         """
         Tokens, tool calls and duration of a usual run, and the most common sequences, are shown.
         """
-        out = holdfast("baseline show researcher").out
+        out = steadyhelm("baseline show researcher").out
 
         assert ["tokens", "780", "780"] in [line.split()[:3] for line in out.splitlines()]
         assert "common    read → search → read → search" in out
 
-    def test_what_is_not_checked_yet(self, holdfast, versions):
+    def test_what_is_not_checked_yet(self, steadyhelm, versions):
         """
         What cannot be judged with so little learnt is named, with the reason.
         """
-        out = holdfast("baseline show researcher --version 2 --task hotels").out
+        out = steadyhelm("baseline show researcher --version 2 --task hotels").out
 
         assert "not yet   resource_spike: only hard limits count: learning 1/30" in out
         assert "not yet   goal_drift: not checked unless a similarity_threshold is set: learning 1/30" in out
 
-    def test_every_version_unless_one_is_named(self, holdfast, versions):
+    def test_every_version_unless_one_is_named(self, steadyhelm, versions):
         """
         Without a version all of them are shown, with one only that.
         """
-        assert 3 == len(holdfast("baseline show researcher --json").documents)
-        assert 1 == len(holdfast("baseline show researcher --version '' --json").documents)
+        assert 3 == len(steadyhelm("baseline show researcher --json").documents)
+        assert 1 == len(steadyhelm("baseline show researcher --version '' --json").documents)
 
-    def test_unknown_version(self, holdfast):
+    def test_unknown_version(self, steadyhelm):
         """
         A version of which nothing is learnt ends with status 1, and says what to look at.
         """
-        answer = holdfast("baseline show researcher --version 9")
+        answer = steadyhelm("baseline show researcher --version 9")
 
         assert 1 == answer.status
-        assert "holdfast baseline list" in answer.err
+        assert "steadyhelm baseline list" in answer.err
 
 
 class TestFreeze:
-    def test_learns_no_more(self, holdfast, store, database):
+    def test_learns_no_more(self, steadyhelm, store, database):
         """
         After freezing, a clean run leaves the baseline as it is; after unfreezing it teaches again.
         """
-        holdfast("baseline freeze res")
+        steadyhelm("baseline freeze res")
         work(frozen := DriftMonitor("researcher", db_path=database), "after-freezing")
         frozen.close()
         assert "frozen at 5 runs" == store.get_baseline("researcher").progress
 
-        holdfast("baseline unfreeze res")
+        steadyhelm("baseline unfreeze res")
         work(thawed := DriftMonitor("researcher", db_path=database), "after-unfreezing")
         thawed.close()
         assert "calibrated on 6 runs" == store.get_baseline("researcher").progress
 
-    def test_too_early(self, holdfast, versions):
+    def test_too_early(self, steadyhelm, versions):
         """
         Freezing a baseline that has not learnt enough says so.
         """
-        answer = holdfast("baseline freeze researcher --version 2 --task hotels")
+        answer = steadyhelm("baseline freeze researcher --version 2 --task hotels")
 
         assert "only 1 of 30 runs" in answer.err
 
-    def test_several(self, holdfast, store, versions):
+    def test_several(self, steadyhelm, store, versions):
         """
         Where an agent has several baselines, one must be named; none is changed.
         """
         before = store.baselines()
 
-        answer = holdfast("baseline freeze researcher")
+        answer = steadyhelm("baseline freeze researcher")
 
         assert 1 == answer.status
         assert "Say which: --version '' --task ''; --version '2' --task ''" in answer.err
@@ -120,20 +120,20 @@ class TestFreeze:
 
 
 class TestReset:
-    def test_asks(self, holdfast, store):
+    def test_asks(self, steadyhelm, store):
         """
         Without --yes nothing is forgotten.
         """
-        answer = holdfast("baseline reset researcher")
+        answer = steadyhelm("baseline reset researcher")
 
         assert 2 == answer.status
         assert store.get_baseline("researcher") is not None
 
-    def test_forgets(self, holdfast, store, database):
+    def test_forgets(self, steadyhelm, store, database):
         """
         After a reset only later runs teach, and the runs themselves are still there.
         """
-        answer = holdfast("baseline reset researcher --yes")
+        answer = steadyhelm("baseline reset researcher --yes")
 
         assert "researcher is learning 0/3" in answer.err
         assert store.get_baseline("researcher") is None
@@ -144,11 +144,11 @@ class TestReset:
 
 
 class TestExportAndImport:
-    def test_round_trip(self, holdfast, store, apart):
+    def test_round_trip(self, steadyhelm, store, apart):
         """
         What was exported can be imported elsewhere, and is the same.
         """
-        holdfast("baseline export researcher -o learnt.json")
+        steadyhelm("baseline export researcher -o learnt.json")
         elsewhere = CommandLine(apart / "elsewhere.db")
         DriftMonitor("somebody", db_path=elsewhere.database).close()
 
@@ -158,55 +158,55 @@ class TestExportAndImport:
         assert "calibrated on 5 runs" == elsewhere("baseline show researcher --json").documents[0]["progress"]
         assert store.get_baseline("researcher") == read(apart / "learnt.json")
 
-    def test_without_its_runs(self, holdfast, apart):
+    def test_without_its_runs(self, steadyhelm, apart):
         """
         Where the runs are not kept, the command says what the next run will replace and how to prevent it.
         """
-        holdfast("baseline export researcher -o learnt.json")
+        steadyhelm("baseline export researcher -o learnt.json")
         elsewhere = CommandLine(apart / "elsewhere.db")
         DriftMonitor("somebody", db_path=elsewhere.database).close()
 
-        assert "holdfast baseline freeze researcher" in elsewhere("baseline import learnt.json").err
-        assert "freeze" not in holdfast("baseline import learnt.json --yes").err
+        assert "steadyhelm baseline freeze researcher" in elsewhere("baseline import learnt.json").err
+        assert "freeze" not in steadyhelm("baseline import learnt.json --yes").err
 
-    def test_to_standard_output(self, holdfast, store):
+    def test_to_standard_output(self, steadyhelm, store):
         """
         Without a file the document goes to standard output.
         """
-        [exported] = holdfast("baseline export researcher").documents
+        [exported] = steadyhelm("baseline export researcher").documents
 
         assert store.get_baseline("researcher") == BaselineStats.from_dict(exported)
 
-    def test_does_not_overwrite(self, holdfast, apart):
+    def test_does_not_overwrite(self, steadyhelm, apart):
         """
         A file that exists is replaced only with --yes.
         """
         (apart / "learnt.json").write_text("mine")
 
-        assert 2 == holdfast("baseline export researcher -o learnt.json").status
+        assert 2 == steadyhelm("baseline export researcher -o learnt.json").status
         assert "mine" == (apart / "learnt.json").read_text()
-        assert 0 == holdfast("baseline export researcher -o learnt.json --yes").status
+        assert 0 == steadyhelm("baseline export researcher -o learnt.json --yes").status
 
-    def test_no_such_folder(self, holdfast):
+    def test_no_such_folder(self, steadyhelm):
         """
         A place that cannot be written to is named.
         """
-        answer = holdfast("baseline export researcher -o nowhere/learnt.json")
+        answer = steadyhelm("baseline export researcher -o nowhere/learnt.json")
 
         assert 1 == answer.status
         assert "cannot be written to nowhere/learnt.json" in answer.err
 
-    def test_does_not_replace(self, holdfast, store, apart):
+    def test_does_not_replace(self, steadyhelm, store, apart):
         """
         A baseline that exists is replaced by an import only with --yes.
         """
         write(apart / "other.json", BaselineStats(agent_id="researcher", calibration_runs=1))
 
-        answer = holdfast("baseline import other.json")
+        answer = steadyhelm("baseline import other.json")
         assert 2 == answer.status
         assert "has a baseline (calibrated on 5 runs). Replace it?" in answer.err
 
-        holdfast("baseline import other.json --yes")
+        steadyhelm("baseline import other.json --yes")
         assert "learning 1/30" == store.get_baseline("researcher").progress
 
     @pytest.mark.parametrize(
@@ -215,42 +215,42 @@ class TestExportAndImport:
             ("", "is not JSON"),
             ("[1]", "is not a baseline"),
             ('{"agent_id": "a"}', "is not a baseline"),
-            ('{"holdfast_baseline": 2, "agent_id": "a"}', "is not a baseline"),
-            ('{"holdfast_baseline": 1}', "agent_id"),
-            ('{"holdfast_baseline": 1, "agent_id": ""}', "agent_id must have 1 to 200 characters"),
+            ('{"steadyhelm_baseline": 2, "agent_id": "a"}', "is not a baseline"),
+            ('{"steadyhelm_baseline": 1}', "agent_id"),
+            ('{"steadyhelm_baseline": 1, "agent_id": ""}', "agent_id must have 1 to 200 characters"),
             (
-                '{"holdfast_baseline": 1, "agent_id": "a", "required_runs": 0}',
+                '{"steadyhelm_baseline": 1, "agent_id": "a", "required_runs": 0}',
                 "required_runs must be 1 or more",
             ),
             (
-                '{"holdfast_baseline": 1, "agent_id": "a", "spreads": {"tokens": {"p50": -1}}}',
+                '{"steadyhelm_baseline": 1, "agent_id": "a", "spreads": {"tokens": {"p50": -1}}}',
                 "spreads.tokens.p50",
             ),
-            ('{"holdfast_baseline": 1, "agent_id": "a", "similarities": [0.5, 0.1]}', "must be sorted"),
-            ('{"holdfast_baseline": 1, "agent_id": "a", "similarities": [7]}', "between -1 and 1"),
-            ('{"holdfast_baseline": 1, "agent_id": "a", "word_counts": "QUJD"}', "word_counts must hold"),
-            ('{"holdfast_baseline": 1, "agent_id": "a", "mean_duration_ms": "soon"}', "mean_duration_ms"),
+            ('{"steadyhelm_baseline": 1, "agent_id": "a", "similarities": [0.5, 0.1]}', "must be sorted"),
+            ('{"steadyhelm_baseline": 1, "agent_id": "a", "similarities": [7]}', "between -1 and 1"),
+            ('{"steadyhelm_baseline": 1, "agent_id": "a", "word_counts": "QUJD"}', "word_counts must hold"),
+            ('{"steadyhelm_baseline": 1, "agent_id": "a", "mean_duration_ms": "soon"}', "mean_duration_ms"),
         ],
     )
-    def test_unsound_files(self, holdfast, store, apart, content, reason):
+    def test_unsound_files(self, steadyhelm, store, apart, content, reason):
         """
         A file that is no sound baseline is refused with the reason, and nothing is changed.
         """
         (apart / "bad.json").write_text(content)
         before = store.baselines()
 
-        answer = holdfast("baseline import bad.json --yes")
+        answer = steadyhelm("baseline import bad.json --yes")
 
         assert 1 == answer.status
         assert "bad.json" in answer.err
         assert reason in answer.err
         assert before == store.baselines()
 
-    def test_no_such_file(self, holdfast):
+    def test_no_such_file(self, steadyhelm):
         """
         A file that is not there is named.
         """
-        assert "none.json cannot be read" in holdfast("baseline import none.json").err
+        assert "none.json cannot be read" in steadyhelm("baseline import none.json").err
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(runs=st.integers(0, 500), tokens=st.floats(0, 1e9), name=st.text(min_size=1, max_size=50))

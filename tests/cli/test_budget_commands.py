@@ -4,12 +4,12 @@ import shlex
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_program import Answer, holdfast
+from whole_program import Answer, steadyhelm
 
-from holdfast.decisions import TaskProfile
-from holdfast.errors import HoldfastError
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import a_profile
+from steadyhelm.decisions import TaskProfile
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import a_profile
 
 ENDPOINT = a_profile(
     agent_id="coder",
@@ -25,7 +25,7 @@ REFUND = a_profile(agent_id="support", task_type="refund", tasks=10, steps=40, t
 
 @pytest.fixture
 def store(apart):
-    opened = SQLiteStore(apart / "holdfast.db")
+    opened = SQLiteStore(apart / "steadyhelm.db")
     yield opened
     opened.close()
 
@@ -40,12 +40,12 @@ def learnt(store):
 
 @pytest.fixture
 def budget(store):
-    """`holdfast budget` on that store."""
+    """`steadyhelm budget` on that store."""
 
     def run(line=""):
         try:
-            return holdfast("--db", store.path, "budget", *shlex.split(line))
-        except HoldfastError as exc:
+            return steadyhelm("--db", store.path, "budget", *shlex.split(line))
+        except SteadyhelmError as exc:
             return Answer(1, "", str(exc))
 
     return run
@@ -53,7 +53,7 @@ def budget(store):
 
 def document(*profiles):
     """A file as `budget export` writes it, with these profiles."""
-    return json.dumps({"holdfast_task_profiles": 1, "profiles": list(profiles)})
+    return json.dumps({"steadyhelm_task_profiles": 1, "profiles": list(profiles)})
 
 
 class TestProfiles:
@@ -167,7 +167,7 @@ class TestExportAndImport:
         assert "Wrote 2 task profiles to tasks.json." == budget("export tasks.json").err.strip()
         elsewhere = SQLiteStore(apart / "elsewhere.db")
 
-        answer = holdfast("--db", elsewhere.path, "budget", "import", "tasks.json")
+        answer = steadyhelm("--db", elsewhere.path, "budget", "import", "tasks.json")
 
         assert "Imported 2 task profiles, 0 of them in place of another." in answer.err
         assert [ENDPOINT, REFUND] == elsewhere.profiles()
@@ -248,8 +248,8 @@ class TestExportAndImport:
             ("", "not JSON"),
             ("[1]", "no task profiles"),
             ('{"profiles": []}', "no task profiles"),
-            ('{"holdfast_task_profiles": 2, "profiles": []}', "format 2"),
-            ('{"holdfast_task_profiles": 1, "profiles": {}}', "must be a list"),
+            ('{"steadyhelm_task_profiles": 2, "profiles": []}', "format 2"),
+            ('{"steadyhelm_task_profiles": 1, "profiles": {}}', "must be a list"),
             (document(), "holds no task profile"),
             (document(7), "Task profile 1 must be an object"),
             (document({"agent_id": "a", "task_type": "t", "tasks": 1, "steps": 1}), "tokens is missing"),

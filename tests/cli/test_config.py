@@ -1,16 +1,16 @@
 from pathlib import Path
 
 import pytest
-from whole_program import holdfast, process
+from whole_program import process, steadyhelm
 
-from holdfast.cli.detector_options import installed, options_of
-from holdfast.settings import SETTINGS
+from steadyhelm.cli.detector_options import installed, options_of
+from steadyhelm.settings import SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def values(*options):
-    [document] = holdfast(*options, "config", "--json").documents
+    [document] = steadyhelm(*options, "config", "--json").documents
     return {value["name"]: (value["value"], value["origin"]) for value in document["settings"]}
 
 
@@ -27,31 +27,31 @@ class TestValues:
         """
         Argument, environment, file and default are told apart.
         """
-        (apart / "holdfast.toml").write_text("queue_cap = 7\n[detectors.action_loop]\nmax_repeats = 6\n")
-        monkeypatch.setenv("HOLDFAST_MODE", "guide")
+        (apart / "steadyhelm.toml").write_text("queue_cap = 7\n[detectors.action_loop]\nmax_repeats = 6\n")
+        monkeypatch.setenv("STEADYHELM_MODE", "guide")
         shown = values("--db", "here.db")
 
         assert ("here.db", "argument") == shown["db_path"]
-        assert ("guide", "environment HOLDFAST_MODE") == shown["mode"]
-        assert (7, "file holdfast.toml") == shown["queue_cap"]
-        assert (6, "file holdfast.toml") == shown["detectors.action_loop.max_repeats"]
+        assert ("guide", "environment STEADYHELM_MODE") == shown["mode"]
+        assert (7, "file steadyhelm.toml") == shown["queue_cap"]
+        assert (6, "file steadyhelm.toml") == shown["detectors.action_loop.max_repeats"]
         assert ("fast", "default") == shown["durability"]
 
     def test_the_database_is_named(self, apart):
         """
         Where no database was set, the one that will be used is shown.
         """
-        assert (str(apart / "holdfast.db"), "default") == values()["db_path"]
+        assert (str(apart / "steadyhelm.db"), "default") == values()["db_path"]
 
     def test_secrets(self, apart, monkeypatch):
         """
         A secret is masked; that it is set, and where, is not.
         """
-        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "https://example.org/very-secret")
-        monkeypatch.setenv("HOLDFAST_ALERTS_SIGNING_SECRET", "very-secret")
+        monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "https://example.org/very-secret")
+        monkeypatch.setenv("STEADYHELM_ALERTS_SIGNING_SECRET", "very-secret")
 
-        assert ("(hidden)", "environment HOLDFAST_ALERTS_WEBHOOK") == values()["alerts.webhook"]
-        assert "very-secret" not in holdfast("config").out + holdfast("config", "--json").out
+        assert ("(hidden)", "environment STEADYHELM_ALERTS_WEBHOOK") == values()["alerts.webhook"]
+        assert "very-secret" not in steadyhelm("config").out + steadyhelm("config", "--json").out
 
 
 class TestCommand:
@@ -68,15 +68,15 @@ class TestCommand:
         """
         A variable that looks like a setting and is none is told.
         """
-        monkeypatch.setenv("HOLDFAST_MOED", "guide")
+        monkeypatch.setenv("STEADYHELM_MOED", "guide")
 
-        assert "HOLDFAST_MOED is set, but there is no such setting" in holdfast("config").err
+        assert "STEADYHELM_MOED is set, but there is no such setting" in steadyhelm("config").err
 
     def test_a_value_that_cannot_be(self, apart, monkeypatch):
         """
         A wrong value is a usage error that names setting, value and what is allowed.
         """
-        monkeypatch.setenv("HOLDFAST_MODE", "shout")
+        monkeypatch.setenv("STEADYHELM_MODE", "shout")
         answer = process("config")
 
         assert (2, "") == (answer.status, answer.out)

@@ -4,12 +4,12 @@ import shlex
 import pytest
 import typer
 from typer.testing import CliRunner
-from whole_program import Answer, holdfast
+from whole_program import Answer, steadyhelm
 
-from holdfast.assembly import DriftMonitor
-from holdfast.cli import corrections
-from holdfast.cli.context import Shared
-from holdfast.errors import HoldfastError
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.cli import corrections
+from steadyhelm.cli.context import Shared
+from steadyhelm.errors import SteadyhelmError
 
 
 def said(text):
@@ -27,14 +27,14 @@ ACCEPTED = [said("fix the parser"), EDIT, RESULT, DONE, said("thanks, perfect"),
 
 @pytest.fixture
 def asked(apart):
-    """`holdfast corrections`, as the program would end."""
+    """`steadyhelm corrections`, as the program would end."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(corrections.corrections)
 
     def ask(options):
-        shared = Shared(database=apart / "holdfast.db")
+        shared = Shared(database=apart / "steadyhelm.db")
         result = CliRunner().invoke(app, shlex.split(options), obj=shared)
-        if isinstance(result.exception, HoldfastError):
+        if isinstance(result.exception, SteadyhelmError):
             return Answer(1, result.stdout, str(result.exception))
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -57,7 +57,7 @@ def recorded(apart):
 @pytest.fixture
 def watched(apart):
     """A database with one run that was corrected and one that was not."""
-    monitor = DriftMonitor("coder", db_path=apart / "holdfast.db")
+    monitor = DriftMonitor("coder", db_path=apart / "steadyhelm.db")
     for run_id, words in (("bad", "no, that is still broken"), ("good", "thanks, perfect")):
         with monitor.run(run_id=run_id, goal="fix the parser"):
             monitor.record_event("user_message", "user", input_data={"text": "fix the parser"})
@@ -146,7 +146,7 @@ class TestFiles:
         answer = asked("nowhere.jsonl")
 
         assert 2 == answer.status
-        assert "Try: holdfast corrections runs.jsonl" in answer.err
+        assert "Try: steadyhelm corrections runs.jsonl" in answer.err
 
     def test_labels_for_the_lab(self, asked, recorded, apart):
         """
@@ -194,7 +194,7 @@ class TestInAScan:
         """
         again = [EDIT, RESULT, DONE, said("it still crashes, you changed the wrong file"), DONE]
         recorded([*CORRECTED[:5], *again])
-        lines = holdfast("scan", apart / "runs.jsonl").out.splitlines()
+        lines = steadyhelm("scan", apart / "runs.jsonl").out.splitlines()
 
         assert any(line.startswith("  correction  the user corrects") for line in lines)
         assert any(line.startswith("  when        steps") for line in lines)

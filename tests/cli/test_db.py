@@ -4,26 +4,26 @@ import time
 
 from watched_agent import CommandLine
 
-from holdfast.assembly import DriftMonitor
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 class TestInfo:
-    def test_numbers(self, holdfast, database):
+    def test_numbers(self, steadyhelm, database):
         """
         Place, schema, rows and losses are one document.
         """
-        [document] = holdfast("db info --json").documents
+        [document] = steadyhelm("db info --json").documents
 
         assert str(database) == document["path"]
         assert (8, 32, 3) == tuple(document["rows"][name] for name in ("runs", "events", "incidents"))
         assert {} == document["losses"]
 
-    def test_for_people(self, holdfast, database):
+    def test_for_people(self, steadyhelm, database):
         """
         The same is shown as text.
         """
-        out = holdfast("db info").out
+        out = steadyhelm("db info").out
 
         assert f"path            {database}" in out
         assert ["runs", "8"] in [line.split() for line in out.splitlines()]
@@ -36,13 +36,13 @@ class TestInfo:
 
 
 class TestCheck:
-    def test_sound(self, holdfast):
+    def test_sound(self, steadyhelm):
         """
         A database without faults says so, with status 0.
         """
-        assert (0, "", "The database is sound.\n") == tuple(holdfast("db check"))
+        assert (0, "", "The database is sound.\n") == tuple(steadyhelm("db check"))
 
-    def test_sums_that_do_not_add_up(self, holdfast, database):
+    def test_sums_that_do_not_add_up(self, steadyhelm, database):
         """
         Faults are listed on standard output, with status 1 and what to do.
         """
@@ -50,12 +50,14 @@ class TestCheck:
             connection.execute("UPDATE runs SET events = events + 1 WHERE run_id = 'costly'")
         connection.close()
 
-        answer = holdfast("db check")
+        answer = steadyhelm("db check")
 
         assert 1 == answer.status
         assert "the sums of run 'costly' are not those of its events (2 said, 1 there)\n" == answer.out
         assert "Keep a copy" in answer.err
-        assert [{"sound": False, "faults": answer.out.splitlines()}] == holdfast("db check --json").documents
+        assert [{"sound": False, "faults": answer.out.splitlines()}] == steadyhelm(
+            "db check --json"
+        ).documents
 
     def test_not_a_database(self, apart):
         """
@@ -67,36 +69,36 @@ class TestCheck:
 
 
 class TestBackup:
-    def test_copy(self, holdfast, apart):
+    def test_copy(self, steadyhelm, apart):
         """
         The copy is a whole database that only its owner may read.
         """
-        holdfast("db backup copy.db")
+        steadyhelm("db backup copy.db")
 
         assert 8 == len(CommandLine(apart / "copy.db")("runs --json").documents)
         assert 0o600 == stat.S_IMODE((apart / "copy.db").stat().st_mode)
 
-    def test_never_overwrites(self, holdfast, apart):
+    def test_never_overwrites(self, steadyhelm, apart):
         """
         A file that exists is left alone.
         """
         (apart / "copy.db").write_text("mine")
 
-        assert 1 == holdfast("db backup copy.db").status
+        assert 1 == steadyhelm("db backup copy.db").status
         assert "mine" == (apart / "copy.db").read_text()
 
 
 class TestPrune:
-    def test_asks(self, holdfast):
+    def test_asks(self, steadyhelm):
         """
         Without --yes it says what it would remove, by the settings, and removes nothing.
         """
-        answer = holdfast("db prune")
+        answer = steadyhelm("db prune")
 
         assert 2 == answer.status
         assert "arguments and results older than 30 days and runs older than 180 days" in answer.err
 
-    def test_removes_what_is_old(self, holdfast, store, database):
+    def test_removes_what_is_old(self, steadyhelm, store, database):
         """
         Runs older than the days given go, newer ones stay.
         """
@@ -107,60 +109,60 @@ class TestPrune:
         with store.transaction(), store._connections.transaction() as connection:
             connection.execute("UPDATE runs SET started_at = 1, last_at = 2 WHERE run_id = 'first'")
 
-        answer = holdfast("db prune --payload-days 0 --run-days 1 --yes")
+        answer = steadyhelm("db prune --payload-days 0 --run-days 1 --yes")
 
         assert "Removed 0 payloads and 1 run with 1 step.\n" == answer.err
         assert 8 == len(store.runs())
 
-    def test_kept_for_ever(self, holdfast):
+    def test_kept_for_ever(self, steadyhelm):
         """
         Two noughts keep everything: there is nothing to do.
         """
-        assert 0 == holdfast("db prune --payload-days 0 --run-days 0").status
+        assert 0 == steadyhelm("db prune --payload-days 0 --run-days 0").status
 
-    def test_negative_days(self, holdfast):
+    def test_negative_days(self, steadyhelm):
         """
         A negative number of days is a usage error.
         """
-        assert 2 == holdfast("db prune --run-days -1 --yes").status
+        assert 2 == steadyhelm("db prune --run-days -1 --yes").status
 
 
 class TestDelete:
-    def test_run(self, holdfast, store):
+    def test_run(self, steadyhelm, store):
         """
         A run goes with its steps and incidents, once somebody said yes.
         """
-        assert 2 == holdfast("db delete-run loop-l").status
+        assert 2 == steadyhelm("db delete-run loop-l").status
         assert 8 == len(store.runs())
 
-        answer = holdfast("db delete-run loop-l --yes")
+        answer = steadyhelm("db delete-run loop-l --yes")
 
         assert "Deleted run loop-long of researcher: 5 steps.\n" == answer.err
         assert 7 == len(store.runs())
         assert [] == store.incidents("researcher", "loop-long")
 
-    def test_unknown_run(self, holdfast):
+    def test_unknown_run(self, steadyhelm):
         """
         A run that is not there ends with status 1.
         """
-        assert 1 == holdfast("db delete-run zzz --yes").status
+        assert 1 == steadyhelm("db delete-run zzz --yes").status
 
-    def test_agent(self, holdfast, store):
+    def test_agent(self, steadyhelm, store):
         """
         An agent goes with everything, once somebody said yes.
         """
-        assert 2 == holdfast("db delete-agent researcher").status
+        assert 2 == steadyhelm("db delete-agent researcher").status
 
-        answer = holdfast("db delete-agent researcher --yes")
+        answer = steadyhelm("db delete-agent researcher --yes")
 
         assert "Deleted agent researcher: 8 runs.\n" == answer.err
         assert [] == store.agents()
 
-    def test_an_agent_needs_its_whole_name(self, holdfast, store):
+    def test_an_agent_needs_its_whole_name(self, steadyhelm, store):
         """
         A beginning of a name is enough to look, not to delete.
         """
-        answer = holdfast("db delete-agent rese --yes")
+        answer = steadyhelm("db delete-agent rese --yes")
 
         assert 1 == answer.status
         assert "its whole name is needed: researcher" in answer.err
@@ -168,11 +170,11 @@ class TestDelete:
 
 
 class TestMigrate:
-    def test_up_to_date(self, holdfast, database):
+    def test_up_to_date(self, steadyhelm, database):
         """
         A current database is left as it is.
         """
-        assert f"{database} is up to date (0002-task-profiles).\n" == holdfast("db migrate").err
+        assert f"{database} is up to date (0001-first).\n" == steadyhelm("db migrate").err
 
     def test_new_file(self, apart):
         """
@@ -182,18 +184,18 @@ class TestMigrate:
 
         answer = CommandLine(apart / "empty.db")("db migrate")
 
-        assert f"Applied 0001-first, 0002-task-profiles to {apart / 'empty.db'}.\n" == answer.err
+        assert f"Applied 0001-first to {apart / 'empty.db'}.\n" == answer.err
         SQLiteStore(apart / "empty.db", read_only=True).close()
 
-    def test_newer(self, holdfast, database):
+    def test_newer(self, steadyhelm, database):
         """
-        A database of a newer Holdfast is left untouched, and says so.
+        A database of a newer Steadyhelm is left untouched, and says so.
         """
         with sqlite3.connect(database) as connection:
             connection.execute("INSERT INTO migrations VALUES ('9999-future', 0)")
         connection.close()
 
-        answer = holdfast("db migrate")
+        answer = steadyhelm("db migrate")
 
         assert 1 == answer.status
-        assert "written by a newer Holdfast" in answer.err
+        assert "written by a newer Steadyhelm" in answer.err

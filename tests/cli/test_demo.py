@@ -3,17 +3,17 @@ import re
 from contextlib import closing
 
 import pytest
-from whole_program import holdfast, process
+from whole_program import process, steadyhelm
 
-from holdfast.cli.demo import AGENT
-from holdfast.cli.demo_agent import GOAL, StubbornAgent
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.cli.demo import AGENT
+from steadyhelm.cli.demo_agent import GOAL, StubbornAgent
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture
 def played(apart):
     """The demo, played once into a database of its own."""
-    holdfast("demo")
+    steadyhelm("demo")
     with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
         yield store
 
@@ -32,13 +32,13 @@ class TestStory:
         assert out.index("a reminder") < out.index("sum up and plan anew") < out.index("take another way")
         assert "12 passed" in out
         assert "It cost 6 steps and 5,222 tokens not to listen to the first word." in out
-        assert f"holdfast --db {apart / 'demo.db'} show " in out
+        assert f"steadyhelm --db {apart / 'demo.db'} show " in out
 
     def test_what_came_of_it(self, apart):
         """
         The table at the end has every answer with its outcome, and what the one that worked has saved.
         """
-        rows = [re.split(r"\s{2,}", line.strip()) for line in holdfast("demo").out.splitlines()]
+        rows = [re.split(r"\s{2,}", line.strip()) for line in steadyhelm("demo").out.splitlines()]
 
         assert [
             ["12", "○ ignored", "-"],
@@ -50,10 +50,10 @@ class TestStory:
         """
         The commands it names at the end can be typed as they stand.
         """
-        lines = holdfast("demo").out.splitlines()
-        typed = [line.split("#")[0].split()[1:] for line in lines if line.startswith("  holdfast")]
+        lines = steadyhelm("demo").out.splitlines()
+        typed = [line.split("#")[0].split()[1:] for line in lines if line.startswith("  steadyhelm")]
 
-        assert [0] * 5 == [holdfast(*command).status for command in typed]
+        assert [0] * 5 == [steadyhelm(*command).status for command in typed]
 
 
 class TestWhatIsKept:
@@ -83,7 +83,7 @@ class TestWhatIsKept:
         """
         The demo's own database is replaced each time.
         """
-        holdfast("demo", "--fast")
+        steadyhelm("demo", "--fast")
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
             assert 13 == len(store.runs())
 
@@ -94,7 +94,7 @@ class TestWhatIsKept:
         """
         named = ("--db", apart / "mine.db")
         for _ in range(2):
-            assert 0 == holdfast(*(("demo", *named) if place == "after" else (*named, "demo"))).status
+            assert 0 == steadyhelm(*(("demo", *named) if place == "after" else (*named, "demo"))).status
         with closing(SQLiteStore(apart / "mine.db", read_only=True)) as store:
             assert 26 == len(store.runs())
         assert not (apart / "demo.db").exists()
@@ -116,12 +116,12 @@ class TestAlone:
         """
         Whatever the settings say, the demo shows the same, tells nobody, and puts the settings back.
         """
-        (apart / "holdfast.toml").write_text("sample_rate = 0\n[detectors.action_loop]\nenabled = false\n")
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
-        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "https://example.org/hook")
+        (apart / "steadyhelm.toml").write_text("sample_rate = 0\n[detectors.action_loop]\nenabled = false\n")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "https://example.org/hook")
 
-        assert "One incident, noticed at step 12" in holdfast("demo").out
-        assert "1" == os.environ["HOLDFAST_DISABLED"]
+        assert "One incident, noticed at step 12" in steadyhelm("demo").out
+        assert "1" == os.environ["STEADYHELM_DISABLED"]
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
             assert [] == store.deliveries()
 

@@ -2,23 +2,23 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from whole_program import holdfast, process
+from whole_program import process, steadyhelm
 
-from holdfast.adapters import frameworks
-from holdfast.adapters.frameworks import Framework
-from holdfast.cli.self_tests import SELF_TESTS
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.detectors.goal_drift import GoalDrift
-from holdfast.detectors.resource_spike import ResourceSpike
-from holdfast.engine import registry
-from holdfast.findings import Severity
-from holdfast.sink import Loss
-from holdfast.store import Delivery
+from steadyhelm.adapters import frameworks
+from steadyhelm.adapters.frameworks import Framework
+from steadyhelm.cli.self_tests import SELF_TESTS
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.detectors.goal_drift import GoalDrift
+from steadyhelm.detectors.resource_spike import ResourceSpike
+from steadyhelm.engine import registry
+from steadyhelm.findings import Severity
+from steadyhelm.sink import Loss
+from steadyhelm.store import Delivery
 
 
 def checked(*options):
     """What the doctor says, by check: a list of (status, message)."""
-    [document] = holdfast(*options, "doctor", "--json").documents
+    [document] = steadyhelm(*options, "doctor", "--json").documents
     said = {}
     for check in document["checks"]:
         said.setdefault(check["name"], []).append((check["status"], check["message"]))
@@ -79,7 +79,7 @@ class TestDatabase:
 
         [(status, message)] = checked("--db", database)["database"]
         assert "FAIL" == status
-        assert "Upgrade holdfast" in message
+        assert "Upgrade steadyhelm" in message
 
     def test_faults(self, database):
         """
@@ -103,7 +103,7 @@ class TestDatabase:
         What was lost is shown by reason; it does not fail.
         """
         store.write([Loss("queue full", 12, 1.0)])
-        answer = holdfast("--db", database, "doctor")
+        answer = steadyhelm("--db", database, "doctor")
 
         assert 0 == answer.status
         assert "12 times: queue full" in answer.out
@@ -140,8 +140,8 @@ class TestSettings:
         """
         A setting that cannot be FAILs, and the rest is checked all the same.
         """
-        (apart / "holdfast.toml").write_text('mode = "shout"\n')
-        answer = holdfast("doctor")
+        (apart / "steadyhelm.toml").write_text('mode = "shout"\n')
+        answer = steadyhelm("doctor")
 
         assert 1 == answer.status
         assert "mode must be one of observe, guide, enforce, got 'shout'" in answer.out
@@ -151,15 +151,15 @@ class TestSettings:
         """
         A variable that is no setting is a warning.
         """
-        monkeypatch.setenv("HOLDFAST_MOED", "guide")
+        monkeypatch.setenv("STEADYHELM_MOED", "guide")
 
-        assert ("warning", "HOLDFAST_MOED is set, but is no setting") in checked()["settings"]
+        assert ("warning", "STEADYHELM_MOED is set, but is no setting") in checked()["settings"]
 
     def test_disabled(self, apart, monkeypatch):
         """
         That everything is turned off is a warning.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
 
         assert [("warning", "disabled is set")] == checked()["settings"]
 
@@ -167,7 +167,7 @@ class TestSettings:
         """
         An address that alerts cannot go to FAILs, and is not shown.
         """
-        monkeypatch.setenv("HOLDFAST_ALERTS_WEBHOOK", "very-secret")
+        monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "very-secret")
         [(status, message)] = checked()["alerts"]
 
         assert "FAIL" == status
@@ -177,7 +177,7 @@ class TestSettings:
         """
         An embedder without its weights FAILs; the default stands in, and goal drift still works.
         """
-        monkeypatch.setenv("HOLDFAST_EMBEDDER", "minilm")
+        monkeypatch.setenv("STEADYHELM_EMBEDDER", "minilm")
         said = checked()
 
         assert "FAIL" == said["embedder"][0][0]
@@ -189,7 +189,7 @@ class TestDetectors:
         """
         A detector whose options cannot be FAILs; the others are proved.
         """
-        (apart / "holdfast.toml").write_text("[detectors.action_loop]\nmax_repeats = 1\n")
+        (apart / "steadyhelm.toml").write_text("[detectors.action_loop]\nmax_repeats = 1\n")
         said = checked()
 
         assert "max_repeats must be 2 or more, or None, got 1" in said["detector action_loop"][0][1]
@@ -199,7 +199,7 @@ class TestDetectors:
         """
         A detector that is switched off is a warning.
         """
-        (apart / "holdfast.toml").write_text("[detectors.action_loop]\nenabled = false\n")
+        (apart / "steadyhelm.toml").write_text("[detectors.action_loop]\nenabled = false\n")
 
         assert [("warning", "switched off in the settings")] == checked()["detector action_loop"]
 
@@ -249,7 +249,7 @@ class TestFrameworks:
         """
         An environment without any framework is healthy.
         """
-        assert [("ok", "none that Holdfast knows")] == checked()["frameworks"]
+        assert [("ok", "none that Steadyhelm knows")] == checked()["frameworks"]
 
     def test_one_that_is_too_old_is_a_warning(self, apart, monkeypatch):
         """

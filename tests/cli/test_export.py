@@ -6,116 +6,116 @@ import stat
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.adapters.runfile import RunFile
-from holdfast.events import TraceEvent
+from steadyhelm.adapters.runfile import RunFile
+from steadyhelm.events import TraceEvent
 
 
 class TestExport:
-    def test_run_files(self, holdfast):
+    def test_run_files(self, steadyhelm):
         """
         JSON Lines on standard output are run files, which `scan` reads again.
         """
-        answer = holdfast("export")
+        answer = steadyhelm("export")
         runs = list(RunFile(io.BytesIO(answer.out.encode())))
 
         assert 8 == len(runs)
         assert {"researcher"} == {run.info.agent_id for run in runs}
         assert "Exported 8 runs with 32 steps.\n" == answer.err
 
-    def test_one_run(self, holdfast):
+    def test_one_run(self, steadyhelm):
         """
         The beginning of its id chooses one run.
         """
-        [run] = holdfast("export --run loop-l").documents
+        [run] = steadyhelm("export --run loop-l").documents
 
         assert ("loop-long", 5) == (run["run_id"], len(run["events"]))
 
-    def test_unknown_run(self, holdfast):
+    def test_unknown_run(self, steadyhelm):
         """
         A run that is not there ends with status 1, and nothing is written.
         """
-        assert (1, "", "There is no run 'zzz'.") == tuple(holdfast("export --run zzz"))
+        assert (1, "", "There is no run 'zzz'.") == tuple(steadyhelm("export --run zzz"))
 
-    def test_one_agent(self, holdfast):
+    def test_one_agent(self, steadyhelm):
         """
         An agent nobody knows is named, with those that are known.
         """
-        assert 8 == len(holdfast("export --agent rese").documents)
-        assert "Known agents: researcher." in holdfast("export --agent nobody").err
+        assert 8 == len(steadyhelm("export --agent rese").documents)
+        assert "Known agents: researcher." in steadyhelm("export --agent nobody").err
 
-    def test_since(self, holdfast, store):
+    def test_since(self, steadyhelm, store):
         """
         Only runs active in the span asked for are written.
         """
         old = TraceEvent(agent_id="a", run_id="old", action_type="tool_call", action_name="x", timestamp=1.0)
         store.save_trace(old)
 
-        assert 9 == len(holdfast("export").documents)
-        assert 8 == len(holdfast("export --since 7d").documents)
+        assert 9 == len(steadyhelm("export").documents)
+        assert 8 == len(steadyhelm("export --since 7d").documents)
 
-    def test_since_what(self, holdfast):
+    def test_since_what(self, steadyhelm):
         """
         A span that cannot be read is a usage error.
         """
-        assert 2 == holdfast("export --since yesterday").status
+        assert 2 == steadyhelm("export --since yesterday").status
 
-    def test_csv(self, holdfast):
+    def test_csv(self, steadyhelm):
         """
         A table has a line of names and a line per step.
         """
-        rows = list(csv.DictReader(io.StringIO(holdfast("export --format csv --run clean-0").out)))
+        rows = list(csv.DictReader(io.StringIO(steadyhelm("export --format csv --run clean-0").out)))
 
         assert ["0", "1", "2", "3", "4", "5"] == [row["seq"] for row in rows]
 
-    def test_parquet(self, holdfast, apart):
+    def test_parquet(self, steadyhelm, apart):
         """
         Parquet has a row per step.
         """
-        answer = holdfast("export --format parquet -o steps.parquet")
+        answer = steadyhelm("export --format parquet -o steps.parquet")
 
         assert "Exported 8 runs with 32 steps to steps.parquet.\n" == answer.err
         assert 32 == pq.read_table(apart / "steps.parquet").num_rows
 
-    def test_parquet_needs_a_file(self, holdfast):
+    def test_parquet_needs_a_file(self, steadyhelm):
         """
         Parquet on standard output is a usage error that says what to add.
         """
-        answer = holdfast("export --format parquet")
+        answer = steadyhelm("export --format parquet")
 
         assert (2, "") == (answer.status, answer.out)
         assert "-o FILE" in answer.err
 
-    def test_unknown_format(self, holdfast):
+    def test_unknown_format(self, steadyhelm):
         """
         A format that does not exist is a usage error that names those that do.
         """
-        answer = holdfast("export --format xml")
+        answer = steadyhelm("export --format xml")
 
         assert 2 == answer.status
         assert "parquet" in answer.err
 
-    def test_compressed_and_private(self, holdfast, apart):
+    def test_compressed_and_private(self, steadyhelm, apart):
         """
         A file in .gz is compressed, and only its owner may read it.
         """
-        holdfast("export -o runs.jsonl.gz")
+        steadyhelm("export -o runs.jsonl.gz")
         path = apart / "runs.jsonl.gz"
 
         assert 8 == len(gzip.decompress(path.read_bytes()).splitlines())
         assert 0o600 == stat.S_IMODE(path.stat().st_mode)
 
     @pytest.mark.parametrize(("option", "status", "kept"), [("", 2, True), ("--yes", 0, False)])
-    def test_a_file_that_exists(self, holdfast, apart, option, status, kept):
+    def test_a_file_that_exists(self, steadyhelm, apart, option, status, kept):
         """
         A file that exists is replaced only with --yes.
         """
         (apart / "runs.jsonl").write_text("mine")
 
-        assert status == holdfast(f"export -o runs.jsonl {option}").status
+        assert status == steadyhelm(f"export -o runs.jsonl {option}").status
         assert kept == ((apart / "runs.jsonl").read_text() == "mine")
 
-    def test_no_such_folder(self, holdfast):
+    def test_no_such_folder(self, steadyhelm):
         """
         A place that cannot be written to ends with status 1.
         """
-        assert 1 == holdfast("export -o nowhere/runs.jsonl").status
+        assert 1 == steadyhelm("export -o nowhere/runs.jsonl").status

@@ -3,11 +3,11 @@ import sqlite3
 
 import pytest
 
-from holdfast.cli.hook import wants
-from holdfast.cli.hook_answers import answered, log_lines
-from holdfast.cli.hook_line import line
-from holdfast.settings import load
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.cli.hook import wants
+from steadyhelm.cli.hook_answers import answered, log_lines
+from steadyhelm.cli.hook_line import line
+from steadyhelm.settings import load
+from steadyhelm.stores.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.usefixtures("apart")
 
@@ -43,7 +43,7 @@ class Agent:
 @pytest.fixture
 def store(apart):
     def look():
-        return SQLiteStore(apart / "holdfast.db", read_only=True)
+        return SQLiteStore(apart / "steadyhelm.db", read_only=True)
 
     return look
 
@@ -60,7 +60,7 @@ def test_a_read_loop_comes_back_as_context():
     answers = [agent.call() for _ in range(6)]
     said = [answer for answer in answers if answer]
     assert "Read called" in words(said[0])
-    assert said[0]["systemMessage"].startswith("Holdfast: Read called")
+    assert said[0]["systemMessage"].startswith("Steadyhelm: Read called")
     assert "\n" not in said[0]["systemMessage"]
 
 
@@ -354,7 +354,7 @@ def test_a_loop_of_calls_that_never_run_comes_back_as_context():
 
 def test_a_call_that_we_refused_is_no_failed_call(store):
     """
-    What Holdfast denied comes back with the calls of the reply, and is not taken for another failure.
+    What Steadyhelm denied comes back with the calls of the reply, and is not taken for another failure.
     """
     agent = Agent(*ENFORCE)
     denied = {}
@@ -439,7 +439,7 @@ def test_unknown_events_change_nothing(event, apart):
     An event we have no use for is not even opened the store for.
     """
     assert {} == Agent(*GUIDE).tell(event)
-    assert not (apart / "holdfast.db").exists()
+    assert not (apart / "steadyhelm.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -465,10 +465,10 @@ def test_a_broken_store_blocks_nobody(content, apart):
     """
     With a database that cannot be used there is no answer, a line in the log, and the file is left alone.
     """
-    (apart / "holdfast.db").write_bytes(content)
+    (apart / "steadyhelm.db").write_bytes(content)
     assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read")
     assert "store cannot be used" in log_lines()[0]
-    assert content == (apart / "holdfast.db").read_bytes()
+    assert content == (apart / "steadyhelm.db").read_bytes()
 
 
 def test_a_locked_store_is_waited_for_only_so_long(apart):
@@ -476,7 +476,7 @@ def test_a_locked_store_is_waited_for_only_so_long(apart):
     While another process holds the database the agent goes on without an answer.
     """
     Agent(*GUIDE).call()
-    holder = sqlite3.connect(apart / "holdfast.db", isolation_level=None)
+    holder = sqlite3.connect(apart / "steadyhelm.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
         assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read", tool_use_id="late")
@@ -498,9 +498,9 @@ def test_turned_off(monkeypatch, apart):
     """
     With everything turned off nothing is looked at.
     """
-    monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+    monkeypatch.setenv("STEADYHELM_DISABLED", "1")
     assert {} == Agent(*GUIDE).call()
-    assert not (apart / "holdfast.db").exists()
+    assert not (apart / "steadyhelm.db").exists()
 
 
 def test_log_holds_harmless_text_only():
@@ -523,7 +523,7 @@ def test_status_line_of_a_session_going_well():
     agent.call()
     agent.call(file_path="/p/b.py")
     window = {"total_input_tokens": 12_000, "total_output_tokens": 345}
-    assert "holdfast: on course · 2 calls · 12k tokens" == status(context_window=window)
+    assert "steadyhelm: on course · 2 calls · 12k tokens" == status(context_window=window)
 
 
 def test_status_line_of_a_session_in_a_loop():
@@ -533,7 +533,7 @@ def test_status_line_of_a_session_in_a_loop():
     agent = Agent(*GUIDE)
     for _ in range(6):
         agent.call()
-    assert "holdfast: drifting: loop · 6 calls · 1 incident" == status()
+    assert "steadyhelm: drifting: loop · 6 calls · 1 incident" == status()
 
 
 @pytest.mark.parametrize("session", ["", "never heard of", "\x1b[31m", None, {"a": 1}])
@@ -541,7 +541,7 @@ def test_status_line_of_an_unknown_session(session):
     """
     Of a session it knows nothing about, it says that it is watching.
     """
-    assert "holdfast: watching" == status(session)
+    assert "steadyhelm: watching" == status(session)
 
 
 @pytest.mark.parametrize(

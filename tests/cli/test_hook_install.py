@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from holdfast.adapters.hooks.dialects import AGENTS
-from holdfast.cli.hook_commands import app
-from holdfast.cli.hook_settings import PLACES, command_for, rewritten, with_entries, without_entries
+from steadyhelm.adapters.hooks.dialects import AGENTS
+from steadyhelm.cli.hook_commands import app
+from steadyhelm.cli.hook_settings import PLACES, command_for, rewritten, with_entries, without_entries
 
 FOREIGN = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh", "timeout": 5}]}
 JSON = st.recursive(
@@ -30,7 +30,7 @@ def people(apart, monkeypatch):
     for name in ("home", "project"):
         (apart / name).mkdir()
     monkeypatch.setenv("HOME", str(apart / "home"))
-    monkeypatch.setenv("HOLDFAST_HOOK_HOST", "0")
+    monkeypatch.setenv("STEADYHELM_HOOK_HOST", "0")
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(apart / "project")
@@ -247,6 +247,6 @@ def test_rewriting_keeps_the_meaning(settings, indent):
     """
     However the file was written, the new text says exactly what it shall say.
     """
-    wanted = with_entries(settings, "claude-code", "holdfast hook --agent claude-code")
+    wanted = with_entries(settings, "claude-code", "steadyhelm hook --agent claude-code")
     text = json.dumps(settings, indent=indent)
     assert wanted == json.loads(rewritten(text, wanted))

@@ -2,19 +2,19 @@ import re
 import tomllib
 
 import pytest
-from whole_program import holdfast, process
+from whole_program import process, steadyhelm
 
-from holdfast.cli.detector_options import installed, options_of
-from holdfast.cli.init import EXAMPLES, allowed, settings_file
-from holdfast.parts import detector_factory
-from holdfast.settings import SETTINGS, Settings, load
+from steadyhelm.cli.detector_options import installed, options_of
+from steadyhelm.cli.init import EXAMPLES, allowed, settings_file
+from steadyhelm.parts import detector_factory
+from steadyhelm.settings import SETTINGS, Settings, load
 
 
 @pytest.fixture
 def written(apart):
     """The settings file that init writes."""
-    holdfast("init")
-    return apart / "holdfast.toml"
+    steadyhelm("init")
+    return apart / "steadyhelm.toml"
 
 
 def uncommented(file):
@@ -84,9 +84,9 @@ class TestFile:
         """
         A limit is taken away with inf, as the file says.
         """
-        (apart / "holdfast.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = inf\n")
+        (apart / "steadyhelm.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = inf\n")
 
-        assert 0 == holdfast("config").status
+        assert 0 == steadyhelm("config").status
         detector_factory(load(environment={}).settings)
 
 
@@ -100,7 +100,7 @@ class TestCommand:
         assert 0 == answer.status
         assert 2 == len(answer.out.splitlines())
         compile(answer.out, "two lines", "exec")
-        assert "holdfast.toml" in answer.err
+        assert "steadyhelm.toml" in answer.err
 
     def test_nothing_is_overwritten(self, written):
         """
@@ -119,20 +119,20 @@ class TestCommand:
         """
         written.write_text("mode = 'guide'\n")
 
-        assert 0 == holdfast("init", "--force").status
-        assert "mode = 'guide'\n" == (apart / "holdfast.toml.bak").read_text()
+        assert 0 == steadyhelm("init", "--force").status
+        assert "mode = 'guide'\n" == (apart / "steadyhelm.toml.bak").read_text()
         assert "#mode" in written.read_text()
 
     def test_another_place(self, apart):
         """
         --path names the file.
         """
-        holdfast("init", "--path", apart / "other.toml")
+        steadyhelm("init", "--path", apart / "other.toml")
 
         assert (apart / "other.toml").exists()
-        assert not (apart / "holdfast.toml").exists()
+        assert not (apart / "steadyhelm.toml").exists()
 
-    @pytest.mark.parametrize("path", ["missing/holdfast.toml", "."])
+    @pytest.mark.parametrize("path", ["missing/steadyhelm.toml", "."])
     def test_no_such_place(self, apart, path):
         """
         A place that cannot be written is a usage error.

@@ -1,29 +1,29 @@
 import shlex
 
 import pytest
-from whole_program import Answer, holdfast
+from whole_program import Answer, steadyhelm
 
-from holdfast.decisions import DriftAction
-from holdfast.errors import HoldfastError
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import an_answer, an_incident
+from steadyhelm.decisions import DriftAction
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import an_answer, an_incident
 
 
 @pytest.fixture
 def store(apart):
-    opened = SQLiteStore(apart / "holdfast.db")
+    opened = SQLiteStore(apart / "steadyhelm.db")
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def asked(store):
-    """`holdfast interventions` on that store."""
+    """`steadyhelm interventions` on that store."""
 
     def ask(options=""):
         try:
-            return holdfast("--db", store.path, "interventions", *shlex.split(options))
-        except HoldfastError as exc:
+            return steadyhelm("--db", store.path, "interventions", *shlex.split(options))
+        except SteadyhelmError as exc:
             return Answer(1, "", str(exc))
 
     return ask

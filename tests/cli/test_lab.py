@@ -7,11 +7,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from holdfast.cli import lab
-from holdfast.cli.context import Shared
-from holdfast.errors import HoldfastError
+from steadyhelm.cli import lab
+from steadyhelm.cli.context import Shared
+from steadyhelm.errors import SteadyhelmError
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def call(answer, **keys):
@@ -30,13 +30,13 @@ def runs(tmp_path):
 
 
 @pytest.fixture
-def holdfast(tmp_path):
+def steadyhelm(tmp_path):
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     app.add_typer(lab.app, name="lab")
 
     def run(line):
         result = CliRunner().invoke(app, shlex.split(line), obj=Shared())
-        if isinstance(result.exception, HoldfastError):
+        if isinstance(result.exception, SteadyhelmError):
             return 1, result.stdout, str(result.exception)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -46,97 +46,97 @@ def holdfast(tmp_path):
 
 
 class TestEval:
-    def test_text(self, holdfast, runs):
+    def test_text(self, steadyhelm, runs):
         """
         The report has a line for all detectors together, for each of them, and for each simple rule.
         """
-        status, out, _ = holdfast(f"lab eval {runs} --bootstrap 20")
+        status, out, _ = steadyhelm(f"lab eval {runs} --bootstrap 20")
         assert 0 == status
         assert "together" in out
         assert "exact repeat, 2 in a row" in out
 
-    def test_json(self, holdfast, runs):
+    def test_json(self, steadyhelm, runs):
         """
         As JSON the report is one document.
         """
-        _, out, _ = holdfast(f"lab eval {runs} --bootstrap 20 --json")
+        _, out, _ = steadyhelm(f"lab eval {runs} --bootstrap 20 --json")
         [one] = json.loads(out)["sets"]
         assert {"tp": 1, "fp": 0, "fn": 0, "tn": 1} == one["figures"][0]["counts"]
 
-    def test_html(self, holdfast, runs, tmp_path):
+    def test_html(self, steadyhelm, runs, tmp_path):
         """
         The page is written beside the text.
         """
-        status, _, err = holdfast(f"lab eval {runs} --bootstrap 20 --html {tmp_path / 'lab.html'}")
+        status, _, err = steadyhelm(f"lab eval {runs} --bootstrap 20 --html {tmp_path / 'lab.html'}")
         assert (0, True) == (status, "lab.html" in err)
         assert "<svg" in (tmp_path / "lab.html").read_text()
 
-    def test_another_label(self, holdfast, runs):
+    def test_another_label(self, steadyhelm, runs):
         """
         Findings can be held against another label; where nobody used it there are no figures.
         """
-        _, out, _ = holdfast(f"lab eval {runs} --label resource_abuse --json")
+        _, out, _ = steadyhelm(f"lab eval {runs} --label resource_abuse --json")
         assert 0 == json.loads(out)["sets"][0]["labelled"]
 
-    def test_broken_lines(self, holdfast, runs):
+    def test_broken_lines(self, steadyhelm, runs):
         """
         A line that cannot be read is named, the rest is measured, and the status is 1.
         """
         runs.write_text(runs.read_text() + "broken\n")
-        status, out, err = holdfast(f"lab eval {runs} --bootstrap 20")
+        status, out, err = steadyhelm(f"lab eval {runs} --bootstrap 20")
         assert (1, True, True) == (status, "runs:3" in err, "together" in out)
 
     @pytest.mark.parametrize(("line", "expected"), [("nowhere.jsonl", 2), ("", 2), ("{} --kind x", 2)])
-    def test_usage(self, holdfast, runs, line, expected):
+    def test_usage(self, steadyhelm, runs, line, expected):
         """
         A path that is not there, no path, or a kind nobody knows is a mistake in usage.
         """
-        assert expected == holdfast(f"lab eval {line.format(runs)}")[0]
+        assert expected == steadyhelm(f"lab eval {line.format(runs)}")[0]
 
-    def test_no_runs(self, holdfast, tmp_path):
+    def test_no_runs(self, steadyhelm, tmp_path):
         """
         A file without runs is said to hold none.
         """
         (tmp_path / "empty.jsonl").write_text("\n")
-        status, _, err = holdfast(f"lab eval {tmp_path / 'empty.jsonl'}")
+        status, _, err = steadyhelm(f"lab eval {tmp_path / 'empty.jsonl'}")
         assert (1, True) == (status, "no runs were found" in err)
 
 
 class TestCompare:
-    def test_two_settings(self, holdfast, runs, tmp_path):
+    def test_two_settings(self, steadyhelm, runs, tmp_path):
         """
         The runs that two settings judge differently are named.
         """
         for name, repeats in (("a", 3), ("b", 40)):
             (tmp_path / f"{name}.toml").write_text(f"[detectors.action_loop]\nmax_repeats = {repeats}\n")
-        status, out, _ = holdfast(f"lab compare {tmp_path / 'a.toml'} {tmp_path / 'b.toml'} {runs} --json")
+        status, out, _ = steadyhelm(f"lab compare {tmp_path / 'a.toml'} {tmp_path / 'b.toml'} {runs} --json")
         [one] = json.loads(out)["sets"]
         assert (0, 2) == (status, one["runs"])
         assert one["changed"] == [] or "stuck" == one["changed"][0]["run_id"]
 
-    def test_bad_settings(self, holdfast, runs, tmp_path):
+    def test_bad_settings(self, steadyhelm, runs, tmp_path):
         """
         A settings file that is not there is named.
         """
-        assert "none.toml" in holdfast(f"lab compare {tmp_path / 'none.toml'} {runs} {runs}")[2]
+        assert "none.toml" in steadyhelm(f"lab compare {tmp_path / 'none.toml'} {runs} {runs}")[2]
 
 
 class TestLeakCheck:
-    def test_text(self, holdfast, runs):
+    def test_text(self, steadyhelm, runs):
         """
         Each thing shuffled has a line with what came of it.
         """
-        status, out, _ = holdfast(f"lab leak-check {runs}")
+        status, out, _ = steadyhelm(f"lab leak-check {runs}")
         assert "the order of runs" in out
         assert "LEAK" not in out
         assert status in {0, 3}
 
-    def test_json(self, holdfast, runs):
+    def test_json(self, steadyhelm, runs):
         """
         As JSON there is one report for each set.
         """
         assert ["runs"] == [
-            report["name"] for report in json.loads(holdfast(f"lab leak-check {runs} --json")[1])
+            report["name"] for report in json.loads(steadyhelm(f"lab leak-check {runs} --json")[1])
         ]
 
 
@@ -149,46 +149,46 @@ class TestImport:
         )
         return path
 
-    def test_written(self, holdfast, original, tmp_path):
+    def test_written(self, steadyhelm, original, tmp_path):
         """
         The run file holds the runs, with their labels.
         """
         target = tmp_path / "out.jsonl"
-        status, _, err = holdfast(f"lab import tau {original} -o {target}")
+        status, _, err = steadyhelm(f"lab import tau {original} -o {target}")
         assert (0, True) == (status, "Wrote 1 run to" in err)
         assert "tau-tasks-1-0" == json.loads(target.read_text())["run_id"]
 
-    def test_a_file_is_not_replaced_unasked(self, holdfast, original, tmp_path):
+    def test_a_file_is_not_replaced_unasked(self, steadyhelm, original, tmp_path):
         """
         A file that exists is replaced only when that was said.
         """
         target = tmp_path / "out.jsonl"
         target.write_text("mine")
-        assert 2 == holdfast(f"lab import tau {original} -o {target}")[0]
+        assert 2 == steadyhelm(f"lab import tau {original} -o {target}")[0]
         assert "mine" == target.read_text()
-        assert 0 == holdfast(f"lab import tau {original} -o {target} --yes")[0]
+        assert 0 == steadyhelm(f"lab import tau {original} -o {target} --yes")[0]
 
-    def test_another_layout(self, holdfast, original, tmp_path):
+    def test_another_layout(self, steadyhelm, original, tmp_path):
         """
         A file in another layout is refused, and nothing is written.
         """
-        status, _, err = holdfast(f"lab import trail {original} -o {tmp_path / 'out.jsonl'}")
+        status, _, err = steadyhelm(f"lab import trail {original} -o {tmp_path / 'out.jsonl'}")
         assert (1, True) == (status, "not in the layout of TRAIL" in err)
         assert not (tmp_path / "out.jsonl").exists()
 
 
 class TestBars:
-    def test_no_data(self, holdfast, tmp_path):
+    def test_no_data(self, steadyhelm, tmp_path):
         """
         Without labelled data it says so.
         """
-        assert "There is no labelled data" in holdfast(f"lab bars --data {tmp_path / 'none'}")[2]
+        assert "There is no labelled data" in steadyhelm(f"lab bars --data {tmp_path / 'none'}")[2]
 
-    @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
-    def test_table(self, holdfast):
+    @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
+    def test_table(self, steadyhelm):
         """
         The table has a line for every bar.
         """
-        status, out, _ = holdfast(f"lab bars --data {DATA} --no-cost")
+        status, out, _ = steadyhelm(f"lab bars --data {DATA} --no-cost")
         assert status in {0, 3}
         assert 10 == len(out.strip().splitlines())

@@ -2,7 +2,7 @@ import json
 import shlex
 
 import pytest
-from whole_program import holdfast as program
+from whole_program import steadyhelm as program
 
 CALL = {"type": "tool_call", "name": "find", "args": {"q": "x"}, "tokens": 100}
 STUCK = {"run_id": "stuck", "outcome": "failure", "events": [{**CALL, "result": "none"}] * 12}
@@ -16,7 +16,7 @@ FINE = {
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "home"))
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(run) + "\n" for run in (STUCK, FINE)))
     return path
@@ -106,7 +106,7 @@ class TestSimulate:
         """
         A setting nobody knows is named.
         """
-        from holdfast.errors import SettingsError
+        from steadyhelm.errors import SettingsError
 
         with pytest.raises(SettingsError, match=r"policy\.nudge"):
             simulate(f"{runs} --policy nudge=1")

@@ -5,8 +5,8 @@ import typer
 from typer.testing import CliRunner
 from watched_agent import CommandLine
 
-from holdfast.cli import profile
-from holdfast.style.shelf import BUNDLED
+from steadyhelm.cli import profile
+from steadyhelm.style.shelf import BUNDLED
 
 PADDED = (
     "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, it is worth "
@@ -15,7 +15,7 @@ PADDED = (
 
 
 class Profiles(CommandLine):
-    """The command under test, ending as `holdfast` would end."""
+    """The command under test, ending as `steadyhelm` would end."""
 
     def __init__(self):
         self.database = None
@@ -25,7 +25,7 @@ class Profiles(CommandLine):
 
 
 @pytest.fixture
-def holdfast(apart):
+def steadyhelm(apart):
     return Profiles()
 
 
@@ -40,34 +40,34 @@ def good(apart):
 
 
 class TestList:
-    def test_bundled(self, holdfast, apart):
+    def test_bundled(self, steadyhelm, apart):
         """
         The bundled profiles are listed, and where yours would be.
         """
-        answer = holdfast("profile list")
+        answer = steadyhelm("profile list")
 
         assert 0 == answer.status
         assert all(name in answer.out for name in BUNDLED)
         assert f"{apart / 'profiles'}" in answer.err
 
-    def test_yours(self, holdfast, apart):
+    def test_yours(self, steadyhelm, apart):
         """
         Yours are among them, with their file.
         """
-        holdfast("profile new mine")
+        steadyhelm("profile new mine")
 
-        found = {it["name"]: it["from"] for it in holdfast("profile list --json").documents}
+        found = {it["name"]: it["from"] for it in steadyhelm("profile list --json").documents}
 
         assert {**dict.fromkeys(BUNDLED, "bundled"), "mine": f"{apart / 'profiles' / 'mine.toml'}"} == found
 
-    def test_a_broken_one(self, holdfast, apart):
+    def test_a_broken_one(self, steadyhelm, apart):
         """
         A broken profile does not hide the others, and is named.
         """
         (apart / "profiles").mkdir()
         (apart / "profiles" / "mine.toml").write_text("threshold = 0\nsensitivity = 9")
 
-        answer = holdfast("profile list")
+        answer = steadyhelm("profile list")
 
         assert 1 == answer.status
         assert "standard" in answer.out
@@ -76,176 +76,176 @@ class TestList:
 
 
 class TestShow:
-    def test_everything(self, holdfast):
+    def test_everything(self, steadyhelm):
         """
         What a profile takes from others is shown as its own.
         """
-        answer = holdfast("profile show terse")
+        answer = steadyhelm("profile show terse")
 
         assert 0 == answer.status
         lines = [line.split(maxsplit=1) for line in answer.out.splitlines()]
         assert ["max_words", "200"] in lines
         assert ["sensitivity", "1.15"] in lines
 
-    def test_json(self, holdfast):
+    def test_json(self, steadyhelm):
         """
         As JSON it holds the lexicons too.
         """
-        (document,) = holdfast("profile show strict --json").documents
+        (document,) = steadyhelm("profile show strict --json").documents
 
         assert 50 == document["threshold"]
         assert "basically" in document["lexicons"]["filler"]["words"]
 
-    def test_unknown(self, holdfast):
+    def test_unknown(self, steadyhelm):
         """
         A name nobody has is told, with those there are.
         """
-        answer = holdfast("profile show pirate")
+        answer = steadyhelm("profile show pirate")
 
         assert 1 == answer.status
         assert "There is no profile 'pirate'. Profiles: standard, relaxed," in answer.err
 
 
 class TestCheck:
-    def test_sound(self, holdfast):
+    def test_sound(self, steadyhelm):
         """
         Sound profiles are said to be.
         """
-        answer = holdfast("profile check standard terse")
+        answer = steadyhelm("profile check standard terse")
 
         assert 0 == answer.status
         assert ["standard: sound;", "terse: sound;"] == [
             line[: line.index(";") + 1] for line in answer.out.splitlines()
         ]
 
-    def test_faults(self, holdfast, apart):
+    def test_faults(self, steadyhelm, apart):
         """
         Every fault of a file is told on a line of its own, and the status is 1.
         """
         (apart / "mine.toml").write_text("thresold = 5\nweights = 3\n")
 
-        answer = holdfast("profile check mine.toml standard")
+        answer = steadyhelm("profile check mine.toml standard")
 
         assert 1 == answer.status
         assert [
-            "holdfast: mine.toml: there is no 'thresold'",
-            "holdfast: mine.toml: weights must be a table",
+            "steadyhelm: mine.toml: there is no 'thresold'",
+            "steadyhelm: mine.toml: weights must be a table",
         ] == [line.split(" in a ")[0].split(",")[0] for line in answer.err.splitlines()]
         assert "standard: sound" in answer.out
 
-    def test_as_json(self, holdfast, apart):
+    def test_as_json(self, steadyhelm, apart):
         """
         The same for programs.
         """
         (apart / "mine.toml").write_text("threshold = 0")
 
-        (document,) = holdfast("profile check mine.toml --json").documents
+        (document,) = steadyhelm("profile check mine.toml --json").documents
 
         assert document["sound"] is False
         assert 1 == len(document["faults"])
 
-    def test_a_reply(self, holdfast, apart):
+    def test_a_reply(self, steadyhelm, apart):
         """
         A reply is scored, with its offenders, and drift is status 3.
         """
         (apart / "reply.txt").write_text(PADDED)
 
-        answer = holdfast("profile check standard relaxed --reply reply.txt")
+        answer = steadyhelm("profile check standard relaxed --reply reply.txt")
 
         assert 3 == answer.status
         assert "drift, lost" in answer.out.splitlines()[0]
         assert "filler (" in answer.out
 
-    def test_a_good_reply(self, holdfast, apart):
+    def test_a_good_reply(self, steadyhelm, apart):
         """
         A plain reply is fine.
         """
         (apart / "reply.txt").write_text("Fixed; the tests pass.")
 
-        answer = holdfast("profile check standard --reply reply.txt --json")
+        answer = steadyhelm("profile check standard --reply reply.txt --json")
 
         assert 0 == answer.status
         assert (0.0, False) == (answer.documents[0]["score"], answer.documents[0]["drifting"])
 
-    def test_a_broken_rule(self, holdfast, apart):
+    def test_a_broken_rule(self, steadyhelm, apart):
         """
         A rule that is broken is told in words.
         """
         (apart / "reply.txt").write_text("Ready?")
 
-        answer = holdfast("profile check machine --reply reply.txt")
+        answer = steadyhelm("profile check machine --reply reply.txt")
 
         assert 3 == answer.status
         assert "machine: 0 of 50, 2 broken rules, drifted" == answer.out.splitlines()[0]
         assert "rule no_questions: a question is asked" in answer.out
 
-    def test_a_byte_order_mark(self, holdfast, apart):
+    def test_a_byte_order_mark(self, steadyhelm, apart):
         """
         A mark that an editor puts first is not part of the reply.
         """
         (apart / "reply.txt").write_text('{"done": true}', encoding="utf-8-sig")
 
-        assert 0 == holdfast("profile check machine --reply reply.txt").status
+        assert 0 == steadyhelm("profile check machine --reply reply.txt").status
 
-    def test_no_such_reply(self, holdfast):
+    def test_no_such_reply(self, steadyhelm):
         """
         A file that is not there is named.
         """
-        answer = holdfast("profile check standard --reply none.txt")
+        answer = steadyhelm("profile check standard --reply none.txt")
 
         assert 1 == answer.status
         assert "none.txt cannot be read" in answer.err
 
 
 class TestNew:
-    def test_it_can_be_used(self, holdfast, apart):
+    def test_it_can_be_used(self, steadyhelm, apart):
         """
         A new profile is sound as it is.
         """
-        assert 0 == holdfast("profile new mine --extends terse").status
-        assert 0 == holdfast("profile check mine").status
+        assert 0 == steadyhelm("profile new mine --extends terse").status
+        assert 0 == steadyhelm("profile check mine").status
         assert 'extends = "terse"' in (apart / "profiles" / "mine.toml").read_text()
 
-    def test_nothing_is_replaced_unasked(self, holdfast, apart):
+    def test_nothing_is_replaced_unasked(self, steadyhelm, apart):
         """
         A profile that exists is only replaced with --yes.
         """
-        holdfast("profile new mine")
+        steadyhelm("profile new mine")
 
-        assert 2 == holdfast("profile new mine").status
-        assert 0 == holdfast("profile new mine --yes").status
+        assert 2 == steadyhelm("profile new mine").status
+        assert 0 == steadyhelm("profile new mine --yes").status
 
     @pytest.mark.parametrize("name", ["Mine", "../mine", "a.b"])
-    def test_names(self, holdfast, name):
+    def test_names(self, steadyhelm, name):
         """
         A name is a name, not a path.
         """
-        answer = holdfast("profile new {name}", name=name)
+        answer = steadyhelm("profile new {name}", name=name)
 
         assert 2 == answer.status
         assert "small letters" in answer.err
 
-    def test_elsewhere(self, holdfast, apart):
+    def test_elsewhere(self, steadyhelm, apart):
         """
         It can be written to any file.
         """
-        assert 0 == holdfast("profile new mine --output team.toml").status
-        assert 0 == holdfast("profile check team.toml").status
+        assert 0 == steadyhelm("profile new mine --output team.toml").status
+        assert 0 == steadyhelm("profile check team.toml").status
 
 
 class TestCalibrate:
-    def test_learnt(self, holdfast, good, apart):
+    def test_learnt(self, steadyhelm, good, apart):
         """
         Targets are learnt from good replies and written as a profile.
         """
-        answer = holdfast("profile calibrate ours good.jsonl --extends strict")
+        answer = steadyhelm("profile calibrate ours good.jsonl --extends strict")
 
         assert 0 == answer.status
         assert "learnt from 20 replies" in answer.err
-        (shown,) = holdfast("profile show ours --json").documents
+        (shown,) = steadyhelm("profile show ours --json").documents
         assert (10.0, 50) == (shown["target_words"], shown["threshold"])
 
-    def test_text_files(self, holdfast, apart):
+    def test_text_files(self, steadyhelm, apart):
         """
         A text file is one reply.
         """
@@ -253,7 +253,8 @@ class TestCalibrate:
             (apart / f"{number}.md").write_text("All of it is done.")
 
         assert (
-            0 == holdfast("profile calibrate ours " + " ".join(f"{number}.md" for number in range(12))).status
+            0
+            == steadyhelm("profile calibrate ours " + " ".join(f"{number}.md" for number in range(12))).status
         )
 
     def test_piped(self, good, apart):
@@ -273,31 +274,31 @@ class TestCalibrate:
 
         assert "standard input, line 3 is not JSON" in str(result.exception)
 
-    def test_marked_lines(self, holdfast, good):
+    def test_marked_lines(self, steadyhelm, good):
         """
         A mark that an editor puts first does not spoil the first line.
         """
         good.write_text(good.read_text(), encoding="utf-8-sig")
 
-        assert "learnt from 20 replies" in holdfast("profile calibrate ours good.jsonl").err
+        assert "learnt from 20 replies" in steadyhelm("profile calibrate ours good.jsonl").err
 
-    def test_too_few(self, holdfast, apart):
+    def test_too_few(self, steadyhelm, apart):
         """
         Too few replies are refused, and nothing is written.
         """
         (apart / "few.jsonl").write_text('"Done."\n')
 
-        assert 2 == holdfast("profile calibrate ours few.jsonl").status
+        assert 2 == steadyhelm("profile calibrate ours few.jsonl").status
         assert not (apart / "profiles").exists()
 
     @pytest.mark.parametrize("line", ["{", "[]", '{"id": 3}', '{"text": 5}'])
-    def test_a_broken_line(self, holdfast, apart, line):
+    def test_a_broken_line(self, steadyhelm, apart, line):
         """
         A line that holds no reply is named with its number.
         """
         (apart / "bad.jsonl").write_text(f'"Done."\n{line}\n')
 
-        answer = holdfast("profile calibrate ours bad.jsonl")
+        answer = steadyhelm("profile calibrate ours bad.jsonl")
 
         assert 1 == answer.status
         assert "bad.jsonl, line 2" in answer.err

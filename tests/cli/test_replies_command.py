@@ -6,7 +6,7 @@ import typer
 from typer.testing import CliRunner
 from whole_program import Answer
 
-from holdfast.cli import replies
+from steadyhelm.cli import replies
 
 REPLY = {
     "id": "1",
@@ -22,7 +22,7 @@ LABEL = ("primary", "probabilities", "drift", "is_drift", "cues")
 
 @pytest.fixture
 def labelled(apart):
-    """`holdfast replies` on a file of these lines."""
+    """`steadyhelm replies` on a file of these lines."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(replies.replies)
 

@@ -1,49 +1,49 @@
 from watched_agent import CommandLine, work
 
-from holdfast.assembly import DriftMonitor
+from steadyhelm.assembly import DriftMonitor
 
 
 class TestRuns:
-    def test_newest_first(self, holdfast):
+    def test_newest_first(self, steadyhelm):
         """
         The list begins with the run that started last.
         """
         expected = ["child", "failing", "costly", "loop-long", "loop-short", "clean-2", "clean-1", "clean-0"]
 
-        assert expected == [row["run_id"] for row in holdfast("runs --json").documents]
+        assert expected == [row["run_id"] for row in steadyhelm("runs --json").documents]
 
-    def test_a_line_says_what_happened(self, holdfast):
+    def test_a_line_says_what_happened(self, steadyhelm):
         """
         A run's line has its agent, steps, tokens, findings, incidents with the worst severity, and goal.
         """
-        [line] = [line for line in holdfast("runs").out.splitlines() if "loop-long" in line]
+        [line] = [line for line in steadyhelm("runs").out.splitlines() if "loop-long" in line]
 
         began, ended = line.split(" done ")
         assert ["loop-long", "researcher"] == began.split()[:2]
         assert ["5", "500", "-", "4", "1", "■", "HIGH"] == ended.split()[:7]
         assert line.rstrip().endswith("find the cheapest flight to Oslo")
 
-    def test_a_quiet_run_has_no_marks(self, holdfast):
+    def test_a_quiet_run_has_no_marks(self, steadyhelm):
         """
         Where nothing was noticed there is a dash, not a nought.
         """
-        [line] = [line for line in holdfast("runs").out.splitlines() if "clean-0" in line]
+        [line] = [line for line in steadyhelm("runs").out.splitlines() if "clean-0" in line]
 
         assert ["6", "780", "-", "-", "-"] == line.split(" done ")[1].split()[:5]
 
-    def test_limit(self, holdfast):
+    def test_limit(self, steadyhelm):
         """
         No more runs than asked for are shown.
         """
-        assert 2 == len(holdfast("runs --limit 2 --json").documents)
+        assert 2 == len(steadyhelm("runs --limit 2 --json").documents)
 
-    def test_limit_of_nothing(self, holdfast):
+    def test_limit_of_nothing(self, steadyhelm):
         """
         A list of no runs is a mistake, and a usage error.
         """
-        assert 2 == holdfast("runs --limit 0").status
+        assert 2 == steadyhelm("runs --limit 0").status
 
-    def test_one_agent(self, holdfast, database):
+    def test_one_agent(self, steadyhelm, database):
         """
         Naming an agent leaves out the runs of others, and the beginning of its name is enough.
         """
@@ -51,17 +51,17 @@ class TestRuns:
         work(other, "essay")
         other.close()
 
-        assert ["essay"] == [row["run_id"] for row in holdfast("runs wri --json").documents]
+        assert ["essay"] == [row["run_id"] for row in steadyhelm("runs wri --json").documents]
 
-    def test_unknown_agent(self, holdfast):
+    def test_unknown_agent(self, steadyhelm):
         """
         A name nobody has is answered with the names there are.
         """
-        answer = holdfast("runs nobody")
+        answer = steadyhelm("runs nobody")
 
         assert (1, "There is no agent 'nobody'. Known agents: researcher.") == (answer.status, answer.err)
 
-    def test_ambiguous_agent(self, holdfast, database):
+    def test_ambiguous_agent(self, steadyhelm, database):
         """
         A beginning that fits several agents names them.
         """
@@ -70,12 +70,12 @@ class TestRuns:
             work(monitor, f"run of {name}")
             monitor.close()
 
-        answer = holdfast("runs research-")
+        answer = steadyhelm("runs research-")
 
         assert 1 == answer.status
         assert "research-3, research-2. Give more of the name." in answer.err
 
-    def test_hostile_names(self, holdfast, database):
+    def test_hostile_names(self, steadyhelm, database):
         """
         What an agent calls itself or its goal cannot move the cursor or turn the text around.
         """
@@ -83,7 +83,7 @@ class TestRuns:
         work(hostile, "bad\x1b]0;title", goal="a\u202egoal\nsecond line")
         hostile.close()
 
-        answer = holdfast("runs")
+        answer = steadyhelm("runs")
 
         assert not {"\x1b", "\u202e"} & set(answer.out)
         assert "evil\\x1b[2J" in answer.out
@@ -96,7 +96,7 @@ class TestRuns:
         answer = empty("runs")
 
         assert (0, "") == (answer.status, answer.out)
-        assert "holdfast init" in answer.err
+        assert "steadyhelm init" in answer.err
 
     def test_no_database(self, apart):
         """

@@ -3,12 +3,12 @@ import os
 from pathlib import Path
 
 import pytest
-from whole_program import call, healthy_line, holdfast, looping_line, process, run_line, scanned, written
+from whole_program import call, healthy_line, looping_line, process, run_line, scanned, steadyhelm, written
 
-from holdfast.assembly import DriftMonitor
-from holdfast.errors import StoreError
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.errors import StoreError
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ class TestLimits:
         """
         Passing a default limit is noticed, not flagged: every real session passes it.
         """
-        answer = holdfast("scan", written(apart, self.LARGE), "--format", "json")
+        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "json")
 
         assert 0 == answer.status
         assert ["LOW"] == [finding["severity"] for finding in answer.documents[0]["findings"]]
@@ -107,8 +107,8 @@ class TestLimits:
         """
         A limit in the settings file flags the run that passes it.
         """
-        (apart / "holdfast.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = 80_000\n")
-        answer = holdfast("scan", written(apart, self.LARGE), "--format", "json")
+        (apart / "steadyhelm.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = 80_000\n")
+        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "json")
 
         assert 3 == answer.status
         assert ["HIGH"] == [finding["severity"] for finding in answer.documents[0]["findings"]]
@@ -117,7 +117,7 @@ class TestLimits:
         """
         Who sets a limit of tokens has not asked for one of time.
         """
-        (apart / "holdfast.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = 80_000\n")
+        (apart / "steadyhelm.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = 80_000\n")
         slow = run_line({"type": "llm_output", "text": "at last", "tokens": 5, "duration_ms": 900_000})
 
         assert [] == scanned(written(apart, slow))[0]["findings"]
@@ -144,7 +144,7 @@ class TestBaseline:
         """
         file = written(apart, self.COSTLY)
 
-        assert 0 == holdfast("scan", file).status
+        assert 0 == steadyhelm("scan", file).status
         assert ["resource"] == [it["kind"] for it in scanned(file, "--baseline", learnt)[0]["incidents"]]
 
     def test_an_agent_without_one(self, apart, learnt):
@@ -161,7 +161,7 @@ class TestBaseline:
         The database stays as it is, to the byte.
         """
         before = learnt.read_bytes()
-        holdfast("scan", written(apart, self.COSTLY), "--baseline", learnt)
+        steadyhelm("scan", written(apart, self.COSTLY), "--baseline", learnt)
 
         assert before == learnt.read_bytes()
 
@@ -169,7 +169,7 @@ class TestBaseline:
         """
         Scanning makes no database.
         """
-        holdfast("scan", runs)
+        steadyhelm("scan", runs)
 
         assert [] == list(apart.glob("*.db"))
 
@@ -179,7 +179,7 @@ class TestBaseline:
         """
         (apart / "no.db").write_text("nothing of the kind")
         with pytest.raises(StoreError, match="not a database"):
-            holdfast("scan", runs, "--baseline", apart / "no.db")
+            steadyhelm("scan", runs, "--baseline", apart / "no.db")
 
         assert "nothing of the kind" == (apart / "no.db").read_text()
 
@@ -193,7 +193,7 @@ class TestRecordedRuns:
         """
         Every recorded run and case is judged, none is broken.
         """
-        answer = holdfast("scan", DATA / "runs", DATA / "loops", "--format", "json")
+        answer = steadyhelm("scan", DATA / "runs", DATA / "loops", "--format", "json")
 
         assert 923 == len(answer.documents)
         assert 3 == answer.status

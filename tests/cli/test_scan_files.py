@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_program import healthy_line, holdfast, looping_line, process, scanned
+from whole_program import healthy_line, looping_line, process, scanned, steadyhelm
 
-from holdfast.errors import SettingsError
+from steadyhelm.errors import SettingsError
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class TestInput:
         """
         A file named twice, or with its folder, is read once.
         """
-        assert 2 == len(holdfast("scan", runs, runs, runs.parent, "--format", "json").documents)
+        assert 2 == len(steadyhelm("scan", runs, runs, runs.parent, "--format", "json").documents)
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     @given(content=st.binary(max_size=300))
@@ -53,7 +53,7 @@ class TestInput:
         """
         Whatever comes in, scan ends with one of its exit statuses and without a traceback.
         """
-        assert holdfast("scan", "-", stdin=content).status in {0, 1, 3}
+        assert steadyhelm("scan", "-", stdin=content).status in {0, 1, 3}
 
 
 class TestOutput:
@@ -72,7 +72,7 @@ class TestOutput:
         The file gets the permissions any new file gets, and nothing is left beside it.
         """
         (apart / "plain").touch()
-        holdfast("scan", runs, "--format", "json", "--output", apart / "report.json")
+        steadyhelm("scan", runs, "--format", "json", "--output", apart / "report.json")
 
         assert stat.S_IMODE((apart / "plain").stat().st_mode) == stat.S_IMODE(
             (apart / "report.json").stat().st_mode
@@ -85,9 +85,9 @@ class TestOutput:
         """
         report = apart / "report.json"
         report.write_text("older")
-        (apart / "holdfast.toml").write_text("[detectors.no_such]\nx = 1\n")
+        (apart / "steadyhelm.toml").write_text("[detectors.no_such]\nx = 1\n")
         with pytest.raises(SettingsError, match="no_such"):
-            holdfast("scan", runs, "--output", report)
+            steadyhelm("scan", runs, "--output", report)
 
         assert "older" == report.read_text()
         assert [] == list(apart.glob(".report*"))
@@ -98,7 +98,7 @@ class TestOutput:
         """
         before = runs.read_text()
 
-        assert 2 == holdfast("scan", runs, "--output", runs).status
+        assert 2 == steadyhelm("scan", runs, "--output", runs).status
         assert before == runs.read_text()
 
     @pytest.mark.parametrize("output", ["missing/report.txt", "."])
@@ -112,6 +112,6 @@ class TestOutput:
         """
         An output that is no ordinary file is written to, not replaced.
         """
-        holdfast("scan", runs, "--output", os.devnull)
+        steadyhelm("scan", runs, "--output", os.devnull)
 
         assert not Path(os.devnull).is_file()

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 from test_scan_transcripts import lines, session
-from whole_program import SOURCE, healthy_line, holdfast, looping_line, process, written
+from whole_program import SOURCE, healthy_line, looping_line, process, steadyhelm, written
 
-from holdfast.cli.scan_follow import Follower, GrowingFile, follow
-from holdfast.replay import Judge
-from holdfast.settings import Settings
+from steadyhelm.cli.scan_follow import Follower, GrowingFile, follow
+from steadyhelm.replay import Judge
+from steadyhelm.settings import Settings
 
 
 def told(*content):
@@ -132,8 +132,8 @@ class TestCommand:
         After the time given it reports as ever, with the findings in front.
         """
         file = written(apart, looping_line())
-        answer = holdfast("scan", file, "--follow-for", "0")
-        usual = holdfast("scan", file)
+        answer = steadyhelm("scan", file, "--follow-for", "0")
+        usual = steadyhelm("scan", file)
 
         assert (usual.status, True) == (answer.status, answer.out.endswith(usual.out))
         assert "stuck  step 6  loop: " in answer.out
@@ -157,7 +157,7 @@ class TestCommand:
         for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz"):
             (apart / name).write_text(healthy_line())
 
-        assert 2 == holdfast("scan", *paths, "--follow-for", "0").status
+        assert 2 == steadyhelm("scan", *paths, "--follow-for", "0").status
 
     @pytest.mark.skipif(os.name == "nt", reason="a child cannot be sent Ctrl-C there")
     def test_live(self, apart):
@@ -183,7 +183,7 @@ class TestCommand:
 @contextmanager
 def _following(file):
     child = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "scan", str(file), "--follow", "--follow-for", "120"],
+        [sys.executable, "-m", "steadyhelm", "scan", str(file), "--follow", "--follow-for", "120"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_program import call, healthy_line, holdfast, looping_line, process, run_line, written
+from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
-from holdfast.cli.scan_drawing import signs_of
-from holdfast.events import TraceEvent
+from steadyhelm.cli.scan_drawing import signs_of
+from steadyhelm.events import TraceEvent
 
 EVIL = "<script>alert(1)</script>]]>&\"'\x1b[2J\x00\u202e\ufffe\r\n::error::%0A,:"
 VOID = {"meta", "br"}
@@ -37,7 +37,7 @@ class Reader(HTMLParser):
 
 
 def page_of(file, *options):
-    return holdfast("scan", file, "--format", "html", *options).out
+    return steadyhelm("scan", file, "--format", "html", *options).out
 
 
 def parsed(page):
@@ -47,11 +47,11 @@ def parsed(page):
 
 
 def suites_of(file, *options):
-    return ET.fromstring(holdfast("scan", file, "--format", "junit", *options).out)
+    return ET.fromstring(steadyhelm("scan", file, "--format", "junit", *options).out)
 
 
 def commands_of(file, *options):
-    return holdfast("scan", file, "--format", "github", *options).out.splitlines()
+    return steadyhelm("scan", file, "--format", "github", *options).out.splitlines()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ class TestHtml:
 
     def test_what_it_cost(self, runs):
         """
-        The page says what Holdfast would have done, and draws what would have been saved.
+        The page says what Steadyhelm would have done, and draws what would have been saved.
         """
         page = page_of(runs)
 
@@ -308,5 +308,5 @@ class TestGithub:
         """
         file = written(apart, looping_line())
 
-        assert 3 == holdfast("scan", file, "--format", report_format).status
-        assert 0 == holdfast("scan", written(apart, healthy_line()), "--format", report_format).status
+        assert 3 == steadyhelm("scan", file, "--format", report_format).status
+        assert 0 == steadyhelm("scan", written(apart, healthy_line()), "--format", report_format).status

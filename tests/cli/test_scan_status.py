@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from whole_program import call, healthy_line, holdfast, looping_line, process, run_line, written
+from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
 LARGE = run_line({"type": "llm_output", "text": "a long story", "tokens": 90_000})
 
@@ -53,8 +53,8 @@ class TestExitStatus:
         """
         twice = written(apart, healthy_line(), healthy_line())
 
-        assert (0, "") == (holdfast("scan", twice).status, holdfast("scan", twice).err)
-        assert "has the run id 'fine' of line 1 again" in holdfast("scan", twice, "--verbose").err
+        assert (0, "") == (steadyhelm("scan", twice).status, steadyhelm("scan", twice).err)
+        assert "has the run id 'fine' of line 1 again" in steadyhelm("scan", twice, "--verbose").err
 
     def test_missing_path(self, apart):
         """
@@ -63,7 +63,7 @@ class TestExitStatus:
         answer = process("scan", "nowhere.jsonl")
 
         assert 2 == answer.status
-        assert "there is no file or folder nowhere.jsonl. Try: holdfast scan runs.jsonl" in answer.err
+        assert "there is no file or folder nowhere.jsonl. Try: steadyhelm scan runs.jsonl" in answer.err
 
     @pytest.mark.parametrize(
         "options", [["--fail-on", "awful"], ["--format", "pdf"], ["--baseline", "no.db"]]
@@ -116,7 +116,7 @@ class TestExitStatus:
         """
         2: a setting with a value it cannot have.
         """
-        (apart / "holdfast.toml").write_text('mode = "shout"\n')
+        (apart / "steadyhelm.toml").write_text('mode = "shout"\n')
 
         assert 2 == process("scan", runs).status
 
@@ -138,14 +138,14 @@ class TestFailOn:
         The exit status is 3 from the severity given; how it is written does not matter.
         """
         assert (
-            status == holdfast("scan", written(apart, looping_line(times=times)), "--fail-on", level).status
+            status == steadyhelm("scan", written(apart, looping_line(times=times)), "--fail-on", level).status
         )
 
     def test_low_counts_when_asked_for(self, apart):
         """
         With --fail-on low what is only noticed flags a run too, and is shown.
         """
-        answer = holdfast("scan", written(apart, LARGE), "--fail-on", "low")
+        answer = steadyhelm("scan", written(apart, LARGE), "--fail-on", "low")
 
         assert 3 == answer.status
         assert "90,000 tokens spent in this run, the limit is 50,000 (LOW, 1 times)" in answer.out
@@ -154,6 +154,6 @@ class TestFailOn:
         """
         A flagged run stays visible when only worse ones fail.
         """
-        out = holdfast("scan", written(apart, looping_line(times=4)), "--fail-on", "critical").out
+        out = steadyhelm("scan", written(apart, looping_line(times=4)), "--fail-on", "critical").out
 
         assert "1 run, 1 flagged (1 loop), 0 of them CRITICAL or above" in out

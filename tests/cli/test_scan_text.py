@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
-from whole_program import call, healthy_line, holdfast, looping_line, process, run_line, written
+from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ class TestText:
         A flagged run shows what was found and when, the repeated call, and what would have been done.
         """
         file = written(apart, looping_line(agent_id="finder"))
-        lines = [line.rstrip() for line in holdfast("scan", file).out.splitlines()]
+        lines = [line.rstrip() for line in steadyhelm("scan", file).out.splitlines()]
 
         assert lines[0].endswith(f" stuck  finder  {file}:1")
         assert "  goal      find x" == lines[1]
@@ -29,7 +29,7 @@ class TestText:
             '              6x search {"q":"x"} → nothing',
             "  run       [......]",
         ] == lines[4:6]
-        assert lines[6].startswith("  Holdfast  would have reminded the agent at step ")
+        assert lines[6].startswith("  Steadyhelm  would have reminded the agent at step ")
         assert re.search(r"; \d steps? and \d00 of 600 tokens came after the new plan was due$", lines[6])
 
     def test_clean_runs_are_counted(self, apart):
@@ -38,15 +38,15 @@ class TestText:
         """
         file = written(apart, healthy_line("one"), healthy_line("two"))
 
-        assert "one" not in holdfast("scan", file).out
-        assert "· clean one  5 steps" in holdfast("scan", file, "--verbose").out
-        assert "2 runs, 0 flagged" == holdfast("scan", file).out.splitlines()[-1]
+        assert "one" not in steadyhelm("scan", file).out
+        assert "· clean one  5 steps" in steadyhelm("scan", file, "--verbose").out
+        assert "2 runs, 0 flagged" == steadyhelm("scan", file).out.splitlines()[-1]
 
     def test_blindness_is_told(self, apart):
         """
         What could not be checked is counted at the end.
         """
-        out = holdfast("scan", written(apart, healthy_line())).out
+        out = steadyhelm("scan", written(apart, healthy_line())).out
 
         assert "not checked: goal_drift in 1 of 1 runs (no goal was given)" in out
 
@@ -65,7 +65,7 @@ class TestText:
         A secret among the evidence is not shown.
         """
         events = [call(args={"url": "https://ann:hunter2@example.org"}, result="password=swordfish1")] * 6
-        out = holdfast("scan", written(apart, run_line(*events))).out
+        out = steadyhelm("scan", written(apart, run_line(*events))).out
 
         assert "6x search" in out
         assert "hunter2" not in out
@@ -98,7 +98,7 @@ class TestDocs:
         [text] = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
         Path("support.jsonl").write_text(file)
 
-        assert text == holdfast("scan", "support.jsonl").out
+        assert text == steadyhelm("scan", "support.jsonl").out
         assert (
-            report == holdfast("scan", "support.jsonl", "--format", "json").out.splitlines(keepends=True)[1]
+            report == steadyhelm("scan", "support.jsonl", "--format", "json").out.splitlines(keepends=True)[1]
         )

@@ -2,7 +2,7 @@ import gzip
 import json
 
 import pytest
-from whole_program import healthy_line, holdfast, scanned
+from whole_program import healthy_line, scanned, steadyhelm
 
 
 def lines(*values):
@@ -127,19 +127,19 @@ class TestTranscripts:
         """
         (apart / "package.json").write_text('{"name": "x"}')
         (apart / "d.jsonl").write_text(healthy_line("d"))
-        found = holdfast("scan", apart)
+        found = steadyhelm("scan", apart)
 
         assert 0 == found.status
         assert "passed over 1 .json file without a run" in found.err
-        assert str(apart / "package.json") in holdfast("scan", apart, "--verbose").err
-        assert 1 == holdfast("scan", apart / "package.json").status
+        assert str(apart / "package.json") in steadyhelm("scan", apart, "--verbose").err
+        assert 1 == steadyhelm("scan", apart / "package.json").status
 
     def test_a_broken_line(self, apart):
         """
         A line that cannot be read is named, and the rest is judged.
         """
         (apart / "s.jsonl").write_text(lines(*session(times=1)) + "{oh\n" + lines(*session()))
-        answer = holdfast("scan", apart / "s.jsonl")
+        answer = steadyhelm("scan", apart / "s.jsonl")
 
         assert 1 == answer.status
         assert "s.jsonl:4: " in answer.err

@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from watched_agent import CommandLine, loop, work
 
-from holdfast.assembly import DriftMonitor
-from holdfast.cli import words
-from holdfast.cli.timeline import picked, short
-from holdfast.decisions import DriftAction
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, an_answer, an_event, an_incident
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.cli import words
+from steadyhelm.cli.timeline import picked, short
+from steadyhelm.decisions import DriftAction
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import AT, an_answer, an_event, an_incident
 
 
 class TestShow:
-    def test_header(self, holdfast):
+    def test_header(self, steadyhelm):
         """
         It begins with whose run it was, what for, how it ended, and its totals.
         """
-        lines = holdfast("show loop-long").out.splitlines()
+        lines = steadyhelm("show loop-long").out.splitlines()
 
         assert "run       loop-long" == lines[0]
         assert "agent     researcher" == lines[1]
@@ -26,28 +26,28 @@ class TestShow:
         assert "state     ended: done" == lines[3]
         assert "totals    5 steps, 5 tool calls, 0 model calls, 500 tokens, 0 errors" == lines[5]
 
-    def test_beginning_of_an_id(self, holdfast):
+    def test_beginning_of_an_id(self, steadyhelm):
         """
         As much of the id as tells it from others is enough.
         """
-        assert "run       costly" in holdfast("show cos").out
+        assert "run       costly" in steadyhelm("show cos").out
 
-    def test_ambiguous_id(self, holdfast):
+    def test_ambiguous_id(self, steadyhelm):
         """
         A beginning that fits several runs names them.
         """
-        answer = holdfast("show clean")
+        answer = steadyhelm("show clean")
 
         assert 1 == answer.status
         assert "3 runs begin with 'clean': clean-0, clean-1, clean-2. Give more of the id." == answer.err
 
-    def test_unknown_id(self, holdfast):
+    def test_unknown_id(self, steadyhelm):
         """
         An id nobody has ends with status 1.
         """
-        assert (1, "There is no run 'zzz'.") == holdfast("show zzz")[::2]
+        assert (1, "There is no run 'zzz'.") == steadyhelm("show zzz")[::2]
 
-    def test_agents_with_the_same_run_id(self, holdfast, database):
+    def test_agents_with_the_same_run_id(self, steadyhelm, database):
         """
         Where two agents have a run of one id, naming the agent chooses.
         """
@@ -55,82 +55,82 @@ class TestShow:
         work(other, "costly")
         other.close()
 
-        assert "Name the agent too" in holdfast("show costly").err
-        assert "agent     writer" in holdfast("show costly --agent writer").out
+        assert "Name the agent too" in steadyhelm("show costly").err
+        assert "agent     writer" in steadyhelm("show costly --agent writer").out
 
-    def test_a_step(self, holdfast):
+    def test_a_step(self, steadyhelm):
         """
         A step has its number, its time, what was asked and what came back.
         """
-        [line] = [line for line in holdfast("show clean-0").out.splitlines() if "page 3" in line]
+        [line] = [line for line in steadyhelm("show clean-0").out.splitlines() if "page 3" in line]
 
         assert "5" == line.split()[0]
         assert line.endswith('▸ search(query="flights page 3") => "offer 3"')
 
-    def test_an_error(self, holdfast):
+    def test_an_error(self, steadyhelm):
         """
         A failed step says so, with the words of the error made harmless.
         """
-        assert '▸ fetch(url="x")  ✖ no route\\x07 to host' in holdfast("show failing").out
+        assert '▸ fetch(url="x")  ✖ no route\\x07 to host' in steadyhelm("show failing").out
 
-    def test_findings_stand_below_their_step(self, holdfast):
+    def test_findings_stand_below_their_step(self, steadyhelm):
         """
         What was noticed stands under the step at which it was noticed.
         """
-        lines = holdfast("show loop-short").out.splitlines()
+        lines = steadyhelm("show loop-short").out.splitlines()
         [place] = [
             place for place, line in enumerate(lines) if "▲ MED action_loop: search called 4 times" in line
         ]
 
         assert "4" == lines[place - 1].split()[0]
 
-    def test_incident(self, holdfast):
+    def test_incident(self, steadyhelm):
         """
         An incident has its evidence by step number, and what was tried at which step.
         """
-        out = holdfast("show loop-long").out
+        out = steadyhelm("show loop-long").out
 
         assert "evidence: 3 findings, steps 1-5; peak 0.83" in out
         assert "step 3: INJECT_REMINDER, verdict proceed, outcome " in out
         assert ": SUMMARIZE_REPLAN, verdict proceed, outcome " in out
 
-    def test_parent_and_children(self, holdfast):
+    def test_parent_and_children(self, steadyhelm):
         """
         A run names the run that started it, and the runs it started.
         """
-        assert "parent    failing" in holdfast("show child").out
-        assert "children  child" in holdfast("show failing").out
+        assert "parent    failing" in steadyhelm("show child").out
+        assert "children  child" in steadyhelm("show failing").out
 
-    def test_tools(self, holdfast):
+    def test_tools(self, steadyhelm):
         """
         The tools a run used are counted.
         """
         assert ["search", "5", "-", "500"] in [
-            line.split()[:4] for line in holdfast("show loop-long").out.splitlines()
+            line.split()[:4] for line in steadyhelm("show loop-long").out.splitlines()
         ]
 
-    def test_what_was_not_checked(self, holdfast):
+    def test_what_was_not_checked(self, steadyhelm):
         """
         A run without a goal says that its goal could not be checked.
         """
-        assert "goal_drift: not checked: the run has no goal" in holdfast("show costly").out
+        assert "goal_drift: not checked: the run has no goal" in steadyhelm("show costly").out
 
-    def test_hostile_output(self, holdfast):
+    def test_hostile_output(self, steadyhelm):
         """
         Escape sequences in results are shown, never obeyed.
         """
-        out = holdfast("show loop-long --payloads --all").out
+        out = steadyhelm("show loop-long --payloads --all").out
 
         assert not {"\x1b", "\u202e"} & set(out)
         assert "\\x1b[2Jnothing" in out
 
-    def test_payloads(self, holdfast):
+    def test_payloads(self, steadyhelm):
         """
         Arguments and results are given in full when asked for.
         """
-        assert 'input: {"query":"flights page 3"}' in holdfast("show clean-0 --payloads").out
+        assert 'input: {"query":"flights page 3"}' in steadyhelm("show clean-0 --payloads").out
 
-    def test_a_long_run_is_shortened_around_findings(self, holdfast, database):
+    def test_a_long_run_is_shortened_around_findings(self, steadyhelm, database):
         """
         Of a long run the head, the tail and what was noticed are shown, and how much is left out.
         """
@@ -144,19 +144,19 @@ class TestShow:
                 monitor.record_event("tool_call", "write", input_data={"n": number}, output_data=number)
         monitor.close()
 
-        answer = holdfast("show long --events 12")
+        answer = steadyhelm("show long --events 12")
         numbers = [line.split()[0] for line in answer.out.splitlines() if "▸" in line]
 
         assert ["1", "2", "3", "151", "152", "153", "154", "301", "302", "303"] == numbers
         assert "... 147 steps ..." in answer.out
-        assert "holdfast show long --all" in answer.err
-        assert 303 == holdfast("show long --all").out.count("▸")
+        assert "steadyhelm show long --all" in answer.err
+        assert 303 == steadyhelm("show long --all").out.count("▸")
 
-    def test_json(self, holdfast):
+    def test_json(self, steadyhelm):
         """
         The document holds run, steps, findings and incidents with the steps that prove them.
         """
-        [document] = holdfast("show loop-long --json").documents
+        [document] = steadyhelm("show loop-long --json").documents
 
         assert "loop-long" == document["run"]["run_id"]
         assert list(range(5)) == [event["seq"] for event in document["events"]]
@@ -164,15 +164,15 @@ class TestShow:
         assert [list(range(5))] == [incident["evidence"] for incident in document["incidents"]]
         assert "input_data" not in document["events"][0]
 
-    def test_json_with_payloads(self, holdfast):
+    def test_json_with_payloads(self, steadyhelm):
         """
         Payloads are in the document only when asked for.
         """
-        [document] = holdfast("show loop-long --json --payloads").documents
+        [document] = steadyhelm("show loop-long --json --payloads").documents
 
         assert {"query": "flights to Oslo"} == document["events"][0]["input_data"]
 
-    def test_a_run_that_kept_nothing(self, holdfast, database):
+    def test_a_run_that_kept_nothing(self, steadyhelm, database):
         """
         A run whose payloads are not kept still shows its steps.
         """
@@ -180,7 +180,7 @@ class TestShow:
         loop(quiet, "unsaid", times=2)
         quiet.close()
 
-        assert 2 == holdfast("show unsaid").out.count("▸ search()")
+        assert 2 == steadyhelm("show unsaid").out.count("▸ search()")
 
 
 @pytest.fixture

@@ -1,79 +1,81 @@
 import pytest
 from watched_agent import incident_of, loop
 
-from holdfast.assembly import DriftMonitor
+from steadyhelm.assembly import DriftMonitor
 
 
 class TestFalseAlarm:
-    def test_the_effect_comes_first(self, holdfast, store, long, short):
+    def test_the_effect_comes_first(self, steadyhelm, store, long, short):
         """
         Before anything is saved it says which past incidents would have been silent, confirmed ones too.
         """
-        holdfast("alerts confirm {short}", short=short)
+        steadyhelm("alerts confirm {short}", short=short)
 
-        answer = holdfast("alerts false-alarm {long} --dry-run", long=long)
+        answer = steadyhelm("alerts false-alarm {long} --dry-run", long=long)
 
         assert "It would have silenced 2 of 2 incidents so far, 1 of them confirmed." in answer.out
         assert [] == store.thresholds()
         assert "" == store.find_incident(long).review
 
-    def test_asks(self, holdfast, store, long):
+    def test_asks(self, steadyhelm, store, long):
         """
         Without a terminal and without --yes nothing is changed.
         """
-        answer = holdfast("alerts false-alarm {long}", long=long)
+        answer = steadyhelm("alerts false-alarm {long}", long=long)
 
         assert 2 == answer.status
         assert "Add --yes" in answer.err
         assert [] == store.thresholds()
 
-    def test_moves_the_threshold(self, holdfast, store, long):
+    def test_moves_the_threshold(self, steadyhelm, store, long):
         """
         The threshold stands just above the incident's score, and the verdict is kept with it.
         """
-        holdfast("alerts false-alarm {long} --yes", long=long)
+        steadyhelm("alerts false-alarm {long} --yes", long=long)
 
         [threshold] = store.thresholds("researcher")
         assert ("action_loop", long) == (threshold.detector, threshold.incident_id)
         assert 0.843 == pytest.approx(threshold.min_score, abs=0.001)
         assert "false_alarm" == store.find_incident(long).review
 
-    def test_the_next_run_is_judged_by_it(self, holdfast, store, short, database):
+    def test_the_next_run_is_judged_by_it(self, steadyhelm, store, short, database):
         """
         An episode like the one called a false alarm opens no incident any more.
         """
-        holdfast("alerts false-alarm {short} --yes", short=short)
+        steadyhelm("alerts false-alarm {short} --yes", short=short)
 
         monitor = DriftMonitor("researcher", db_path=database)
         loop(monitor, "again", times=4)
         monitor.close()
 
         assert [] == store.incidents("researcher", "again")
-        assert "(not reported: an incident like this was marked a false alarm)" in holdfast("show again").out
+        assert (
+            "(not reported: an incident like this was marked a false alarm)" in steadyhelm("show again").out
+        )
 
-    def test_twice(self, holdfast, store, short):
+    def test_twice(self, steadyhelm, store, short):
         """
         Saying it again changes nothing.
         """
-        holdfast("alerts false-alarm {short} --yes", short=short)
+        steadyhelm("alerts false-alarm {short} --yes", short=short)
         before = store.thresholds()
 
-        answer = holdfast("alerts false-alarm {short} --yes", short=short)
+        answer = steadyhelm("alerts false-alarm {short} --yes", short=short)
 
         assert (0, "") == (answer.status, answer.out)
         assert before == store.thresholds()
 
-    def test_hard_limits_never_adapt(self, holdfast, store, costly):
+    def test_hard_limits_never_adapt(self, steadyhelm, store, costly):
         """
         An incident about a hard limit is refused with what to do instead.
         """
-        answer = holdfast("alerts false-alarm {costly} --yes", costly=costly)
+        answer = steadyhelm("alerts false-alarm {costly} --yes", costly=costly)
 
         assert 2 == answer.status
         assert "raise or remove the limit" in answer.err
         assert [] == store.thresholds()
 
-    def test_the_surest_cannot_be_silenced(self, holdfast, store, database):
+    def test_the_surest_cannot_be_silenced(self, steadyhelm, store, database):
         """
         An incident with a score near one is not made silent, and the command says so.
         """
@@ -82,65 +84,65 @@ class TestFalseAlarm:
         monitor.close()
         sure = incident_of(store, "endless").incident_id
 
-        answer = holdfast("alerts false-alarm {sure} --dry-run", sure=sure)
+        answer = steadyhelm("alerts false-alarm {sure} --dry-run", sure=sure)
 
         assert "Not this one: its score is 1.00" in answer.out
-        assert f"holdfast alerts mute {sure}" in answer.out
+        assert f"steadyhelm alerts mute {sure}" in answer.out
 
 
 class TestUndo:
-    def test_takes_back_verdict_and_threshold(self, holdfast, store, long):
+    def test_takes_back_verdict_and_threshold(self, steadyhelm, store, long):
         """
         After an undo everything is as it was before the false alarm.
         """
         before = store.find_incident(long)
-        holdfast("alerts false-alarm {long} --yes", long=long)
+        steadyhelm("alerts false-alarm {long} --yes", long=long)
 
-        answer = holdfast("alerts undo {long}", long=long)
+        answer = steadyhelm("alerts undo {long}", long=long)
 
         assert f"Took back 'false alarm' on incident {long} and the threshold it had moved.\n" == answer.err
         assert before == store.find_incident(long)
         assert [] == store.thresholds()
 
-    def test_leaves_other_thresholds(self, holdfast, store, long, short):
+    def test_leaves_other_thresholds(self, steadyhelm, store, long, short):
         """
         Only the threshold this incident moved goes back.
         """
         for incident_id in (long, short):
-            holdfast("alerts false-alarm {id} --yes", id=incident_id)
+            steadyhelm("alerts false-alarm {id} --yes", id=incident_id)
 
-        holdfast("alerts undo {long}", long=long)
+        steadyhelm("alerts undo {long}", long=long)
 
         assert [short] == [threshold.incident_id for threshold in store.thresholds()]
 
-    def test_a_confirmed_one(self, holdfast, store, long):
+    def test_a_confirmed_one(self, steadyhelm, store, long):
         """
         A confirmation can be taken back too.
         """
-        holdfast("alerts confirm {long}", long=long)
+        steadyhelm("alerts confirm {long}", long=long)
         assert "confirmed" == store.find_incident(long).review
 
-        holdfast("alerts undo {long}", long=long)
+        steadyhelm("alerts undo {long}", long=long)
         assert "" == store.find_incident(long).review
 
-    def test_nothing_to_undo(self, holdfast, long):
+    def test_nothing_to_undo(self, steadyhelm, long):
         """
         Where nobody said anything, nothing is changed and nothing is wrong.
         """
-        answer = holdfast("alerts undo {long}", long=long)
+        answer = steadyhelm("alerts undo {long}", long=long)
 
         assert 0 == answer.status
         assert "nothing was changed" in answer.err
 
 
 class TestConfirm:
-    def test_moves_a_threshold_back(self, holdfast, store, long):
+    def test_moves_a_threshold_back(self, steadyhelm, store, long):
         """
         Whoever confirms what was called a false alarm gets the old threshold back.
         """
-        holdfast("alerts false-alarm {long} --yes", long=long)
+        steadyhelm("alerts false-alarm {long} --yes", long=long)
 
-        answer = holdfast("alerts confirm {long}", long=long)
+        answer = steadyhelm("alerts confirm {long}", long=long)
 
         assert "is back where it was" in answer.err
         assert [] == store.thresholds()

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import typer
 from typer.testing import CliRunner
 
-from holdfast.assembly import DriftMonitor
-from holdfast.cli import alerts, baseline, db, export, models, runs, show
-from holdfast.cli.context import Shared
-from holdfast.errors import HoldfastError, SettingsError
-from holdfast.policy.alerting import AlertPolicy
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.cli import alerts, baseline, db, export, models, runs, show
+from steadyhelm.cli.context import Shared
+from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.policy.alerting import AlertPolicy
 
 HOSTILE = "\x1b[2Jnothing\u202e here"
 
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 class CommandLine:
-    """The commands under test on one database, ending as `holdfast` would end."""
+    """The commands under test on one database, ending as `steadyhelm` would end."""
 
     def __init__(self, database):
         self.database = database
@@ -47,7 +47,7 @@ class CommandLine:
     def __call__(self, line, **words):
         arguments = [part.format(**words) for part in shlex.split(line)]
         result = self._runner.invoke(self._app, arguments, obj=Shared(database=self.database))
-        if isinstance(result.exception, HoldfastError):
+        if isinstance(result.exception, SteadyhelmError):
             status = 2 if isinstance(result.exception, SettingsError) else 1
             return Answer(status, result.stdout, f"{result.stderr}{result.exception}")
         if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -1,4 +1,4 @@
-"""The `holdfast` program as a whole: in this process for speed, in one of its own where streams matter."""
+"""The `steadyhelm` program as a whole: in this process for speed, in one of its own where streams matter."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
-from holdfast.cli.main import app
+from steadyhelm.cli.main import app
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def holdfast(*arguments, stdin=None):
+def steadyhelm(*arguments, stdin=None):
     """Run a command here; what it raises is raised."""
     result = CliRunner().invoke(app, [str(part) for part in arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -37,7 +37,7 @@ def holdfast(*arguments, stdin=None):
 def process(*arguments, stdin=b"", environment=None):
     """Run a command in a process of its own, which inherits this one's environment."""
     ended = subprocess.run(
-        [sys.executable, "-m", "holdfast", *map(str, arguments)],
+        [sys.executable, "-m", "steadyhelm", *map(str, arguments)],
         input=stdin,
         capture_output=True,
         check=False,
@@ -66,7 +66,7 @@ def looping_line(run_id="stuck", times=6, **keys):
 
 def scanned(file, *options):
     """The JSON report on a file."""
-    return holdfast("scan", file, "--format", "json", *options).documents
+    return steadyhelm("scan", file, "--format", "json", *options).documents
 
 
 def written(folder, *lines):

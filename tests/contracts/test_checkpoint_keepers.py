@@ -4,17 +4,17 @@ import pkgutil
 
 import pytest
 
-import holdfast.checkpoints
-from holdfast.checkpoint import CheckpointKeeper, Kept
-from holdfast.checkpoints.disk import DiskKeeper
-from holdfast.checkpoints.memory import MemoryKeeper
-from holdfast.testing import checkpoint_checks
-from holdfast.testing.checkpoint_checks import CHECKPOINT_CHECKS
+import steadyhelm.checkpoints
+from steadyhelm.checkpoint import CheckpointKeeper, Kept
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.testing import checkpoint_checks
+from steadyhelm.testing.checkpoint_checks import CHECKPOINT_CHECKS
 
 
 @pytest.fixture
 def make(tmp_path):
-    """How to make each keeper that comes with Holdfast."""
+    """How to make each keeper that comes with Steadyhelm."""
     return {"memory": MemoryKeeper, "disk": lambda: DiskKeeper(tmp_path / "checkpoints", per_run=7)}
 
 
@@ -33,7 +33,7 @@ def test_no_keeper_slipped_out(make):
     """
     written = {
         kind.name
-        for module in pkgutil.iter_modules(holdfast.checkpoints.__path__, "holdfast.checkpoints.")
+        for module in pkgutil.iter_modules(steadyhelm.checkpoints.__path__, "steadyhelm.checkpoints.")
         for kind in vars(importlib.import_module(module.name)).values()
         if inspect.isclass(kind) and issubclass(kind, CheckpointKeeper) and not inspect.isabstract(kind)
     }

@@ -4,10 +4,10 @@ import pkgutil
 
 import pytest
 
-import holdfast.detectors
-from holdfast.detector import Detector
-from holdfast.engine import registry
-from holdfast.testing import DETECTOR_CHECKS
+import steadyhelm.detectors
+from steadyhelm.detector import Detector
+from steadyhelm.engine import registry
+from steadyhelm.testing import DETECTOR_CHECKS
 
 INSTALLED = registry.names(registry.DETECTORS)
 
@@ -27,13 +27,13 @@ def test_no_detector_slipped_out_of_discovery():
     """
     written = {
         kind
-        for module in pkgutil.iter_modules(holdfast.detectors.__path__, "holdfast.detectors.")
+        for module in pkgutil.iter_modules(steadyhelm.detectors.__path__, "steadyhelm.detectors.")
         for kind in vars(importlib.import_module(module.name)).values()
         if inspect.isclass(kind) and issubclass(kind, Detector) and kind.__module__ == module.name
     }
     found = {registry.load(registry.DETECTORS, name) for name in INSTALLED}
 
-    assert written == {kind for kind in found if kind.__module__.startswith("holdfast.")}
+    assert written == {kind for kind in found if kind.__module__.startswith("steadyhelm.")}
     assert len(written) >= 3
 
 

@@ -1,7 +1,7 @@
 import tomllib
 from pathlib import Path
 
-from holdfast.engine import registry
+from steadyhelm.engine import registry
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

@@ -4,20 +4,20 @@ import pkgutil
 
 import pytest
 
-import holdfast.sinks
-from holdfast.engine import registry
-from holdfast.findings import DriftEvent
-from holdfast.sink import Sink
-from holdfast.sinks.callback import Callback
-from holdfast.sinks.otel import OTel
-from holdfast.sinks.store import StoreSink
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing import SINK_CHECKS
+import steadyhelm.sinks
+from steadyhelm.engine import registry
+from steadyhelm.findings import DriftEvent
+from steadyhelm.sink import Sink
+from steadyhelm.sinks.callback import Callback
+from steadyhelm.sinks.otel import OTel
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing import SINK_CHECKS
 
 
 @pytest.fixture
 def make(tmp_path):
-    """How to make each sink that comes with Holdfast."""
+    """How to make each sink that comes with Steadyhelm."""
     return {
         "callback": lambda: Callback(lambda finding: None),
         "otel": OTel,
@@ -40,7 +40,7 @@ def test_no_sink_slipped_out_of_discovery():
     """
     written = {
         kind
-        for module in pkgutil.walk_packages(holdfast.sinks.__path__, "holdfast.sinks.")
+        for module in pkgutil.walk_packages(steadyhelm.sinks.__path__, "steadyhelm.sinks.")
         for kind in vars(importlib.import_module(module.name)).values()
         if inspect.isclass(kind) and issubclass(kind, Sink) and kind.__module__ == module.name
     }

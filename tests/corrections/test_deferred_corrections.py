@@ -3,15 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats
-from holdfast.corrections.attribution import Traces, about, traces_of
-from holdfast.corrections.conversation import Conversation
-from holdfast.corrections.deferred import course_of, deferred_corrections, held_against
-from holdfast.detectors.user_correction import UserCorrection
-from holdfast.engine.session import Session
-from holdfast.events import RunInfo, TraceEvent
-from holdfast.parts import detector_factory
-from holdfast.settings import Settings
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.corrections.attribution import Traces, about, traces_of
+from steadyhelm.corrections.conversation import Conversation
+from steadyhelm.corrections.deferred import course_of, deferred_corrections, held_against
+from steadyhelm.detectors.user_correction import UserCorrection
+from steadyhelm.engine.session import Session
+from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.parts import detector_factory
+from steadyhelm.settings import Settings
 
 WRONG = "no, that is still broken"
 HOSTILE = st.text(st.characters() | st.sampled_from("\ud800\udfff\x00\u202e`?!'\n "), max_size=200)

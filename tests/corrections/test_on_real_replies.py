@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.corrections.foresight import foresee_correction
-from holdfast.corrections.replies import classify_user_reply
-from holdfast.lab.replies_read import read_replies
-from holdfast.lab.train_figures import auc, macro_f1, scored_f1
+from steadyhelm.corrections.foresight import foresee_correction
+from steadyhelm.corrections.replies import classify_user_reply
+from steadyhelm.lab.replies_read import read_replies
+from steadyhelm.lab.train_figures import auc, macro_f1, scored_f1
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REPLIES = DATA / "replies" / "dev.jsonl"
 
 pytestmark = pytest.mark.skipif(
-    not REPLIES.is_file(), reason="the labelled replies are not here; set HOLDFAST_DATA"
+    not REPLIES.is_file(), reason="the labelled replies are not here; set STEADYHELM_DATA"
 )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.corrections import (
+from steadyhelm.corrections import (
     accord,
     attribution,
     before,
@@ -14,8 +14,8 @@ from holdfast.corrections import (
     reading,
     shapes,
 )
-from holdfast.corrections.cues import CUES, found_in, leanings
-from holdfast.corrections.terms import rarities, terms_of, weighed
+from steadyhelm.corrections.cues import CUES, found_in, leanings
+from steadyhelm.corrections.terms import rarities, terms_of, weighed
 
 
 class TestCues:
@@ -70,10 +70,10 @@ class TestCues:
         """
         No two cues share a name, so none hides another.
         """
-        from holdfast.corrections.assents import ASSENTS
-        from holdfast.corrections.objections import OBJECTIONS
-        from holdfast.corrections.protests import PROTESTS
-        from holdfast.corrections.remarks import REMARKS
+        from steadyhelm.corrections.assents import ASSENTS
+        from steadyhelm.corrections.objections import OBJECTIONS
+        from steadyhelm.corrections.protests import PROTESTS
+        from steadyhelm.corrections.remarks import REMARKS
 
         assert len(CUES) == len((*OBJECTIONS, *PROTESTS, *REMARKS, *ASSENTS))
 

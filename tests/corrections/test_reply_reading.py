@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.corrections.reading import end_of, read, start_of
+from steadyhelm.corrections.reading import end_of, read, start_of
 
 
 class TestProse:

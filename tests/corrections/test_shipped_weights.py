@@ -4,10 +4,10 @@ from importlib.resources import files
 
 import pytest
 
-from holdfast.corrections.features import features_of
-from holdfast.corrections.model import LinearModel
-from holdfast.corrections.outlook import outlook_of
-from holdfast.corrections.weights import NAME, VERSION, shipped
+from steadyhelm.corrections.features import features_of
+from steadyhelm.corrections.model import LinearModel
+from steadyhelm.corrections.outlook import outlook_of
+from steadyhelm.corrections.weights import NAME, VERSION, shipped
 
 
 class TestTheFile:
@@ -15,7 +15,7 @@ class TestTheFile:
         """
         The weights stay well under three hundred kilobytes.
         """
-        assert len(files("holdfast.corrections").joinpath(NAME).read_bytes()) < 300_000
+        assert len(files("steadyhelm.corrections").joinpath(NAME).read_bytes()) < 300_000
 
     def test_its_version(self):
         """
@@ -58,8 +58,8 @@ class TestLoading:
         Importing reads no weights, and classifying needs neither numpy nor scikit-learn.
         """
         program = (
-            "import sys; from holdfast.corrections.replies import classify_user_reply as say;"
-            "from holdfast.corrections.weights import shipped;"
+            "import sys; from steadyhelm.corrections.replies import classify_user_reply as say;"
+            "from steadyhelm.corrections.weights import shipped;"
             "assert 0 == shipped.cache_info().currsize;"
             "say('no'); assert 1 == shipped.cache_info().currsize;"
             "assert not {'numpy', 'sklearn', 'scipy'} & set(sys.modules)"

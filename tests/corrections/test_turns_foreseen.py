@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.corrections.foresight import foresee_correction
-from holdfast.corrections.turns import TurnEnd, turn_end
+from steadyhelm.corrections.foresight import foresee_correction
+from steadyhelm.corrections.turns import TurnEnd, turn_end
 
 DELIBERATES = "Option A is simpler, but B would scale. I'd recommend A. Which approach do you prefer?"
 CLAIMS = "The button now shows on every page."

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.errors import FormatError, SettingsError
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events, fired_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.errors import FormatError, SettingsError
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 USUAL = BaselineStats(agent_id=AGENT)
 ANYTHING = st.recursive(

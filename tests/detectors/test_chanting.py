@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.chanting import Chanting
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, fired_at, replies, said_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.chanting import Chanting
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, fired_at, replies, said_at
 
 STILL = "I am still working on it."
 

@@ -3,12 +3,12 @@
 import pytest
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats, Spread
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.detectors.goal_drift import GoalDrift
-from holdfast.detectors.resource_spike import ResourceSpike
-from holdfast.events import ACTION_TYPES
-from holdfast.testing.traces import AGENT, events, fired_at
+from steadyhelm.baselines import BaselineStats, Spread
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.detectors.goal_drift import GoalDrift
+from steadyhelm.detectors.resource_spike import ResourceSpike
+from steadyhelm.events import ACTION_TYPES
+from steadyhelm.testing.traces import AGENT, events, fired_at
 
 GOAL = "find the cheapest flight to Oslo"
 POEM = {"text": "Here is a poem about the many colours of the sea."}

@@ -2,11 +2,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.edit_revert import EditRevert
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.edit_revert import EditRevert
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events
 
 CHANGES = {
     ">": {"file_path": "a.py", "old_string": "x", "new_string": "y"},

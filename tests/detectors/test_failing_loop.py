@@ -2,11 +2,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.failing_loop import FailingLoop
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events, fired_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.failing_loop import FailingLoop
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 
 def findings(trace, detector=None):

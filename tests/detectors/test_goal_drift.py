@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats
-from holdfast.calibration import calibrate
-from holdfast.detectors.goal_drift import GoalDrift
-from holdfast.embedder import Embedder
-from holdfast.errors import SettingsError
-from holdfast.events import STATE_TRANSITION, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
-from holdfast.testing.traces import AGENT, RUN, events, fired_at, replies, said_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.calibration import calibrate
+from steadyhelm.detectors.goal_drift import GoalDrift
+from steadyhelm.embedder import Embedder
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import STATE_TRANSITION, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at, replies, said_at
 
 GOAL = "find the cheapest flight to Oslo"
 NEAR = "The cheapest flight to Oslo costs 80 euros."

@@ -1,11 +1,11 @@
 import pytest
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.reply_style import ReplyStyle
-from holdfast.errors import NotFoundError
-from holdfast.events import RunInfo
-from holdfast.testing import DETECTOR_CHECKS
-from holdfast.testing.traces import AGENT, RUN, fired_at, replies, said_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.reply_style import ReplyStyle
+from steadyhelm.errors import NotFoundError
+from steadyhelm.events import RunInfo
+from steadyhelm.testing import DETECTOR_CHECKS
+from steadyhelm.testing.traces import AGENT, RUN, fired_at, replies, said_at
 
 PLAIN = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
 PADDED = (

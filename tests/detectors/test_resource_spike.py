@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
-from holdfast.detectors.resource_spike import ResourceSpike
-from holdfast.errors import SettingsError
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events, fired_at
+from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
+from steadyhelm.detectors.resource_spike import ResourceSpike
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 NEW = BaselineStats(agent_id=AGENT)
 

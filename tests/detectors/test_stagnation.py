@@ -2,11 +2,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.stagnation import Stagnation
-from holdfast.events import RunInfo
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events, fired_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.stagnation import Stagnation
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 PLACES = ("north gate", "river bank", "old mill", "high street", "town hall", "east wing", "south pier")
 

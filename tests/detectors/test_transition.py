@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.calibration import calibrate
-from holdfast.detectors.transition import Transition
-from holdfast.events import RunInfo, RunSummary
-from holdfast.findings import Severity
-from holdfast.testing.traces import AGENT, RUN, events, fired_at
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.calibration import calibrate
+from steadyhelm.detectors.transition import Transition
+from steadyhelm.events import RunInfo, RunSummary
+from steadyhelm.findings import Severity
+from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 
 def lived(picture, baseline, detector=None):

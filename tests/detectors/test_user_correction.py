@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.user_correction import LIKELY, UserCorrection
-from holdfast.errors import SettingsError
-from holdfast.events import RunInfo, TraceEvent
-from holdfast.testing import DETECTOR_CHECKS
-from holdfast.testing.traces import AGENT, RUN
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.user_correction import LIKELY, UserCorrection
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.testing import DETECTOR_CHECKS
+from steadyhelm.testing.traces import AGENT, RUN
 
 WRONG = "no, that is still broken"
 AGAIN = "it still crashes, you changed the wrong file"

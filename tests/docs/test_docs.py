@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from holdfast.cli.main import app
-from holdfast.engine import registry
-from holdfast.settings import SETTINGS
+from steadyhelm.cli.main import app
+from steadyhelm.engine import registry
+from steadyhelm.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted(ROOT.glob("[A-Z]*.md"))]
@@ -64,7 +64,7 @@ def test_samples_run(page, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
         cwd=tmp_path,
-        env={**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")},
+        env={**os.environ, "STEADYHELM_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -88,13 +88,13 @@ def test_fragments_are_python(page):
 )
 def test_commands_in_samples_exist(page):
     """
-    Every `holdfast` command shown can be typed: the command exists, and so does each option.
+    Every `steadyhelm` command shown can be typed: the command exists, and so does each option.
     """
     shown = [
-        line.removeprefix("$ holdfast").strip()
+        line.removeprefix("$ steadyhelm").strip()
         for block in blocks(page, "console")
         for line in block.splitlines()
-        if line.startswith("$ holdfast")
+        if line.startswith("$ steadyhelm")
     ]
     for line in shown:
         words = [word for word in line.split("#")[0].split() if word != "\\"]
@@ -118,7 +118,7 @@ def test_every_command_has_a_heading(name):
     """
     A command without a heading in the docs does not exist for its users.
     """
-    assert f"holdfast {name}" in headings("commands.md")
+    assert f"steadyhelm {name}" in headings("commands.md")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -152,7 +152,7 @@ def test_every_setting_has_a_heading(setting):
 )
 def test_every_plugin_has_a_heading(group, page):
     """
-    Each detector, sink and channel that comes with Holdfast has a heading.
+    Each detector, sink and channel that comes with Steadyhelm has a heading.
     """
     known = {heading.lower() for heading in headings(page)}
 
@@ -195,6 +195,6 @@ def test_the_version_is_the_same_everywhere():
     """
     pyproject.toml and the package agree on the version.
     """
-    from holdfast import __version__
+    from steadyhelm import __version__
 
     assert __version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

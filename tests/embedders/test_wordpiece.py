@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.embedders.wordpiece import LONGEST_WORD, WordPiece
-from holdfast.errors import FormatError
+from steadyhelm.embedders.wordpiece import LONGEST_WORD, WordPiece
+from steadyhelm.errors import FormatError
 
 VOCABULARY = "[PAD] [UNK] [CLS] [SEP] un ##do ##ing the cafe ab cd ! $ [ ] sep 東 京 \u2019 ##s x ##x"
 PIECES = VOCABULARY.split()

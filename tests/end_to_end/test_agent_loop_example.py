@@ -16,7 +16,7 @@ from steered_scenarios import SCENARIOS, Scenario  # noqa: E402
 from stubborn_model import StubbornModel  # noqa: E402
 from workshop_tools import ToolError, Workshop  # noqa: E402
 
-from holdfast import DriftMonitor  # noqa: E402
+from steadyhelm import DriftMonitor  # noqa: E402
 
 AGENT = "example"
 CHECK = Call(tool="run_check", says="I run the check.")
@@ -31,7 +31,7 @@ class Stage:
         self.folder.mkdir()
         for name, content in scenario.files.items():
             (self.folder / name).write_text(content)
-        settings = place / "holdfast.toml"
+        settings = place / "steadyhelm.toml"
         settings.write_text(scenario.settings)
         self.monitor = DriftMonitor(AGENT, db_path=place / "db.sqlite", mode=mode, config=settings)
         self.moments = []
@@ -74,7 +74,7 @@ class Stage:
 @pytest.fixture
 def staged(tmp_path, monkeypatch):
     """Plays scenarios, each in a place of its own, without anybody's settings."""
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "home"))
     stages = []
 
     def play(scenario, **options):
@@ -242,7 +242,7 @@ class TestTheLoop:
 
     def test_a_checkpoint_that_is_gone(self, staged):
         """
-        Where there is nothing to go back to, the agent is told in words, and Holdfast that it was not done.
+        Where there is nothing to go back to, the agent is told in words, and Steadyhelm that it was not done.
         """
         stage = staged(
             scenario(CHECK, *GUESSES, heeds="reset"), on_moment=lambda stage: stage.monitor.keeper.close()
@@ -359,7 +359,7 @@ class TestTheCommand:
         """
         One scenario by its name; settings around it do not count.
         """
-        told = command("rollback", HOLDFAST_DISABLED="1", HOLDFAST_MODE="observe")
+        told = command("rollback", STEADYHELM_DISABLED="1", STEADYHELM_MODE="observe")
 
         assert "went back: to turn 3; files put back: prices.csv" in told.stdout
         assert "✔ worked" in told.stdout

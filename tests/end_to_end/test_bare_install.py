@@ -32,8 +32,8 @@ class TestBareInstall:
         """
         names = zipfile.ZipFile(wheel).namelist()
 
-        assert "holdfast/py.typed" in names
-        assert "holdfast/stores/sqlite.py" in names
+        assert "steadyhelm/py.typed" in names
+        assert "steadyhelm/stores/sqlite.py" in names
         assert any(name.endswith("licenses/LICENSE") for name in names)
         assert [] == [name for name in names if name.startswith(("tests", "benchmarks", "conftest"))]
 
@@ -43,7 +43,7 @@ class TestBareInstall:
         """
         venv.create(tmp_path / "venv", with_pip=True)
         python = tmp_path / "venv" / "bin" / "python"
-        environment = {"HOLDFAST_HOME": str(tmp_path / "home")}
+        environment = {"STEADYHELM_HOME": str(tmp_path / "home")}
 
         def run(*words):
             done = subprocess.run(
@@ -58,17 +58,17 @@ class TestBareInstall:
             return done.stdout
 
         run(python, "-m", "pip", "install", "--quiet", wheel)
-        assert "Keeps AI agents on course" in run(python, "-m", "holdfast", "--help")
+        assert "Keeps AI agents on course" in run(python, "-m", "steadyhelm", "--help")
         assert "action_loop" in run(
             python,
             "-W",
             "error",
             "-c",
-            "from holdfast import DriftMonitor\n"
+            "from steadyhelm import DriftMonitor\n"
             "monitor = DriftMonitor('bare')\n"
             "for _ in range(4):\n"
             "    decision = monitor.record_event('tool_call', 'search', output_data='none')\n"
             "print(decision.findings[0].detector)\n",
         )
-        assert "bare" in run(python, "-m", "holdfast", "runs")
-        run(python, "-m", "holdfast", "demo", "--fast")
+        assert "bare" in run(python, "-m", "steadyhelm", "runs")
+        run(python, "-m", "steadyhelm", "demo", "--fast")

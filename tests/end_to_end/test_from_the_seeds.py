@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from holdfast import (
+from steadyhelm import (
     ActionLoopDetector,
     BaselineStats,
     DetectorType,

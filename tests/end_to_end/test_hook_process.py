@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hook import packed
-from holdfast.cli.hook_host import end
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.cli.hook import packed
+from steadyhelm.cli.hook_host import end
+from steadyhelm.stores.sqlite import SQLiteStore
 
 SOURCE = Path(__file__).parents[2] / "src"
-HOOK = "import sys; from holdfast.cli.hook import main; main(sys.argv[1:])"
+HOOK = "import sys; from steadyhelm.cli.hook import main; main(sys.argv[1:])"
 LOADED = HOOK + "; print(sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
 GUIDE = ("--agent", "claude-code", "--mode", "guide")
 
@@ -27,8 +27,8 @@ class Hooks:
 
     def __init__(self, home):
         self.home = home
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-        self.environment = {**kept, "PYTHONPATH": str(SOURCE), "HOLDFAST_HOME": str(home)}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STEADYHELM_")}
+        self.environment = {**kept, "PYTHONPATH": str(SOURCE), "STEADYHELM_HOME": str(home)}
 
     @property
     def socket(self):
@@ -67,7 +67,7 @@ class Hooks:
         return path.read_text().splitlines() if path.exists() else []
 
     def run_kept(self, run_id="s1"):
-        store = SQLiteStore(self.home / "holdfast.db", read_only=True)
+        store = SQLiteStore(self.home / "steadyhelm.db", read_only=True)
         try:
             return store.find_run(run_id, agent_id="claude-code")
         finally:
@@ -77,7 +77,7 @@ class Hooks:
 @pytest.fixture
 def hooks():
     # A socket's path must be short, and pytest's folders are not.
-    with tempfile.TemporaryDirectory(prefix="hf-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         hooks = Hooks(Path(folder))
         yield hooks
         if hooks.socket.exists():
@@ -103,7 +103,7 @@ def test_a_loop_is_noticed_over_processes(hooks, host):
     """
     A loop over several processes is noticed, whether one of them stays to help the others or not.
     """
-    said = [hooks.run(call(n), HOLDFAST_HOOK_HOST=host)[0] for n in range(4)]
+    said = [hooks.run(call(n), STEADYHELM_HOOK_HOST=host)[0] for n in range(4)]
     assert any("Read called" in words for words in said)
     assert (host == "1") is hooks.socket.exists()
     assert [] == hooks.log()
@@ -135,8 +135,8 @@ def test_what_a_late_event_calls_for_is_said_with_the_next(hooks, monkeypatch):
     An event that was left on disk by a process that died is taken in by the next hook, and so are its words.
     """
     for n in range(2):
-        hooks.run(call(n), HOLDFAST_HOOK_HOST="0")
-    monkeypatch.setenv("HOLDFAST_HOME", str(hooks.home))
+        hooks.run(call(n), STEADYHELM_HOOK_HOST="0")
+    monkeypatch.setenv("STEADYHELM_HOME", str(hooks.home))
     (hooks.home / "hook.sock.event").write_bytes(packed(list(GUIDE), json.dumps(call(2)).encode()))
     said, _ = hooks.run(call(3, path="/p/other.py"))
     assert "Read called 3 times" in said
@@ -180,8 +180,8 @@ def test_hooks_at_once_without_help(hooks):
     """
     The same holds when every hook does all of it by itself.
     """
-    hooks.run(call(99, path="/p/z.py"), HOLDFAST_HOOK_HOST="0")
-    children = [hooks.start(call(n // 2, path=f"/p/{n // 2}.py"), HOLDFAST_HOOK_HOST="0") for n in range(8)]
+    hooks.run(call(99, path="/p/z.py"), STEADYHELM_HOOK_HOST="0")
+    children = [hooks.start(call(n // 2, path=f"/p/{n // 2}.py"), STEADYHELM_HOOK_HOST="0") for n in range(8)]
     said = [child.communicate(timeout=60)[0] for child in children]
     assert [b""] * 8 == said
     assert ([], 5) == (hooks.log(), hooks.run_kept().tool_calls)
@@ -224,9 +224,9 @@ def test_each_hook_is_answered_by_its_own_settings(hooks):
     The process that helps answers each hook by that hook's settings, not by those it began with.
     """
     for n in range(4):
-        hooks.run(call(n), "--agent", "claude-code", HOLDFAST_MODE="observe")
+        hooks.run(call(n), "--agent", "claude-code", STEADYHELM_MODE="observe")
     assert "Read called" in "".join(
-        hooks.run(call(n), "--agent", "claude-code", HOLDFAST_MODE="guide")[0] for n in range(4, 8)
+        hooks.run(call(n), "--agent", "claude-code", STEADYHELM_MODE="guide")[0] for n in range(4, 8)
     )
 
 
@@ -254,7 +254,7 @@ def test_a_locked_store_blocks_nobody_for_long(hooks):
     """
     hooks.run(call(0))
     hooks.wait_for_host()
-    holder = sqlite3.connect(hooks.home / "holdfast.db", isolation_level=None)
+    holder = sqlite3.connect(hooks.home / "steadyhelm.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
         children = [hooks.start(call(n)) for n in range(1, 3)]
@@ -270,12 +270,12 @@ def test_the_status_line(hooks):
     The status line is one line about the session.
     """
     hooks.run(call(0))
-    assert "holdfast: on course · 1 calls\n" == hooks.run({"session_id": "s1"}, "statusline")[0]
+    assert "steadyhelm: on course · 1 calls\n" == hooks.run({"session_id": "s1"}, "statusline")[0]
 
 
 def test_turned_off(hooks):
     """
     With everything turned off nothing is done and nothing is left behind.
     """
-    assert ("", "") == hooks.run(call(0), HOLDFAST_DISABLED="1")
+    assert ("", "") == hooks.run(call(0), STEADYHELM_DISABLED="1")
     assert [] == list(hooks.home.iterdir())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import SQLiteStore
+from steadyhelm import SQLiteStore
 
 ANSWERED = struct.Struct("<II")
 QUEUE_CAP = 100
@@ -15,7 +15,7 @@ IN_HAND = 500  # what the writer has taken from the queue and not yet committed
 
 RECORDS_WITHOUT_END = """
 import os, struct, sys
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 monitor = DriftMonitor("doomed", db_path=sys.argv[1], durability=sys.argv[2])
 answered = 0
@@ -54,7 +54,7 @@ def killed(tmp_path):
     def kill(mode: str, *, after: int) -> Death:
         database = tmp_path / f"{mode}{after}.db"
         command = [sys.executable, "-c", RECORDS_WITHOUT_END, str(database), mode]
-        environment = {**os.environ, "HOLDFAST_QUEUE_CAP": str(QUEUE_CAP)}
+        environment = {**os.environ, "STEADYHELM_QUEUE_CAP": str(QUEUE_CAP)}
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as child:

@@ -4,15 +4,15 @@ from collections import deque
 
 import pytest
 
-from holdfast.fatigue import Trust
-from holdfast.loops.multi_resolution import (
+from steadyhelm.fatigue import Trust
+from steadyhelm.loops.multi_resolution import (
     LoopDetection,
     LoopEvent,
     LoopSignal,
     LoopType,
     MultiResolutionLoopDetector,
 )
-from holdfast.loops.windowed import DriftDetector, Event
+from steadyhelm.loops.windowed import DriftDetector, Event
 
 
 class TestFourStrategies:

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 AGENT = "shopkeeper"
 
@@ -11,7 +11,7 @@ def watching(tmp_path):
     monitors = []
 
     def make(settings=""):
-        file = tmp_path / "holdfast.toml"
+        file = tmp_path / "steadyhelm.toml"
         file.write_text(settings)
         monitors.append(DriftMonitor(AGENT, db_path=tmp_path / "db.sqlite", mode="enforce", config=file))
         return monitors[-1]

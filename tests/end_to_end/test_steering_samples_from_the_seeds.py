@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from holdfast import (
+from steadyhelm import (
     AdaptiveBudget,
     BudgetDecision,
     BudgetState,

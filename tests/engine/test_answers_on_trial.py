@@ -1,16 +1,16 @@
 import pytest
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats
-from holdfast.decisions import Decision, DriftAction
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.engine.episodes import Episodes
-from holdfast.engine.session import Session
-from holdfast.engine.totals import Totals
-from holdfast.events import RunInfo
-from holdfast.findings import DriftEvent, Severity
-from holdfast.policy.outcomes import WINDOW
-from holdfast.testing.traces import AGENT, RUN, events
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.decisions import Decision, DriftAction
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.engine.episodes import Episodes
+from steadyhelm.engine.session import Session
+from steadyhelm.engine.totals import Totals
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.policy.outcomes import WINDOW
+from steadyhelm.testing.traces import AGENT, RUN, events
 
 REMINDED = Decision(
     action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.", wording="remind.loop"

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.capture import PAYLOAD_MODES, Capture
-from holdfast.events import TOOL_CALL
-from holdfast.fingerprints import fingerprint
-from holdfast.loops.steps import read_step
-from holdfast.redaction import Redactor
-from holdfast.sink import RecordedEvent
+from steadyhelm.engine.capture import PAYLOAD_MODES, Capture
+from steadyhelm.events import TOOL_CALL
+from steadyhelm.fingerprints import fingerprint
+from steadyhelm.loops.steps import read_step
+from steadyhelm.redaction import Redactor
+from steadyhelm.sink import RecordedEvent
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN2pQ4sT6vW8xY1zA0cD"
 

@@ -2,10 +2,10 @@ import threading
 
 import pytest
 
-from holdfast.engine.dispatch import Dispatch
-from holdfast.engine.health import Health
-from holdfast.sink import Loss, RecordedEvent, Sink
-from holdfast.testing import events
+from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.health import Health
+from steadyhelm.sink import Loss, RecordedEvent, Sink
+from steadyhelm.testing import events
 
 
 class Kept(Sink):

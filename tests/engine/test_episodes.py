@@ -1,10 +1,10 @@
 import msgspec
 
-from holdfast.decisions import PROCEED, Decision, DriftAction
-from holdfast.engine.episodes import QUIET_EVENTS, Episodes
-from holdfast.findings import DriftEvent, Severity
-from holdfast.incidents import EVIDENCE_KEPT
-from holdfast.testing.traces import AGENT, RUN, events
+from steadyhelm.decisions import PROCEED, Decision, DriftAction
+from steadyhelm.engine.episodes import QUIET_EVENTS, Episodes
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import EVIDENCE_KEPT
+from steadyhelm.testing.traces import AGENT, RUN, events
 
 REMINDED = Decision(action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.")
 

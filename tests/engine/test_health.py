@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from holdfast.engine.health import Health
+from steadyhelm.engine.health import Health
 
 
 class TestCounting:
@@ -61,8 +61,8 @@ class TestCounting:
             health.count("queue full")
 
         assert [
-            "Holdfast noted 1 times: queue full",
-            *(f"Holdfast noted {n} times: queue full" for n in (1000, 2000)),
+            "Steadyhelm noted 1 times: queue full",
+            *(f"Steadyhelm noted {n} times: queue full" for n in (1000, 2000)),
         ] == (caplog.messages)
 
     def test_a_child_counts_for_itself(self):
@@ -84,7 +84,7 @@ class TestSwallowing:
         An error of ours is counted and logged in full for whoever looks closely; the host sees nothing.
         """
         health = Health()
-        with caplog.at_level(logging.DEBUG, "holdfast"):
+        with caplog.at_level(logging.DEBUG, "steadyhelm"):
             health.swallowed("the store", ValueError("no space"))
 
         assert {"error in the store": 1} == health.totals()

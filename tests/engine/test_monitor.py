@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from holdfast import DriftAction, DriftMonitor, Severity
-from holdfast.sink import SavedState, Sink
+from steadyhelm import DriftAction, DriftMonitor, Severity
+from steadyhelm.sink import SavedState, Sink
 
 
 @pytest.fixture
@@ -465,19 +465,19 @@ class TestTheAgentNeverNotices:
         """
         broken = tmp_path / "broken.db"
         broken.write_bytes(b"this is not a database" * 100)
-        with caplog.at_level(logging.WARNING, logger="holdfast"):
+        with caplog.at_level(logging.WARNING, logger="steadyhelm"):
             monitor = DriftMonitor("researcher", db_path=broken)
         monitor.start_run()
 
         assert loop(monitor, 4)[-1].drifting
         assert {"store cannot be opened": 1} == monitor.health.totals()
-        assert "Holdfast keeps nothing" in caplog.text
+        assert "Steadyhelm keeps nothing" in caplog.text
         assert broken.read_bytes() == b"this is not a database" * 100
         monitor.close()
 
     def test_losses_survive_the_process(self, monitor):
         """
-        What was counted is in the store, for `holdfast doctor` to show.
+        What was counted is in the store, for `steadyhelm doctor` to show.
         """
         monitor.health.count("queue full", 3)
         monitor.record_event("tool_call", "search")
@@ -487,9 +487,9 @@ class TestTheAgentNeverNotices:
 
     def test_disabled_means_off(self, database, monkeypatch):
         """
-        `HOLDFAST_DISABLED=1` turns everything off, and leaves no trace.
+        `STEADYHELM_DISABLED=1` turns everything off, and leaves no trace.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = DriftMonitor("researcher", db_path=database)
         with monitor.run():
             assert not any(decision.drifting for decision in loop(monitor, 10))

@@ -2,9 +2,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from holdfast.adapters.frameworks import FRAMEWORKS
-from holdfast.engine import registry
-from holdfast.errors import MissingExtraError, SettingsError
+from steadyhelm.adapters.frameworks import FRAMEWORKS
+from steadyhelm.engine import registry
+from steadyhelm.errors import MissingExtraError, SettingsError
 
 
 class TestOwn:
@@ -17,7 +17,7 @@ class TestOwn:
         """
         framework = next((it for it in FRAMEWORKS if it.name == name and it.missing()), None)
         if framework is not None:
-            with pytest.raises(MissingExtraError, match=rf"holdfast\[{framework.extra}\]"):
+            with pytest.raises(MissingExtraError, match=rf"steadyhelm\[{framework.extra}\]"):
                 registry.load(group, name)
         else:
             assert registry.OWN[group][name].split(":")[1] == registry.load(group, name).__name__
@@ -65,7 +65,7 @@ class TestOthers:
         """
         installed(("action_loop", "evil:Detector"))
 
-        assert registry.load(registry.DETECTORS, "action_loop").__module__.startswith("holdfast.")
+        assert registry.load(registry.DETECTORS, "action_loop").__module__.startswith("steadyhelm.")
         assert 1 == registry.names(registry.DETECTORS).count("action_loop")
         assert "evil:Detector" in caplog.text
 

@@ -3,17 +3,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
-from holdfast.decisions import MODES
-from holdfast.detector import Detector
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.detectors.goal_drift import GoalDrift
-from holdfast.detectors.resource_spike import ResourceSpike
-from holdfast.engine.health import Health
-from holdfast.engine.session import Session
-from holdfast.errors import FormatError
-from holdfast.events import RunInfo
-from holdfast.testing.traces import AGENT, RUN, events
+from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
+from steadyhelm.decisions import MODES
+from steadyhelm.detector import Detector
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.detectors.goal_drift import GoalDrift
+from steadyhelm.detectors.resource_spike import ResourceSpike
+from steadyhelm.engine.health import Health
+from steadyhelm.engine.session import Session
+from steadyhelm.errors import FormatError
+from steadyhelm.events import RunInfo
+from steadyhelm.testing.traces import AGENT, RUN, events
 
 GOAL = "finish every part of the plan"
 NEW = BaselineStats(agent_id=AGENT)

@@ -1,12 +1,12 @@
 import pytest
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats
-from holdfast.decisions import DriftAction
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.engine.session import Session
-from holdfast.events import RunInfo
-from holdfast.testing import events
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.decisions import DriftAction
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.engine.session import Session
+from steadyhelm.events import RunInfo
+from steadyhelm.testing import events
 
 
 @pytest.fixture

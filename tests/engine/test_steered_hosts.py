@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 
 @pytest.fixture
@@ -11,9 +11,9 @@ def make(tmp_path):
     monitors = []
 
     def monitor(settings="", **options):
-        path = tmp_path / "holdfast.toml"
+        path = tmp_path / "steadyhelm.toml"
         path.write_text(settings)
-        options = {"db_path": tmp_path / "holdfast.db", "config": path, "mode": "enforce", **options}
+        options = {"db_path": tmp_path / "steadyhelm.db", "config": path, "mode": "enforce", **options}
         monitors.append(DriftMonitor("researcher", **options))
         return monitors[-1]
 

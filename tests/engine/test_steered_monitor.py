@@ -1,14 +1,14 @@
 import pytest
 
-from holdfast import DriftMonitor
-from holdfast.decisions import DriftAction
-from holdfast.errors import SettingsError
-from holdfast.findings import Severity
+from steadyhelm import DriftMonitor
+from steadyhelm.decisions import DriftAction
+from steadyhelm.errors import SettingsError
+from steadyhelm.findings import Severity
 
 
 @pytest.fixture
 def database(tmp_path):
-    return tmp_path / "holdfast.db"
+    return tmp_path / "steadyhelm.db"
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def monitor(database):
 
 def configured(tmp_path, text, **options):
     """A monitor whose settings file says this."""
-    path = tmp_path / "holdfast.toml"
+    path = tmp_path / "steadyhelm.toml"
     path.write_text(text)
-    return DriftMonitor("researcher", db_path=tmp_path / "holdfast.db", config=path, **options)
+    return DriftMonitor("researcher", db_path=tmp_path / "steadyhelm.db", config=path, **options)
 
 
 def search(monitor, times=1, query="flights to Oslo", **fields):

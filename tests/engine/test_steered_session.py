@@ -2,18 +2,18 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from holdfast.baselines import BaselineStats
-from holdfast.decisions import DriftAction
-from holdfast.detector import Detector
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.detectors.goal_drift import GoalDrift
-from holdfast.detectors.resource_spike import ResourceSpike
-from holdfast.engine.session import Session
-from holdfast.engine.steering import Steering
-from holdfast.errors import SettingsError
-from holdfast.events import RunInfo, TraceEvent
-from holdfast.policy.guidance import Wordings
-from holdfast.testing.traces import AGENT, RUN, events
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.decisions import DriftAction
+from steadyhelm.detector import Detector
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.detectors.goal_drift import GoalDrift
+from steadyhelm.detectors.resource_spike import ResourceSpike
+from steadyhelm.engine.session import Session
+from steadyhelm.engine.steering import Steering
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.policy.guidance import Wordings
+from steadyhelm.testing.traces import AGENT, RUN, events
 
 NEW = BaselineStats(agent_id=AGENT)
 

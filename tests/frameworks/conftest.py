@@ -1,7 +1,7 @@
 """Which frameworks are here, and a monitor for each test.
 
-`HOLDFAST_FRAMEWORKS` names the frameworks whose tests shall run: one that is named and cannot be imported is
-an error, never a skipped test.
+`STEADYHELM_FRAMEWORKS` names the frameworks whose tests run: one that is named and cannot be imported is an
+error, never a skipped test.
 """
 
 import functools
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import DriftMonitor
+from steadyhelm import DriftMonitor
 
 HERE = Path(__file__).parent
-WANTED = os.environ.get("HOLDFAST_FRAMEWORKS", "").split()
+WANTED = os.environ.get("STEADYHELM_FRAMEWORKS", "").split()
 FILES = {name: name.replace("-", "_") for name in WANTED}
 OWN_TESTS = {
     "test_agent_framework.py": "agent-framework",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from fake_endpoints import FakeEndpoint
 from script import How, Played, Scene, ToolBroke
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 Loop = Generator[dict[str, Any], Any, str]
 

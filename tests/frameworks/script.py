@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 How = Literal["sync", "async", "stream", "async stream"]
 

@@ -25,10 +25,10 @@ from script import Ask, ModelBroke, Turn
 from stages.agent_framework import ScriptedClient
 from watched import events_of, guidance_of, line, runs_of, story
 
-from holdfast import RunStopped
-from holdfast.adapters.agent_framework import AgentFrameworkAdapter, HoldfastMiddleware
-from holdfast.errors import SettingsError
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped
+from steadyhelm.adapters.agent_framework import AgentFrameworkAdapter, SteadyhelmMiddleware
+from steadyhelm.errors import SettingsError
+from steadyhelm.testing.alarm import Alarm
 
 
 def add(a: int, b: int) -> str:
@@ -106,7 +106,7 @@ class TestMiddleware:
         An agent made with our middlewares is watched as one that was wrapped.
         """
         monitor = monitors()
-        run(agent_of(looks(1), middleware=HoldfastMiddleware(monitor)))
+        run(agent_of(looks(1), middleware=SteadyhelmMiddleware(monitor)))
 
         assert FOUND == story(monitor)
 
@@ -116,7 +116,7 @@ class TestMiddleware:
         They may be given to a single run instead.
         """
         monitor = monitors()
-        run(agent_of(looks(1)), middleware=HoldfastMiddleware(monitor))
+        run(agent_of(looks(1)), middleware=SteadyhelmMiddleware(monitor))
 
         assert FOUND == story(monitor)
 
@@ -126,7 +126,7 @@ class TestMiddleware:
         Given to the agent, to the run, and by wrapping: no step is told twice.
         """
         monitor = monitors()
-        ours = HoldfastMiddleware(monitor)
+        ours = SteadyhelmMiddleware(monitor)
         agent = monitor.wrap(monitor.wrap(agent_of(looks(1), middleware=ours)))
         run(agent, middleware=ours)
 
@@ -171,7 +171,7 @@ class TestMiddleware:
         """
         They are shared, however they are copied.
         """
-        ours = HoldfastMiddleware(monitors())
+        ours = SteadyhelmMiddleware(monitors())
 
         assert ours is copy.copy(ours)
         assert ours is copy.deepcopy(ours)
@@ -181,15 +181,15 @@ class TestMiddleware:
         A monitor's name is no monitor.
         """
         with pytest.raises(SettingsError, match="watched by a monitor"):
-            HoldfastMiddleware("traveller")
+            SteadyhelmMiddleware("traveller")
 
     def test_a_disabled_monitor_leaves_the_agent_alone(self, monitors, monkeypatch):
         """
-        With HOLDFAST_DISABLED nothing is wrapped, and middlewares that are there do nothing.
+        With STEADYHELM_DISABLED nothing is wrapped, and middlewares that are there do nothing.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors()
-        agent = agent_of(looks(1), middleware=HoldfastMiddleware(monitor))
+        agent = agent_of(looks(1), middleware=SteadyhelmMiddleware(monitor))
 
         assert agent is monitor.wrap(agent)
         assert "done" == ran(agent).text
@@ -214,10 +214,10 @@ class TestMiddleware:
         Without the framework the adapter says what to install.
         """
         hidden = "import sys; sys.modules['agent_framework'] = None; "
-        code = hidden + "import holdfast.adapters.agent_framework.middleware"
+        code = hidden + "import steadyhelm.adapters.agent_framework.middleware"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-        assert "pip install 'holdfast[agent-framework]'" in done.stderr
+        assert "pip install 'steadyhelm[agent-framework]'" in done.stderr
 
 
 class TestSteps:

@@ -28,10 +28,10 @@ from script import GOAL, Ask, Turn
 from stages.claude import INNER, OUTER, environment
 from watched import events_of, guidance_of, runs_of, story
 
-from holdfast import RunStopped, SettingsError
-from holdfast.adapters.claude_agent import ClaudeAgentAdapter
-from holdfast.adapters.claude_agent.conversation import EVENTS, Conversation
-from holdfast.boundary.driver import Boundary
+from steadyhelm import RunStopped, SettingsError
+from steadyhelm.adapters.claude_agent import ClaudeAgentAdapter
+from steadyhelm.adapters.claude_agent.conversation import EVENTS, Conversation
+from steadyhelm.boundary.driver import Boundary
 
 TOKENS = INPUT_TOKENS + OUTPUT_TOKENS
 
@@ -41,7 +41,7 @@ class Desk:
 
     def __init__(self, turns, *, pause_s=0.0, **options):
         self.model = FakeMessages(turns)
-        self._folder = tempfile.TemporaryDirectory(prefix="hf-")
+        self._folder = tempfile.TemporaryDirectory(prefix="sh-")
         self._pause_s = pause_s
         self._options = options
         self.made = []

@@ -13,10 +13,10 @@ import pytest
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import Ask, Turn
 
-from holdfast.cli.hook_host import end
+from steadyhelm.cli.hook_host import end
 
 CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
-HOLDFAST = Path(sys.executable).with_name("holdfast")
+STEADYHELM = Path(sys.executable).with_name("steadyhelm")
 FLAGS = ("--output-format", "stream-json", "--verbose", "--allowedTools=Read,Bash,Agent")
 GOAL = "Find out what a.txt says"
 HELPER = "agent for Claude Code"
@@ -38,11 +38,11 @@ class Place:
 
     @property
     def own(self):
-        return self.home / ".holdfast"
+        return self.home / ".steadyhelm"
 
-    def holdfast(self, *arguments):
+    def steadyhelm(self, *arguments):
         done = subprocess.run(
-            [HOLDFAST, *arguments],
+            [STEADYHELM, *arguments],
             env=self.environment,
             cwd=self.project,
             capture_output=True,
@@ -53,7 +53,7 @@ class Place:
         return done.stdout
 
     def install(self, mode="guide", *options):
-        self.holdfast("hook", "install", "--agent", "claude-code", "--mode", mode, "--yes", *options)
+        self.steadyhelm("hook", "install", "--agent", "claude-code", "--mode", mode, "--yes", *options)
 
     def work(self, turns, *options, goal=GOAL):
         """Let Claude Code work with this script; gives the model, and what the program told at the end."""
@@ -82,7 +82,7 @@ class Place:
 
     def runs(self):
         """The runs that are in the store, newest first."""
-        return [json.loads(line) for line in self.holdfast("runs", "--json").splitlines()]
+        return [json.loads(line) for line in self.steadyhelm("runs", "--json").splitlines()]
 
     def read(self, n):
         return Ask("Read", {"file_path": str(self.project / "a.txt")}, f"toolu_{n:03}")
@@ -94,7 +94,7 @@ class Place:
 @pytest.fixture
 def place():
     # A socket's path must be short, and pytest's folders are not.
-    with tempfile.TemporaryDirectory(prefix="hf-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         place = Place(Path(folder))
         yield place
         socket = place.own / "hook.sock"
@@ -120,7 +120,7 @@ def test_the_reminder_reaches_the_model(place, tool):
     assert ("done", "completed") == (result["result"], result["terminal_reason"])
     (line,) = place.lines()
     assert line.endswith(
-        f"Holdfast: {name} called 3 times in a row with the same arguments and the same result"
+        f"Steadyhelm: {name} called 3 times in a row with the same arguments and the same result"
     )
 
 
@@ -136,9 +136,9 @@ def test_the_session_is_a_run_like_any_other(place):
     )
     requests = len(model.requests[""])
     assert (4, requests * TOKENS, 1) == (run["tool_calls"], run["tokens"], run["incidents"])
-    shown = place.holdfast("show", result["session_id"])
+    shown = place.steadyhelm("show", result["session_id"])
     assert "INJECT_REMINDER, verdict guide" in shown
-    assert "Read called 4 times in a row" in place.holdfast("alerts", "--json")
+    assert "Read called 4 times in a row" in place.steadyhelm("alerts", "--json")
 
 
 def test_a_denial_reaches_the_model_and_a_stop_ends_the_run(place):
@@ -212,7 +212,7 @@ def test_a_subagent_is_a_run_of_its_own(place):
         *(child["agent_id"], child["parent_run_id"], child["tool_calls"]),
     )
     assert (1, GOAL) == (run["tool_calls"], run["goal"])
-    assert 1 == sum("» user" in line for line in place.holdfast("show", run["run_id"]).splitlines())
+    assert 1 == sum("» user" in line for line in place.steadyhelm("show", run["run_id"]).splitlines())
 
 
 def test_a_model_that_fails(place):
@@ -263,20 +263,20 @@ def test_hooks_beside_those_of_others(place):
     model, _ = place.work(times(4, place.read))
     assert 4 == len((place.project / "hook_ran").read_text().splitlines())
     assert "Read called 3 times" in model.texts()[3]
-    place.holdfast("hook", "uninstall", "--agent", "claude-code", "--yes")
+    place.steadyhelm("hook", "uninstall", "--agent", "claude-code", "--yes")
     assert before == settings.read_text()
 
 
 def test_without_hooks_nothing_is_left(place):
     """
-    After uninstalling the agent works as if Holdfast had never been there.
+    After uninstalling the agent works as if Steadyhelm had never been there.
     """
     place.install("guide")
-    place.holdfast("hook", "uninstall", "--agent", "claude-code", "--yes")
+    place.steadyhelm("hook", "uninstall", "--agent", "claude-code", "--yes")
     model, result = place.work(times(4, place.read))
     assert "done" == result["result"]
     assert not any("called 3 times" in it for it in model.texts())
-    assert not (place.own / "holdfast.db").exists()
+    assert not (place.own / "steadyhelm.db").exists()
 
 
 def test_a_broken_store_stands_in_nobodys_way(place):
@@ -285,7 +285,7 @@ def test_a_broken_store_stands_in_nobodys_way(place):
     """
     place.install("enforce")
     place.own.mkdir(exist_ok=True)
-    (place.own / "holdfast.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
+    (place.own / "steadyhelm.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
     _, result = place.work(times(6, place.bash))
     assert ("done", 6) == (result["result"], len((place.project / "log").read_text().splitlines()))
     assert "store cannot be used" in (place.own / "hook.log").read_text()

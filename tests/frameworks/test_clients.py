@@ -11,9 +11,9 @@ from fake_endpoints import FakeEndpoint
 from script import GOAL, Ask, Turn
 from watched import events_of, guidance_of, runs_of, story
 
-from holdfast import RunStopped
-from holdfast.adapters.clients.openai import OpenAIClientAdapter
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped
+from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm.testing.alarm import Alarm
 
 ADD = Turn(calls=(Ask("add", {"a": 1, "b": 2}, "c1"),))
 IT_IS_3 = Turn(says="It is 3.")
@@ -461,7 +461,7 @@ class TestAnthropic:
         """
         A reply that the host has begun itself stays last.
         """
-        from holdfast.adapters.clients.anthropic import MessagesDialect
+        from steadyhelm.adapters.clients.anthropic import MessagesDialect
 
         begun = {"role": "assistant", "content": "{"}
         items = [USER, begun]

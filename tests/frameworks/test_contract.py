@@ -7,8 +7,8 @@ from conftest import WANTED, stage_of
 from script import GOAL, Ask, Scene, Turn
 from watched import events_of, guidance_of, line, runs_of, story
 
-from holdfast import RunStopped
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped
+from steadyhelm.testing.alarm import Alarm
 
 
 def calls(tool, *several, first=1, **args):

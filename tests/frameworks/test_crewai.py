@@ -19,11 +19,11 @@ from crewai.hooks.dispatch import get_scoped_hooks, scoped_hooks
 from crewai.tools import tool
 from crewai.tools.tool_failure import ToolFailure
 
-from holdfast import RunStopped, SettingsError
-from holdfast.adapters.crewai import CrewAIAdapter, DriftCrew, watch_crews
-from holdfast.adapters.crewai.models import ModelCalls
-from holdfast.adapters.crewai.tools import ToolCalls
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped, SettingsError
+from steadyhelm.adapters.crewai import CrewAIAdapter, DriftCrew, watch_crews
+from steadyhelm.adapters.crewai.models import ModelCalls
+from steadyhelm.adapters.crewai.tools import ToolCalls
+from steadyhelm.testing.alarm import Alarm
 
 STAGE = TheStage()
 ANYTHING = "the answer"
@@ -767,9 +767,9 @@ class TestGuest:
 
     def test_a_monitor_that_is_switched_off_changes_nothing(self, office, monitors, monkeypatch):
         """
-        With HOLDFAST_DISABLED the crew works as if it were not watched.
+        With STEADYHELM_DISABLED the crew works as if it were not watched.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors("enforce")
 
         assert "nothing" == monitor.wrap(office.crew(office.task("find", *FINDS))).kickoff().raw

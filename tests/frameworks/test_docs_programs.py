@@ -43,7 +43,7 @@ def test_the_program_runs_as_it_stands(program, tmp_path):
     done = subprocess.run(
         [sys.executable, str(path)],
         cwd=tmp_path,
-        env={**os.environ, "HOLDFAST_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
+        env={**os.environ, "STEADYHELM_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=180,

@@ -17,10 +17,10 @@ from script import GOAL, Ask, Turn
 from stages.google_adk import CONFIRMATION, USER, ScriptedLlm
 from watched import events_of, guidance_of, line, runs_of, story
 
-from holdfast import RunStopped, SettingsError
-from holdfast.adapters.google_adk import GoogleADKAdapter, HoldfastPlugin
-from holdfast.adapters.google_adk.requests import Requests
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped, SettingsError
+from steadyhelm.adapters.google_adk import GoogleADKAdapter, SteadyhelmPlugin
+from steadyhelm.adapters.google_adk.requests import Requests
+from steadyhelm.testing.alarm import Alarm
 
 
 def add(a: int, b: int) -> str:
@@ -105,7 +105,7 @@ class TestWrapped:
         wrapped = monitors().wrap(app)
 
         assert [other] == app.plugins
-        assert ["holdfast", "other"] == [plugin.name for plugin in wrapped.plugins]
+        assert ["steadyhelm", "other"] == [plugin.name for plugin in wrapped.plugins]
 
     def test_an_app_is_watched(self, monitors):
         """
@@ -200,7 +200,7 @@ class TestStopped:
         Without a watched runner the stop is the cause of the error that the framework raises.
         """
         monitor = monitors("enforce")
-        talk = Talk(InMemoryRunner(app=app_of(agent("a", *lookups(30)), HoldfastPlugin(monitor))))
+        talk = Talk(InMemoryRunner(app=app_of(agent("a", *lookups(30)), SteadyhelmPlugin(monitor))))
         with pytest.raises(RuntimeError) as raised:
             talk.say()
 
@@ -549,7 +549,7 @@ class TestConfirmed:
         monitor = monitors("enforce")
         talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
         asked = talk.say()
-        own = [it for it in talk.runner.plugin_manager.plugins if not isinstance(it, HoldfastPlugin)]
+        own = [it for it in talk.runner.plugin_manager.plugins if not isinstance(it, SteadyhelmPlugin)]
         talk.runner.plugin_manager.plugins = own
         talk.runner = monitor.wrap(talk.runner)
         talk.say(confirmed(YES)(asked))
@@ -576,7 +576,7 @@ class TestConfirmed:
         A way to ask that there is not is named at once.
         """
         with pytest.raises(SettingsError, match="ask must be a function"):
-            HoldfastPlugin(monitors(), ask=ask)
+            SteadyhelmPlugin(monitors(), ask=ask)
 
     def test_the_user_is_asked_by_a_function(self, monitors):
         """
@@ -730,7 +730,7 @@ class TestBesideOthers:
         """
         monitor = monitors()
         refusing = Answering(before_tool_callback={"error": "not today"})
-        plugins = [refusing, HoldfastPlugin(monitor)]
+        plugins = [refusing, SteadyhelmPlugin(monitor)]
         Talk(InMemoryRunner(app=app_of(agent("a", calls("add", a=1, b=2)), *plugins))).say()
 
         assert [f"user: {GOAL}", "model: ", "add(a=1, b=2) failed", "model: done"] == story(monitor)
@@ -868,7 +868,7 @@ class TestLeft:
             await asyncio.sleep(60)
 
         root = agent("a", calls("wait"), tools=[wait])
-        app = app_of(root, *([HoldfastPlugin(monitor)] if surface == "plugin" else []))
+        app = app_of(root, *([SteadyhelmPlugin(monitor)] if surface == "plugin" else []))
         runner = InMemoryRunner(app=app)
         talk = Talk(runner if surface == "plugin" else monitor.wrap(runner))
         asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
@@ -929,7 +929,7 @@ class TestLeft:
             raise KeyboardInterrupt
 
         root = agent("a", calls("interrupted"), tools=[interrupted])
-        app = app_of(root, *([HoldfastPlugin(monitor)] if surface == "plugin" else []))
+        app = app_of(root, *([SteadyhelmPlugin(monitor)] if surface == "plugin" else []))
         runner = InMemoryRunner(app=app)
         talk = Talk(runner if surface == "plugin" else monitor.wrap(runner))
         with pytest.raises(KeyboardInterrupt):
@@ -948,7 +948,7 @@ class TestLeft:
             await asyncio.sleep(60)
 
         root = agent("a", calls("wait"), says("hello"), tools=[wait])
-        talk = Talk(InMemoryRunner(app=app_of(root, HoldfastPlugin(monitor))))
+        talk = Talk(InMemoryRunner(app=app_of(root, SteadyhelmPlugin(monitor))))
         asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
 
         async def twice():

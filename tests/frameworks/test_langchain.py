@@ -29,12 +29,12 @@ from script import GOAL, Ask, Played, Scene, ToolBroke, Turn
 from stages.langchain import ScriptedModel, TheStage, called, the_tools
 from watched import events_of, guidance_of, runs_of, story
 
-from holdfast import RunStopped
-from holdfast.adapters.langchain import HoldfastCallbacks, HoldfastMiddleware, LangChainAdapter, install
-from holdfast.adapters.langchain.callbacks import eyes_of
-from holdfast.boundary.driver import is_asking
-from holdfast.errors import SettingsError
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped
+from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware, install
+from steadyhelm.adapters.langchain.callbacks import eyes_of
+from steadyhelm.boundary.driver import is_asking
+from steadyhelm.errors import SettingsError
+from steadyhelm.testing.alarm import Alarm
 
 ASKED = {"messages": [{"role": "user", "content": GOAL}]}
 THREAD = {"configurable": {"thread_id": "the ledger"}}
@@ -162,11 +162,13 @@ class TestGraphsBuiltByHand:
         """
         monitor = monitors("guide")
         watched = monitor.wrap(graph_of([*lookups(4), Turn(says="done"), *lookups(4)]))
-        with caplog.at_level(logging.WARNING, logger="holdfast"):
+        with caplog.at_level(logging.WARNING, logger="steadyhelm"):
             watched.invoke(ASKED)
             watched.invoke(ASKED)
 
-        said = [it.getMessage() for it in caplog.records if "HoldfastMiddleware(monitor)" in it.getMessage()]
+        said = [
+            it.getMessage() for it in caplog.records if "SteadyhelmMiddleware(monitor)" in it.getMessage()
+        ]
         assert 1 == len(said)
 
     @pytest.mark.parametrize("mode", ["observe", "guide"])
@@ -175,11 +177,11 @@ class TestGraphsBuiltByHand:
         An agent with middleware, and a monitor that only watches, give no cause for it.
         """
         monitor = monitors(mode)
-        ours = [HoldfastMiddleware(monitor)] if mode == "guide" else []
-        with caplog.at_level(logging.WARNING, logger="holdfast"):
+        ours = [SteadyhelmMiddleware(monitor)] if mode == "guide" else []
+        with caplog.at_level(logging.WARNING, logger="steadyhelm"):
             monitor.wrap(agent_of(lookups(4), *ours)).invoke(ASKED)
 
-        assert "HoldfastMiddleware(monitor)" not in caplog.text
+        assert "SteadyhelmMiddleware(monitor)" not in caplog.text
 
     def test_a_stop_is_logged_under_our_name(self, monitors, caplog):
         """
@@ -188,14 +190,14 @@ class TestGraphsBuiltByHand:
         with pytest.raises(RunStopped):
             monitors("enforce").wrap(graph_of(lookups(30))).invoke(ASKED)
 
-        assert "Error in Holdfast.on_" in caplog.text
+        assert "Error in Steadyhelm.on_" in caplog.text
 
     def test_a_tool_node_can_be_given_our_hooks(self, monitors):
         """
         With the hooks of our middleware a plain tool node refuses calls, and its results say why.
         """
         monitor, played = monitors("enforce"), Played()
-        ours = HoldfastMiddleware(monitor)
+        ours = SteadyhelmMiddleware(monitor)
         hooks = {"wrap_tool_call": ours.wrap_tool_call, "awrap_tool_call": ours.awrap_tool_call}
         state = monitor.wrap(graph_of(lookups(5), played=played, **hooks)).invoke(ASKED)
 
@@ -250,9 +252,9 @@ class TestInstalled:
         Installed twice, wrapped, and with middleware, a step is still one event.
         """
         monitor = installed(installed(monitors()))
-        agent_of(ONE_CALL, HoldfastMiddleware(monitor)).invoke(ASKED)
-        monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor))).invoke(
-            ASKED, {"callbacks": [HoldfastCallbacks(monitor)]}
+        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor)).invoke(ASKED)
+        monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor))).invoke(
+            ASKED, {"callbacks": [SteadyhelmCallbacks(monitor)]}
         )
 
         assert [ONE_CALL_TOLD] * 2 == [story(monitor, run.run_id) for run in runs_of(monitor)]
@@ -308,7 +310,7 @@ class TestInstalled:
         Callbacks given to one call watch that one, and no other.
         """
         monitor, graph = monitors(), graph_of([*ONE_CALL, Turn(says="done"), *ONE_CALL])
-        graph.invoke(ASKED, {"callbacks": [HoldfastCallbacks(monitor)]})
+        graph.invoke(ASKED, {"callbacks": [SteadyhelmCallbacks(monitor)]})
         graph.invoke(ASKED)
 
         assert [ONE_CALL_TOLD] == [story(monitor, run.run_id) for run in runs_of(monitor)]
@@ -320,7 +322,7 @@ class TestMiddlewareAlone:
         Middleware needs nobody around it to see the agent's steps and its end.
         """
         monitor = monitors()
-        agent_of(ONE_CALL, HoldfastMiddleware(monitor)).invoke(ASKED)
+        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor)).invoke(ASKED)
 
         assert (ONE_CALL_TOLD, "done") == (story(monitor), runs_of(monitor)[0].outcome)
         assert 0 == monitor.status()["live_runs"]
@@ -330,7 +332,7 @@ class TestMiddlewareAlone:
         LangChain tells its middleware nothing when an agent raises; the run ends all the same.
         """
         monitor = monitors()
-        agent = agent_of([Turn(calls=(Ask("broken", {"what": "ink"}, "c1"),))], HoldfastMiddleware(monitor))
+        agent = agent_of([Turn(calls=(Ask("broken", {"what": "ink"}, "c1"),))], SteadyhelmMiddleware(monitor))
 
         with pytest.raises(ToolBroke, match="ink"):
             agent.invoke(ASKED)
@@ -343,7 +345,7 @@ class TestMiddlewareAlone:
         The recursion limit is no step of the agent: it is an error of the run.
         """
         monitor = monitors()
-        agent = agent_of(lookups(9), HoldfastMiddleware(monitor))
+        agent = agent_of(lookups(9), SteadyhelmMiddleware(monitor))
 
         with pytest.raises(RecursionError):
             agent.invoke(ASKED, {"recursion_limit": 4})
@@ -356,7 +358,7 @@ class TestMiddlewareAlone:
         An agent with middleware inside another's tool has its own task as goal, and no steps of the other's.
         """
         monitor = monitors()
-        inner = agent_of(ONE_CALL, HoldfastMiddleware(monitor))
+        inner = agent_of(ONE_CALL, SteadyhelmMiddleware(monitor))
 
         @tool
         def delegate(task: str) -> str:
@@ -374,7 +376,7 @@ class TestMiddlewareAlone:
         Only the agent that has the middleware is watched, and the agents inside its tools.
         """
         monitor = monitors()
-        middleware = HoldfastMiddleware(monitor)
+        middleware = SteadyhelmMiddleware(monitor)
         agent_of(ONE_CALL).invoke(ASKED)
         model_of([]).invoke("hello")
         agent_of([], middleware).invoke(ASKED)
@@ -386,7 +388,7 @@ class TestMiddlewareAlone:
         Words, refusals and the stop need no wrapping.
         """
         monitor, played = monitors("enforce"), Played()
-        agent = agent_of(lookups(30), HoldfastMiddleware(monitor), played=played)
+        agent = agent_of(lookups(30), SteadyhelmMiddleware(monitor), played=played)
 
         with pytest.raises(RunStopped):
             asyncio.run(agent.ainvoke(ASKED))
@@ -400,7 +402,7 @@ class TestMiddlewareAlone:
         """
         monitor = monitors("enforce")
         monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
-        agent = agent_of(lookups(9), HoldfastMiddleware(monitor), checkpointer=InMemorySaver())
+        agent = agent_of(lookups(9), SteadyhelmMiddleware(monitor), checkpointer=InMemorySaver())
 
         with pytest.raises(RunStopped) as stopped:
             agent.invoke(ASKED, THREAD)
@@ -409,11 +411,11 @@ class TestMiddlewareAlone:
 
     def test_a_monitor_that_is_switched_off_does_nothing(self, monitors, monkeypatch):
         """
-        With HOLDFAST_DISABLED the agent works as if it were alone.
+        With STEADYHELM_DISABLED the agent works as if it were alone.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors("enforce")
-        state = monitor.wrap(agent_of(lookups(9), HoldfastMiddleware(monitor))).invoke(ASKED)
+        state = monitor.wrap(agent_of(lookups(9), SteadyhelmMiddleware(monitor))).invoke(ASKED)
 
         assert "done" == state["messages"][-1].text
         assert 0 == monitor.status()["live_runs"]
@@ -425,7 +427,7 @@ class TestWords:
         What was said once stands in every later request at the same place, and not in the agent's own state.
         """
         monitor, played = monitors("guide"), Played()
-        agent = agent_of(lookups(6), HoldfastMiddleware(monitor), played=played)
+        agent = agent_of(lookups(6), SteadyhelmMiddleware(monitor), played=played)
         state = agent.invoke(ASKED)
 
         words = guidance_of(monitor)[0]
@@ -438,8 +440,8 @@ class TestWords:
         Words about one sub-agent's conversation are not put into another's.
         """
         monitor, first, second = monitors("guide"), Played(), Played()
-        one = agent_of(lookups(4), HoldfastMiddleware(monitor), played=first)
-        other = agent_of([Turn(says="fine")], HoldfastMiddleware(monitor), played=second)
+        one = agent_of(lookups(4), SteadyhelmMiddleware(monitor), played=first)
+        other = agent_of([Turn(says="fine")], SteadyhelmMiddleware(monitor), played=second)
         graph = StateGraph(MessagesState)
         graph.add_node("one", lambda _: {"messages": one.invoke(ASKED)["messages"][-1:]})
         graph.add_node("other", other)
@@ -460,7 +462,7 @@ class TestWords:
             "y": [Turn(calls=(Ask("add", {"a": n, "b": n}, f"d{n}"),)) for n in range(4)],
         }
         agents = {
-            key: agent_of(scripts[key], HoldfastMiddleware(monitor), played=played[key]) for key in "xy"
+            key: agent_of(scripts[key], SteadyhelmMiddleware(monitor), played=played[key]) for key in "xy"
         }
 
         async def work(state):
@@ -480,7 +482,7 @@ class TestWords:
         """
         monitor, played = monitors("enforce"), Played()
         graph = StateGraph(MessagesState)
-        ours = HoldfastMiddleware(monitor)
+        ours = SteadyhelmMiddleware(monitor)
         graph.add_node("guided", graph_of(ONE_CALL, wrap_tool_call=ours.wrap_tool_call))
         graph.add_node("alone", graph_of(lookups(60), played=played))
         graph.add_edge(START, "guided").add_edge("guided", "alone")
@@ -499,7 +501,7 @@ class TestOtherMiddleware:
         """
         monitor, played = monitors("enforce"), Played()
         retries = [ModelRetryMiddleware(initial_delay=0.0), ToolRetryMiddleware(initial_delay=0.0)]
-        ours = [HoldfastMiddleware(monitor)]
+        ours = [SteadyhelmMiddleware(monitor)]
         chain = [*retries, *ours] if place == "outside" else [*ours, *retries]
         agent = agent_of(lookups(30), *chain, played=played)
 
@@ -514,7 +516,7 @@ class TestOtherMiddleware:
         """
         monitor = monitors()
         retry = ModelRetryMiddleware(initial_delay=0.0, jitter=False)
-        agent_of([Turn(breaks=True)], HoldfastMiddleware(monitor), retry).invoke(ASKED)
+        agent_of([Turn(breaks=True)], SteadyhelmMiddleware(monitor), retry).invoke(ASKED)
 
         assert [f"user: {GOAL}", "model failed", "model: done"] == story(monitor)
 
@@ -534,7 +536,7 @@ class TestOtherMiddleware:
 
         retry = ToolRetryMiddleware(initial_delay=0.0, jitter=False)
         turns = [Turn(calls=(Ask("shaky", {}, "c1"),))]
-        agent_of(turns, HoldfastMiddleware(monitor), retry, tools=[shaky]).invoke(ASKED)
+        agent_of(turns, SteadyhelmMiddleware(monitor), retry, tools=[shaky]).invoke(ASKED)
 
         assert [f"user: {GOAL}", "model: ", "shaky() -> fine", "model: done"] == story(monitor)
 
@@ -546,7 +548,7 @@ class TestOtherMiddleware:
         summary = SummarizationMiddleware(
             model_of([Turn(says="in short")]), trigger=("messages", 4), keep=("messages", 1)
         )
-        agent_of(lookups(2), HoldfastMiddleware(monitor), summary).invoke(ASKED)
+        agent_of(lookups(2), SteadyhelmMiddleware(monitor), summary).invoke(ASKED)
 
         assert "model: in short" in story(monitor)
 
@@ -560,7 +562,7 @@ class TestOtherMiddleware:
                 return ToolMessage("3, as ever", tool_call_id=request.tool_call["id"])
 
         monitor = monitors()
-        agent_of(ONE_CALL, HoldfastMiddleware(monitor), Cache()).invoke(ASKED)
+        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor), Cache()).invoke(ASKED)
 
         assert "add(a=1, b=2) -> 3, as ever" in story(monitor)
 
@@ -576,7 +578,7 @@ class TestOtherMiddleware:
 
         monitor = monitors()
         turns = [Turn(calls=(Ask("note", {"text": "it"}, "c1"),))]
-        agent_of(turns, HoldfastMiddleware(monitor), tools=[note]).invoke(ASKED)
+        agent_of(turns, SteadyhelmMiddleware(monitor), tools=[note]).invoke(ASKED)
 
         assert "note(text=it) -> noted it" in story(monitor)
 
@@ -595,8 +597,8 @@ class TestOtherMiddleware:
                     return handler(request)
 
         monitor = monitors()
-        monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor), Traced())).invoke(ASKED)
-        agent_of(ONE_CALL, HoldfastMiddleware(monitor), Traced()).invoke(ASKED)
+        monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor), Traced())).invoke(ASKED)
+        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor), Traced()).invoke(ASKED)
 
         assert [ONE_CALL_TOLD] * 2 == [story(monitor, run.run_id) for run in runs_of(monitor)]
 
@@ -611,7 +613,7 @@ class TestAsked:
     def asking(self, monitor, turns, **options):
         """An agent that can be asked about and cannot go back: nobody wrapped it."""
         return agent_of(
-            turns, HoldfastMiddleware(monitor, ask="interrupt"), checkpointer=InMemorySaver(), **options
+            turns, SteadyhelmMiddleware(monitor, ask="interrupt"), checkpointer=InMemorySaver(), **options
         )
 
     @pytest.mark.parametrize(
@@ -625,7 +627,7 @@ class TestAsked:
         agent = self.asking(monitor, lookups(3))
         paused = agent.invoke(ASKED, THREAD)
         (question,) = paused["__interrupt__"]
-        assert "holdfast" == question.value["source"]
+        assert "steadyhelm" == question.value["source"]
         assert 1 == monitor.status()["live_runs"]
 
         state = agent.invoke(Command(resume=answer), THREAD)
@@ -682,7 +684,7 @@ class TestAsked:
         monitor = self.enforced(monitors)
 
         with pytest.raises(RunStopped):
-            agent_of(lookups(9), HoldfastMiddleware(monitor, ask="interrupt")).invoke(ASKED, THREAD)
+            agent_of(lookups(9), SteadyhelmMiddleware(monitor, ask="interrupt")).invoke(ASKED, THREAD)
 
     def test_a_function_can_ask(self, monitors):
         """
@@ -694,7 +696,7 @@ class TestAsked:
             asked.append(question)
             return "try the archive"
 
-        agent_of(lookups(3), HoldfastMiddleware(monitor, ask=ask), played=played).invoke(ASKED)
+        agent_of(lookups(3), SteadyhelmMiddleware(monitor, ask=ask), played=played).invoke(ASKED)
 
         assert 1 == len(asked)
         assert "try the archive" in played.requests[2]
@@ -712,7 +714,7 @@ class TestAsked:
             if fails:
                 raise EOFError("nobody is there")
 
-        agent = agent_of(lookups(9), HoldfastMiddleware(monitor, ask=ask))
+        agent = agent_of(lookups(9), SteadyhelmMiddleware(monitor, ask=ask))
         with pytest.raises(RunStopped, match="Noticed"):
             (monitor.wrap(agent) if wrapped else agent).invoke(ASKED)
 
@@ -747,7 +749,7 @@ class TestAsked:
 
         monitor = monitors()
         turns = [Turn(calls=(Ask("approve", {"what": "it"}, "c1"),))]
-        agent = agent_of(turns, HoldfastMiddleware(monitor), tools=[approve], checkpointer=InMemorySaver())
+        agent = agent_of(turns, SteadyhelmMiddleware(monitor), tools=[approve], checkpointer=InMemorySaver())
         agent = monitor.wrap(agent) if wrapped else agent
         agent.invoke(ASKED, THREAD)
         agent.invoke(Command(resume="yes"), THREAD)
@@ -816,7 +818,7 @@ class TestTakenBack:
     def taken_back(self, monitors, graph_options=None, **options):
         monitor, played = monitors("enforce"), Played()
         monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
-        middleware = HoldfastMiddleware(monitor)
+        middleware = SteadyhelmMiddleware(monitor)
         agent = agent_of(lookups(2), middleware, played=played, **options)
         return monitor, played, monitor.wrap(agent)
 
@@ -949,7 +951,7 @@ class TestInsideGraphs:
         Middleware in a sub-agent acts there, in the child run.
         """
         monitor, played = monitors("guide"), Played()
-        worker = agent_of(lookups(4), HoldfastMiddleware(monitor), played=played, name="worker")
+        worker = agent_of(lookups(4), SteadyhelmMiddleware(monitor), played=played, name="worker")
         graph = StateGraph(MessagesState).add_node("worker", worker).add_edge(START, "worker")
         monitor.wrap(graph.compile()).invoke(ASKED)
 
@@ -996,7 +998,7 @@ class TestInsideGraphs:
         monitor = monitors("enforce")
         turns = [Turn(calls=(Ask("delegate", {"task": "find it"}, "c1"),))]
         tools = the_tools(Scene(inner=lookups(30)), Played())
-        agent = monitor.wrap(agent_of(turns, HoldfastMiddleware(monitor), tools=tools))
+        agent = monitor.wrap(agent_of(turns, SteadyhelmMiddleware(monitor), tools=tools))
 
         with pytest.raises(RunStopped):
             agent.invoke(ASKED)
@@ -1045,7 +1047,7 @@ class TestWrapped:
         A deep copy of a graph is made as it is without us.
         """
         monitor = monitors()
-        watched = monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor)))
+        watched = monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor)))
         watched.invoke(ASKED)
 
         assert watched.nodes.keys() == copy.deepcopy(watched).nodes.keys()
@@ -1055,7 +1057,7 @@ class TestWrapped:
         What of ours stands in an agent or in its settings is the same in a deep copy.
         """
         monitor = monitors()
-        for ours in (HoldfastMiddleware(monitor), HoldfastCallbacks(monitor)):
+        for ours in (SteadyhelmMiddleware(monitor), SteadyhelmCallbacks(monitor)):
             assert [ours] == copy.deepcopy([ours])
 
     def test_wrapped_again_it_is_the_same(self, monitors):
@@ -1106,7 +1108,7 @@ class TestWrapped:
 
         assert [GOAL, guidance_of(other)[0], "done"] == [message.text for message in state["messages"]]
 
-    @pytest.mark.parametrize("watch", [HoldfastMiddleware, HoldfastCallbacks, install])
+    @pytest.mark.parametrize("watch", [SteadyhelmMiddleware, SteadyhelmCallbacks, install])
     def test_what_is_no_monitor_is_refused(self, watch):
         """
         A monitor's name is no monitor: that is said at once, and nothing else is touched.
@@ -1133,7 +1135,7 @@ class TestWrapped:
         A stream of events is watched through callbacks, and the run ends with it.
         """
         monitor = monitors()
-        watched = monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor)))
+        watched = monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor)))
 
         async def events():
             return [event["event"] async for event in watched.astream_events(ASKED, version="v2")]
@@ -1232,7 +1234,7 @@ class TestCancelled:
         monitor = monitors()
 
         def make(turns, tools):
-            ours = [HoldfastMiddleware(monitor)] if request.param == "middleware" else []
+            ours = [SteadyhelmMiddleware(monitor)] if request.param == "middleware" else []
             agent = agent_of(turns, *ours, tools=tools)
             return monitor.wrap(agent) if request.param == "wrapped" else agent
 
@@ -1302,7 +1304,7 @@ class TestClientsInside:
 
         monitor, played = monitors(), Played()
         model = OverClient(turns=[], played=played)
-        agent = create_agent(model, [], middleware=[] if wrapped else [HoldfastMiddleware(monitor)])
+        agent = create_agent(model, [], middleware=[] if wrapped else [SteadyhelmMiddleware(monitor)])
         called(monitor.wrap(agent) if wrapped else agent, ASKED, {}, how, played)
 
         assert [True] == asking
@@ -1344,7 +1346,7 @@ class TestOddMessages:
         """
         monitor = monitors()
         model = GenericFakeChatModel(messages=iter([message, "done", "done"]))
-        monitor.wrap(create_agent(model, [], middleware=[HoldfastMiddleware(monitor)])).invoke(ASKED)
+        monitor.wrap(create_agent(model, [], middleware=[SteadyhelmMiddleware(monitor)])).invoke(ASKED)
 
         assert f"user: {GOAL}" == story(monitor)[0]
         assert {} == monitor.status()["losses"]
@@ -1353,11 +1355,11 @@ class TestOddMessages:
         """
         What breaks on our side is counted, and the agent notices nothing.
         """
-        monkeypatch.setattr("holdfast.adapters.langchain.eyes.reply_of", lambda *_: 1 / 0)
-        monkeypatch.setattr("holdfast.adapters.langchain.middleware.result_of", lambda *_: 1 / 0)
-        monkeypatch.setattr("holdfast.adapters.langchain.scopes.goal_of", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.eyes.reply_of", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.middleware.result_of", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.scopes.goal_of", lambda *_: 1 / 0)
         monitor = monitors("enforce")
-        state = monitor.wrap(agent_of(ONE_CALL, HoldfastMiddleware(monitor))).invoke(ASKED)
+        state = monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor))).invoke(ASKED)
 
         assert "done" == state["messages"][-1].text
         assert any("langchain" in reason for reason in monitor.status()["losses"])

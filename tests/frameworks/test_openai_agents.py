@@ -36,9 +36,9 @@ from script import Ask, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
 from watched import comes_true, events_of, guidance_of, runs_of, story
 
-from holdfast import RunStopped, SettingsError
-from holdfast.adapters.openai_agents import OpenAIAgentsAdapter
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped, SettingsError
+from steadyhelm.adapters.openai_agents import OpenAIAgentsAdapter
+from steadyhelm.testing.alarm import Alarm
 
 QUIET = RunConfig(tracing_disabled=True)
 WAYS = ("sync", "async", "async stream")
@@ -252,7 +252,7 @@ class TestPluggedIn:
 
     def test_a_monitor_that_is_off_changes_nothing(self, monitors):
         """
-        With Holdfast disabled the host's own arguments go to the SDK as they are.
+        With Steadyhelm disabled the host's own arguments go to the SDK as they are.
         """
         monitor = monitors()
         runner, hooks = monitor.wrap(Runner), RunHooks()

@@ -40,8 +40,8 @@ from script import GOAL, Ask, ModelBroke, Played, Scene, Turn
 from stages.pydantic_ai import ScriptedModel, loop_of_its_own, the_agent
 from watched import events_of, guidance_of, runs_of, story
 
-from holdfast import DriftMonitor, RunStopped
-from holdfast.adapters.pydantic_ai import HoldfastCapability, PydanticAIAdapter
+from steadyhelm import DriftMonitor, RunStopped
+from steadyhelm.adapters.pydantic_ai import PydanticAIAdapter, SteadyhelmCapability
 
 
 def turn(*asks, says=""):
@@ -82,7 +82,7 @@ class TestTheCapability:
         A capability in `Agent(capabilities=[...])` sees what `monitor.wrap` sees.
         """
         monitor = monitors()
-        agent = scripted(turn(("lookup", {"key": "x"})), capabilities=[HoldfastCapability(monitor)])
+        agent = scripted(turn(("lookup", {"key": "x"})), capabilities=[SteadyhelmCapability(monitor)])
         run(agent)
 
         assert [f"user: {GOAL}", "model: ", "lookup(key=x) -> no entry for x", "model: done"] == story(
@@ -94,7 +94,7 @@ class TestTheCapability:
         An agent that has the capability and is wrapped as well is still watched once.
         """
         monitor = monitors()
-        agent = scripted(turn(("lookup", {"key": "x"})), capabilities=[HoldfastCapability(monitor)])
+        agent = scripted(turn(("lookup", {"key": "x"})), capabilities=[SteadyhelmCapability(monitor)])
         run(monitor.wrap(monitor.wrap(agent)))
 
         assert 1 == len(runs_of(monitor))
@@ -107,7 +107,7 @@ class TestTheCapability:
         Each monitor that an agent is given sees all of it, whatever its agent is called.
         """
         monitor, other = monitors(), DriftMonitor("a: b/ü", db_path=tmp_path / "other.db")
-        run(scripted(capabilities=[HoldfastCapability(monitor), HoldfastCapability(other)]))
+        run(scripted(capabilities=[SteadyhelmCapability(monitor), SteadyhelmCapability(other)]))
         other.flush()
 
         assert [f"user: {GOAL}", "model: done"] == story(monitor)
@@ -124,7 +124,7 @@ class TestTheCapability:
         if way == "wrapped":
             run(other.wrap(monitor.wrap(scripted(script))))
         else:
-            run(scripted(script, capabilities=[HoldfastCapability(monitor), HoldfastCapability(other)]))
+            run(scripted(script, capabilities=[SteadyhelmCapability(monitor), SteadyhelmCapability(other)]))
 
         assert LOOKED_UP == story(monitor)
         assert LOOKED_UP == story(other)
@@ -172,9 +172,9 @@ class TestTheCapability:
 
     def test_a_monitor_that_is_turned_off_changes_nothing(self, monitors, monkeypatch):
         """
-        With HOLDFAST_DISABLED an agent works as if it were not watched.
+        With STEADYHELM_DISABLED an agent works as if it were not watched.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors("enforce")
 
         assert "done" == run(monitor.wrap(scripted(*lookups(9)))).output
@@ -668,7 +668,7 @@ class TestAsking:
 
         (call,) = result.output.approvals
         assert "lookup" == call.tool_name
-        assert "The agent does not get on" in result.output.metadata[call.tool_call_id]["holdfast"]
+        assert "The agent does not get on" in result.output.metadata[call.tool_call_id]["steadyhelm"]
 
     def test_a_call_that_the_user_allows_is_made(self, monitors):
         """

@@ -15,10 +15,10 @@ from strands.tools import PythonAgentTool
 from strands.types.exceptions import ContextWindowOverflowException
 from watched import events_of, guidance_of, line, runs_of, story
 
-from holdfast import RunStopped
-from holdfast.adapters.strands import HoldfastHooks, StrandsAdapter
-from holdfast.errors import SettingsError
-from holdfast.testing.alarm import Alarm
+from steadyhelm import RunStopped
+from steadyhelm.adapters.strands import SteadyhelmHooks, StrandsAdapter
+from steadyhelm.errors import SettingsError
+from steadyhelm.testing.alarm import Alarm
 
 WAYS = TheStage.ways
 
@@ -105,7 +105,7 @@ class TestHooks:
         An agent made with our hooks is watched as one that was wrapped.
         """
         monitor = monitors()
-        agent_of(looks(1), hooks=[HoldfastHooks(monitor)])("find a")
+        agent_of(looks(1), hooks=[SteadyhelmHooks(monitor)])("find a")
 
         told = ["user: find a", "model: ", "lookup(key=a) -> no entry for a", "model: done"]
         assert told == story(monitor)
@@ -114,7 +114,7 @@ class TestHooks:
         """
         RunStopped reaches the caller unchanged though Strands wraps what hooks raise.
         """
-        agent = agent_of(looks(30), hooks=[HoldfastHooks(monitors("enforce"))])
+        agent = agent_of(looks(30), hooks=[SteadyhelmHooks(monitors("enforce"))])
 
         with pytest.raises(RunStopped):
             agent("find a")
@@ -124,7 +124,7 @@ class TestHooks:
         Hooks given to the agent and wrapping it again tell no step twice.
         """
         monitor = monitors()
-        agent = agent_of(looks(1), hooks=[HoldfastHooks(monitor)])
+        agent = agent_of(looks(1), hooks=[SteadyhelmHooks(monitor)])
         monitor.wrap(monitor.wrap(agent))("find a")
 
         assert 1 == len(runs_of(monitor))
@@ -150,9 +150,9 @@ class TestHooks:
 
     def test_a_disabled_monitor_leaves_the_agent_alone(self, monitors, monkeypatch):
         """
-        With HOLDFAST_DISABLED nothing is registered.
+        With STEADYHELM_DISABLED nothing is registered.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monitor = monitors()
         agent = agent_of([])
         before = sum(len(list(it)) for it in agent.hooks._registered_callbacks.values())
@@ -195,7 +195,7 @@ class TestHooks:
         A monitor's name is no monitor.
         """
         with pytest.raises(SettingsError, match="watched by a monitor"):
-            HoldfastHooks("traveller")
+            SteadyhelmHooks("traveller")
 
     def test_options_that_come_too_late_are_refused(self, monitors):
         """
@@ -211,10 +211,10 @@ class TestHooks:
         """
         Without Strands the adapter says what to install.
         """
-        code = "import sys; sys.modules['strands'] = None; import holdfast.adapters.strands.hooks"
+        code = "import sys; sys.modules['strands'] = None; import steadyhelm.adapters.strands.hooks"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-        assert "pip install 'holdfast[strands]'" in done.stderr
+        assert "pip install 'steadyhelm[strands]'" in done.stderr
 
 
 class TestSteps:
@@ -557,7 +557,7 @@ class TestAgentsAsTools:
         `agent.as_tool()` is one call of the outer run, and a run of its own.
         """
         monitor = monitors()
-        hooks = HoldfastHooks(monitor)
+        hooks = SteadyhelmHooks(monitor)
         inner = agent_of(looks(1), name="inner", hooks=[hooks])
         calls = [turn(Ask("inner", {"input": "find a"}, "c1"))]
         agent_of(calls, tools=[inner.as_tool()], hooks=[hooks])("delegate it")
@@ -574,7 +574,7 @@ class TestAgentsAsTools:
         Strands hands the interrupt of an agent that is a tool to its caller; both runs go on with the answer.
         """
         monitor = monitors("enforce")
-        hooks = HoldfastHooks(monitor, ask="interrupt")
+        hooks = SteadyhelmHooks(monitor, ask="interrupt")
         inner = agent_of(looks(30), name="inner", hooks=[hooks])
         calls = [turn(Ask("inner", {"input": "find a"}, "c1"))]
         outer = agent_of(calls, tools=[inner.as_tool()], hooks=[hooks])
@@ -593,7 +593,7 @@ class TestAgentsAsTools:
         The stop of an agent that is a tool reaches whoever called it: the outer agent hears of it.
         """
         monitor, requests = monitors("enforce"), []
-        hooks = HoldfastHooks(monitor)
+        hooks = SteadyhelmHooks(monitor)
         inner = agent_of(looks(30), name="inner", hooks=[hooks])
         calls = [turn(Ask("inner", {"input": "find a"}, "c1"))]
         result = agent_of(calls, tools=[inner.as_tool()], hooks=[hooks], requests=requests)("delegate it")

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
-from holdfast.goals.quality import PARTS, ContextQuality
-from holdfast.testing.traces import healthy
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.goals.quality import PARTS, ContextQuality
+from steadyhelm.testing.traces import healthy
 
 GOAL = "mend the parser of the configuration"
 

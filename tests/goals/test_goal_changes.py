@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.goals.changes import followed, goal_change
-from holdfast.goals.dna import GoalDNA
+from steadyhelm.goals.changes import followed, goal_change
+from steadyhelm.goals.dna import GoalDNA
 
 GOAL = "Build a REST API for user management with PostgreSQL"
 OTHER_TASK = "Translate the Norwegian brochure on glaciers into Finnish"

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.goals.divergence import divergence, targets_in
-from holdfast.goals.dna import GoalDNA
+from steadyhelm.goals.divergence import divergence, targets_in
+from steadyhelm.goals.dna import GoalDNA
 
 LOGIN = "Fix the login bug in auth.py"
 

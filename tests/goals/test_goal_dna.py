@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.goals.dna import GoalDNA
-from holdfast.goals.words import read_words
+from steadyhelm.errors import SettingsError
+from steadyhelm.goals.dna import GoalDNA
+from steadyhelm.goals.words import read_words
 
 GOAL = "Build a REST API for user management"
 PLAN = "1. users table and database migration 2. GET and POST /users endpoints 3. auth module 4. docs"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import FormatError, NotFoundError, SettingsError
-from holdfast.goals.tree import MOST_GOALS, GoalTree
-from holdfast.goals.tree_nodes import GoalStatus
+from steadyhelm.errors import FormatError, NotFoundError, SettingsError
+from steadyhelm.goals.tree import MOST_GOALS, GoalTree
+from steadyhelm.goals.tree_nodes import GoalStatus
 
 FOUR = "1. read\n2. fix\n3. test\n4. tell"
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.goals.plans import ITEMS_READ, read_plan
-from holdfast.goals.tree import GoalTree
+from steadyhelm.goals.plans import ITEMS_READ, read_plan
+from steadyhelm.goals.tree import GoalTree
 
 
 def levels(plan):

@@ -1,4 +1,4 @@
-from holdfast.goals.tree import GoalTree
+from steadyhelm.goals.tree import GoalTree
 
 PLAN = "1. read\n2. fix\n  - edit\n  - check\n3. tell\n4. ship\n5. rest"
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.events import TOOL_CALL, TraceEvent
-from holdfast.goals.watch import GoalWatch, is_plan
+from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.goals.watch import GoalWatch, is_plan
 
 GOAL = "Build a REST API for user management with PostgreSQL"
 ON = "The user management API now reads its settings from PostgreSQL."

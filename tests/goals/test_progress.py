@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
-from holdfast.goals.progress import Progress
-from holdfast.goals.tree import GoalTree
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.goals.progress import Progress
+from steadyhelm.goals.tree import GoalTree
 
 
 def call(name, args=None, result="ok", **fields):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import FormatError, SettingsError
-from holdfast.goals.reminders import TRIED_SHOWN, GoalReminderInjector
-from holdfast.goals.tree import GoalTree
+from steadyhelm.errors import FormatError, SettingsError
+from steadyhelm.goals.reminders import TRIED_SHOWN, GoalReminderInjector
+from steadyhelm.goals.tree import GoalTree
 
 GOAL = "Mend the parser"
 

@@ -5,11 +5,11 @@ import json
 
 from msgspec import Struct
 
-from holdfast.adapters.runfile import ReadRun, RunFile
-from holdfast.detector import Detector
-from holdfast.lab.places import RunSet
-from holdfast.replay import Judge
-from holdfast.settings import Settings
+from steadyhelm.adapters.runfile import ReadRun, RunFile
+from steadyhelm.detector import Detector
+from steadyhelm.lab.places import RunSet
+from steadyhelm.replay import Judge
+from steadyhelm.settings import Settings
 
 
 class Seen(Struct):

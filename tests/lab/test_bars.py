@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from holdfast.lab.bars import Bar, Bars, in_text, main
-from holdfast.lab.cost import measure
-from holdfast.lab.metrics import Estimate, proportion
-from holdfast.settings import Settings
+from steadyhelm.lab.bars import Bar, Bars, in_text, main
+from steadyhelm.lab.cost import measure
+from steadyhelm.lab.metrics import Estimate, proportion
+from steadyhelm.settings import Settings
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-with_data = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
+with_data = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
 
 
 class TestBar:
@@ -64,7 +64,7 @@ class TestMain:
         """
         Without detectors nothing is found, and nothing is flagged.
         """
-        from holdfast.engine import registry
+        from steadyhelm.engine import registry
 
         off = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
         bars = {

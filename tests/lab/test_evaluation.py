@@ -2,9 +2,9 @@ import msgspec
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
-from holdfast.findings import Severity
-from holdfast.lab.evaluation import TOGETHER, Evaluator
-from holdfast.lab.expectations import Question
+from steadyhelm.findings import Severity
+from steadyhelm.lab.evaluation import TOGETHER, Evaluator
+from steadyhelm.lab.expectations import Question
 
 FOUR = (LOOPING, MISSED, CLEAN, ALARM)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.runfile import ReadRun, RunFile
-from holdfast.errors import FormatError, HoldfastError
-from holdfast.lab.importers import IMPORTERS
-from holdfast.lab.importing import Document, documents, write_runs
+from steadyhelm.adapters.runfile import ReadRun, RunFile
+from steadyhelm.errors import FormatError, SteadyhelmError
+from steadyhelm.lab.importers import IMPORTERS
+from steadyhelm.lab.importing import Document, documents, write_runs
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def imported(layout, *values):
@@ -224,7 +224,7 @@ class TestBadInput:
         A place without files is told apart from a file without runs.
         """
         (tmp_path / "empty").mkdir()
-        with pytest.raises(HoldfastError):
+        with pytest.raises(SteadyhelmError):
             documents([tmp_path / name])
 
 
@@ -248,7 +248,7 @@ class TestWriting:
         assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
+@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
 class TestSamples:
     @pytest.mark.parametrize(
         ("layout", "folder", "file"),

@@ -1,9 +1,9 @@
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
-from holdfast.lab.expectations import Question
-from holdfast.lab.leaks import LeakCheck
-from holdfast.lab.report_text import leak_text
+from steadyhelm.lab.expectations import Question
+from steadyhelm.lab.leaks import LeakCheck
+from steadyhelm.lab.report_text import leak_text
 
 
 class ReadsNames(Repeats):

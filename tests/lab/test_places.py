@@ -3,11 +3,11 @@ import json
 import pytest
 from labelled_runs import line
 
-from holdfast import DriftMonitor
-from holdfast.errors import HoldfastError
-from holdfast.lab.expectations import Question, expect
-from holdfast.lab.places import data_folder, read_set, read_sets
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm import DriftMonitor
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.lab.expectations import Question, expect
+from steadyhelm.lab.places import data_folder, read_set, read_sets
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 class TestDataFolder:
@@ -15,15 +15,15 @@ class TestDataFolder:
         """
         The environment names the folder of labelled data.
         """
-        monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path))
+        monkeypatch.setenv("STEADYHELM_DATA", str(tmp_path))
         assert tmp_path == data_folder()
 
     def test_absent(self, tmp_path, monkeypatch):
         """
         Data that is not there is said to be absent, and what to do.
         """
-        monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "none"))
-        with pytest.raises(HoldfastError, match="set HOLDFAST_DATA"):
+        monkeypatch.setenv("STEADYHELM_DATA", str(tmp_path / "none"))
+        with pytest.raises(SteadyhelmError, match="set STEADYHELM_DATA"):
             data_folder()
 
 
@@ -41,14 +41,14 @@ class TestSets:
         """
         A path that is not there is named.
         """
-        with pytest.raises(HoldfastError, match="nowhere"):
+        with pytest.raises(SteadyhelmError, match="nowhere"):
             read_sets([tmp_path / "nowhere"])
 
 
 class TestOurStore:
     @pytest.fixture
     def database(self, tmp_path):
-        path = tmp_path / "holdfast.db"
+        path = tmp_path / "steadyhelm.db"
         monitor = DriftMonitor("worker", db_path=path)
         for run_id, word in (("one", "same"), ("two", "same"), ("three", None)):
             with monitor.run(run_id=run_id):

@@ -4,14 +4,14 @@ from html.parser import HTMLParser
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
-from holdfast.findings import Severity
-from holdfast.lab.evaluation import Evaluator
-from holdfast.lab.expectations import Question
-from holdfast.lab.metrics import Estimate
-from holdfast.lab.plots import Row, histogram, intervals
-from holdfast.lab.report_html import page
-from holdfast.lab.report_text import evaluation_text
-from holdfast.lab.tables import table
+from steadyhelm.findings import Severity
+from steadyhelm.lab.evaluation import Evaluator
+from steadyhelm.lab.expectations import Question
+from steadyhelm.lab.metrics import Estimate
+from steadyhelm.lab.plots import Row, histogram, intervals
+from steadyhelm.lab.report_html import page
+from steadyhelm.lab.report_text import evaluation_text
+from steadyhelm.lab.tables import table
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&"
 VOID = {"meta", "br"}

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from holdfast.lab.expectations import Question, expect, uses
-from holdfast.lab.metrics import f1, precision, recall, total
-from holdfast.lab.places import read_set
-from holdfast.lab.rules import RULES, first_triple
-from holdfast.lab.scoring import RunScore
+from steadyhelm.lab.expectations import Question, expect, uses
+from steadyhelm.lab.metrics import f1, precision, recall, total
+from steadyhelm.lab.places import read_set
+from steadyhelm.lab.rules import RULES, first_triple
+from steadyhelm.lab.scoring import RunScore
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def fired(rule, picture):
@@ -68,7 +68,7 @@ class TestOracle:
         assert first_triple(run_of(picture).events) is None
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
+@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
 class TestOnLabelledData:
     @pytest.mark.parametrize(
         ("file", "label", "rule", "figures"),

@@ -1,11 +1,11 @@
 import pytest
 from labelled_runs import run_of
 
-from holdfast.findings import Severity
-from holdfast.lab.expectations import Expectation, Question
-from holdfast.lab.metrics import Counts
-from holdfast.lab.scoring import RunScore, counted, in_words
-from holdfast.replay import FindingReport
+from steadyhelm.findings import Severity
+from steadyhelm.lab.expectations import Expectation, Question
+from steadyhelm.lab.metrics import Counts
+from steadyhelm.lab.scoring import RunScore, counted, in_words
+from steadyhelm.replay import FindingReport
 
 
 def finding(at, *, evidence=(), severity=Severity.MED, kind="loop"):

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
-from holdfast.decisions import DriftAction
-from holdfast.lab.places import RunSet, read_sets
-from holdfast.lab.simulation import SimulationReport, simulate
-from holdfast.lab.simulation_html import page
-from holdfast.lab.simulation_text import simulation_text
-from holdfast.lab.simulation_truth import known_of, truth_of
-from holdfast.replay import Judge
-from holdfast.settings import Settings
+from steadyhelm.decisions import DriftAction
+from steadyhelm.lab.places import RunSet, read_sets
+from steadyhelm.lab.simulation import SimulationReport, simulate
+from steadyhelm.lab.simulation_html import page
+from steadyhelm.lab.simulation_text import simulation_text
+from steadyhelm.lab.simulation_truth import known_of, truth_of
+from steadyhelm.replay import Judge
+from steadyhelm.settings import Settings
 
-DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&"
 
 HEALTHY = line("ABCD", run_id="healthy", outcome="success")
@@ -432,7 +432,7 @@ def report():
     return simulate(read_sets([DATA / "runs"]), Settings(), samples=20)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set HOLDFAST_DATA")
+@pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
 class TestRealRuns:
     def test_healthy_runs_are_left_alone(self, report):
         """

@@ -4,8 +4,8 @@ import warnings
 import pytest
 from msgspec import structs
 
-from holdfast.errors import FormatError
-from holdfast.lab.replies_read import LabelledReply, ReplyLabels, read_replies
+from steadyhelm.errors import FormatError
+from steadyhelm.lab.replies_read import LabelledReply, ReplyLabels, read_replies
 
 SAID = {
     "correction_substance": [
@@ -46,7 +46,7 @@ def labelled(sessions=16, each=6):
 @pytest.fixture(scope="module")
 def report():
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from holdfast.lab.train import train
+    from steadyhelm.lab.train import train
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,7 +56,7 @@ def report():
 @pytest.fixture(scope="module")
 def leaks():
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from holdfast.lab.train_leaks import check_leaks
+    from steadyhelm.lab.train_leaks import check_leaks
 
     return {leak.shuffled: leak for leak in check_leaks(labelled())}
 
@@ -139,9 +139,9 @@ class TestTraining:
         The seed's forest and plain words are judged on the same folds.
         """
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
-        from holdfast.lab.train_folds import folds
-        from holdfast.lab.train_rivals import rivals
-        from holdfast.lab.train_weights import prepare
+        from steadyhelm.lab.train_folds import folds
+        from steadyhelm.lab.train_rivals import rivals
+        from steadyhelm.lab.train_weights import prepare
 
         replies = labelled(8)
         found = rivals(prepare(replies), folds([reply.session for reply in replies], 2))
@@ -160,8 +160,8 @@ class TestTraining:
         """
         Training twice writes the same bytes.
         """
-        from holdfast.lab.train import write_weights
-        from holdfast.lab.train_weights import learn, prepare
+        from steadyhelm.lab.train import write_weights
+        from steadyhelm.lab.train_weights import learn, prepare
 
         one, two = tmp_path / "one.json", tmp_path / "two.json"
         write_weights(report.weights, one)
@@ -173,7 +173,7 @@ class TestTraining:
         """
         Only what was said and done is read: two replies that differ in nothing else are the same case.
         """
-        from holdfast.lab.train_weights import prepare
+        from steadyhelm.lab.train_weights import prepare
 
         (reply, *_) = labelled()
         other = structs.replace(reply, labels=ReplyLabels(primary="approval", drift=0))
@@ -186,7 +186,7 @@ class TestTraining:
         """
         A turn's outlook is the same whatever the reply to it was.
         """
-        from holdfast.lab.train_weights import prepare
+        from steadyhelm.lab.train_weights import prepare
 
         (reply, *_) = labelled()
         one, two = prepare([reply, structs.replace(reply, reply="all of it is wrong", interrupted=True)])
@@ -197,9 +197,9 @@ class TestTraining:
         """
         The report says figures, confusion, calibration, importances, leaks and rivals.
         """
-        from holdfast.lab.train_leaks import LeakFigure
-        from holdfast.lab.train_report import report_text
-        from holdfast.lab.train_rivals import Rival
+        from steadyhelm.lab.train_leaks import LeakFigure
+        from steadyhelm.lab.train_report import report_text
+        from steadyhelm.lab.train_rivals import Rival
 
         leak = LeakFigure(shuffled="labels", drift=0.9, foreseen=0.5, must_fall=("drift",))
         rival = Rival(name="ExtraTrees", f1=0.4, auc=0.8)
@@ -226,8 +226,8 @@ class TestTheCommand:
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
         import msgspec
 
-        from holdfast.cli.lab_train import train
-        from holdfast.corrections.weights import Weights
+        from steadyhelm.cli.lab_train import train
+        from steadyhelm.corrections.weights import Weights
 
         replies, output = tmp_path / "replies.jsonl", tmp_path / "weights.json"
         replies.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in labelled(12, 4)))
@@ -242,10 +242,10 @@ class TestTheCommand:
         """
         import sys
 
-        from holdfast.errors import MissingExtraError
-        from holdfast.lab.train_fit import scikit
+        from steadyhelm.errors import MissingExtraError
+        from steadyhelm.lab.train_fit import scikit
 
         monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
 
-        with pytest.raises(MissingExtraError, match=r"holdfast\[lab\]"):
+        with pytest.raises(MissingExtraError, match=r"steadyhelm\[lab\]"):
             scikit("sklearn.linear_model")

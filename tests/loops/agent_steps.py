@@ -4,8 +4,8 @@ import itertools
 
 import msgspec
 
-from holdfast.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
-from holdfast.findings import MED_FROM
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.findings import MED_FROM
 
 
 def call(name, args=None, result=None, **fields):

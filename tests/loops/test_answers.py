@@ -4,8 +4,8 @@ from agent_steps import call, edit, failing, names, reported, run, shell, sighte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.stagnation import Answers
-from holdfast.testing.traces import healthy
+from steadyhelm.loops.stagnation import Answers
+from steadyhelm.testing.traces import healthy
 
 PLACES = (
     "north gate",

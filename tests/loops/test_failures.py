@@ -4,8 +4,8 @@ from agent_steps import call, edit, failing, names, reported, run, shell, sighte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.failures import Failures
-from holdfast.testing.traces import events
+from steadyhelm.loops.failures import Failures
+from steadyhelm.testing.traces import events
 
 BROKEN = "FAILED tests/test_a.py::test_one - assert 1 == 2\n1 failed in 0.{}2s"
 STEPS = (

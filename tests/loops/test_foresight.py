@@ -4,13 +4,13 @@ from agent_steps import call, edit, failing, run, says, shell, user, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.baselines import BaselineStats
-from holdfast.detectors.action_loop import ActionLoop
-from holdfast.detectors.chanting import Chanting
-from holdfast.detectors.edit_revert import EditRevert
-from holdfast.detectors.failing_loop import FailingLoop
-from holdfast.detectors.stagnation import Stagnation
-from holdfast.findings import Severity
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detectors.action_loop import ActionLoop
+from steadyhelm.detectors.chanting import Chanting
+from steadyhelm.detectors.edit_revert import EditRevert
+from steadyhelm.detectors.failing_loop import FailingLoop
+from steadyhelm.detectors.stagnation import Stagnation
+from steadyhelm.findings import Severity
 
 USUAL = BaselineStats(agent_id="coder")
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")

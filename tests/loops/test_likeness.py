@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.likeness import likeness, text_key, words_of
+from steadyhelm.loops.likeness import likeness, text_key, words_of
 
 WORDS = st.lists(st.sampled_from(["find", "pan", "scroll", "mouse", "menu", "grep"])).map(
     lambda words: words_of(" ".join(words).encode())

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.loops.multi_resolution import LoopType, MultiResolutionLoopDetector
+from steadyhelm.errors import SettingsError
+from steadyhelm.loops.multi_resolution import LoopType, MultiResolutionLoopDetector
 
 STATE = {"task": "work"}
 STRATEGIES = ["exact_hash", "semantic", "oscillation", "dead_end"]

@@ -3,8 +3,8 @@ from agent_steps import call, failing, run, shell, sighted, taken_up, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.neighbours import only_adds, says_the_same
-from holdfast.loops.repetition import Repetition
+from steadyhelm.loops.neighbours import only_adds, says_the_same
+from steadyhelm.loops.repetition import Repetition
 
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -4,7 +4,7 @@ from agent_steps import call, edit, failing, reported, run, sighted, taken_up, u
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.oscillation import Oscillation
+from steadyhelm.loops.oscillation import Oscillation
 
 STEPS = (
     edit("a", "x", "y"),

@@ -5,13 +5,13 @@ from agent_steps import call, edit, failing, names, reported, run, says, shell, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.events import CALL_REFUSED, STATE_TRANSITION
-from holdfast.loops.chanting import Replies
-from holdfast.loops.failures import Failures
-from holdfast.loops.oscillation import Oscillation
-from holdfast.loops.repetition import Repetition
-from holdfast.loops.scope import Scope
-from holdfast.loops.stagnation import Answers
+from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
+from steadyhelm.loops.chanting import Replies
+from steadyhelm.loops.failures import Failures
+from steadyhelm.loops.oscillation import Oscillation
+from steadyhelm.loops.repetition import Repetition
+from steadyhelm.loops.scope import Scope
+from steadyhelm.loops.stagnation import Answers
 
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")
 REFUSED = {

@@ -17,8 +17,8 @@ from agent_steps import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.repetition import Repetition
-from holdfast.testing.traces import events, healthy
+from steadyhelm.loops.repetition import Repetition
+from steadyhelm.testing.traces import events, healthy
 
 PICTURES = st.text(alphabet="aabbccA. x", max_size=60)
 

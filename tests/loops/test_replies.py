@@ -4,7 +4,7 @@ from agent_steps import reported, run, says, shell, sighted, taken_up, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.chanting import Replies, find_chant
+from steadyhelm.loops.chanting import Replies, find_chant
 
 STILL = "I am still working on it."
 SENTENCE = "I will now end the turn and wait for you. "

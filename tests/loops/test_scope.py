@@ -2,7 +2,7 @@ from agent_steps import call, edit, failing, run, says, shell, taken_up, user, w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.scope import Scope
+from steadyhelm.loops.scope import Scope
 
 
 def openings(*steps):

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.findings import Severity
-from holdfast.loops.sightings import Sighting, is_told
+from steadyhelm.findings import Severity
+from steadyhelm.loops.sightings import Sighting, is_told
 
 
 def sighting(count, patience=3, **fields):

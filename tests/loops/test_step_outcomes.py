@@ -3,7 +3,7 @@ from agent_steps import call, failing, run, shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.outcomes import error_key, looks_failed, outcome_of, result_text
+from steadyhelm.loops.outcomes import error_key, looks_failed, outcome_of, result_text
 
 
 def came_of(made):

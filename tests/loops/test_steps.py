@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.fingerprints import canonical, fingerprint
-from holdfast.loops.outcomes import UNKNOWN
-from holdfast.loops.steps import Step, call_key, note_encoded, read_step
+from steadyhelm.fingerprints import canonical, fingerprint
+from steadyhelm.loops.outcomes import UNKNOWN
+from steadyhelm.loops.steps import Step, call_key, note_encoded, read_step
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=9),

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.loops.multi_resolution import LoopType, MultiResolutionLoopDetector
+from steadyhelm.loops.multi_resolution import LoopType, MultiResolutionLoopDetector
 
 STATE = {"task": "work"}
 

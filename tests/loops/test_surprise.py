@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.loops.surprise import START, learnt_transitions, surprise
+from steadyhelm.loops.surprise import START, learnt_transitions, surprise
 
 RUNS = st.lists(st.lists(st.sampled_from("abcde"), max_size=12), max_size=12)
 

@@ -1,6 +1,6 @@
 from agent_steps import call, failing, reported, run, shell
 
-from holdfast.loops.repetition import Repetition
+from steadyhelm.loops.repetition import Repetition
 
 
 def seen(*steps):

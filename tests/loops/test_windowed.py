@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.loops.windowed import DriftDetector, Event
+from steadyhelm.errors import SettingsError
+from steadyhelm.loops.windowed import DriftDetector, Event
 
 
 def read(path="a.py", content="h1"):

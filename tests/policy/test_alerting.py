@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.findings import DriftEvent, Severity
-from holdfast.incidents import Incident
-from holdfast.policy.alerting import Alert, AlertPolicy
-from holdfast.store import LastAlert
+from steadyhelm.errors import SettingsError
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.policy.alerting import Alert, AlertPolicy
+from steadyhelm.store import LastAlert
 
 INCIDENT = Incident(
     incident_id="i1",

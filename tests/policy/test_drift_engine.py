@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions import DriftAction, DriftSeverity, DriftSignals
-from holdfast.errors import SettingsError
-from holdfast.policy.drift_engine import SIGNALS, WEIGHTS, DriftEngine
+from steadyhelm.decisions import DriftAction, DriftSeverity, DriftSignals
+from steadyhelm.errors import SettingsError
+from steadyhelm.policy.drift_engine import SIGNALS, WEIGHTS, DriftEngine
 
 PARTS = st.none() | st.floats(0, 1)
 SIGNED = st.none() | st.floats(-1, 1)

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions import LADDER
-from holdfast.policy.effects import ENOUGH, FACETS, effects, gain, share
-from holdfast.store import KeptIntervention
-from holdfast.testing.store_records import an_answer
+from steadyhelm.decisions import LADDER
+from steadyhelm.policy.effects import ENOUGH, FACETS, effects, gain, share
+from steadyhelm.store import KeptIntervention
+from steadyhelm.testing.store_records import an_answer
 
 
 def kept(outcome="worked", *, agent_id="agent", kind="loop", review="", **fields):

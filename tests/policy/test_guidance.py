@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions import DriftAction
-from holdfast.findings import DriftEvent, Severity
-from holdfast.policy.guidance import Wordings, guidance
+from steadyhelm.decisions import DriftAction
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.policy.guidance import Wordings, guidance
 
 
 def finding(message="read_file called 4 times", severity=Severity.MED):

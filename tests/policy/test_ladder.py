@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions import LADDER, MODES, DriftAction
-from holdfast.findings import DriftEvent, Severity
-from holdfast.policy.ladder import (
+from steadyhelm.decisions import LADDER, MODES, DriftAction
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.policy.ladder import (
     BEFOREHAND,
     DRIFT_SCORE,
     ENFORCED,

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.policy.outcomes import WINDOW, Trial
+from steadyhelm.policy.outcomes import WINDOW, Trial
 
 
 def outcome(picture, window=WINDOW):

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SettingsError
-from holdfast.findings import Severity
-from holdfast.incidents import Incident
-from holdfast.policy.thresholds import effect_of, threshold_for
+from steadyhelm.errors import SettingsError
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.policy.thresholds import effect_of, threshold_for
 
 
 def incident(peak=0.6, **fields):

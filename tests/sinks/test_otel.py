@@ -18,17 +18,17 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 
-from holdfast.adapters import span_layouts
-from holdfast.adapters.otel import HoldfastSpanProcessor
-from holdfast.assembly import DriftMonitor
-from holdfast.decisions import DriftAction, Intervention
-from holdfast.events import RunSummary
-from holdfast.findings import DriftEvent, Severity
-from holdfast.incidents import Incident
-from holdfast.sink import Loss
-from holdfast.sinks import otel
-from holdfast.sinks.otel import EVALUATION, OTel
-from holdfast.testing import SINK_CHECKS
+from steadyhelm.adapters import span_layouts
+from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.decisions import DriftAction, Intervention
+from steadyhelm.events import RunSummary
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.sink import Loss
+from steadyhelm.sinks import otel
+from steadyhelm.sinks.otel import EVALUATION, OTel
+from steadyhelm.testing import SINK_CHECKS
 
 AT = 1_770_000_000.0
 
@@ -149,12 +149,14 @@ class TestFindings:
         with monitor.run(), told.tracer.start_as_current_span("invoke_agent fixer"):
             loop(monitor, 3)
         [event] = told.spans["invoke_agent fixer"].events
-        assert ("gen_ai.evaluation.result", "holdfast.action_loop", 0.5, "MED") == (
+        assert ("gen_ai.evaluation.result", "steadyhelm.action_loop", 0.5, "MED") == (
             event.name,
             *(event.attributes[f"gen_ai.evaluation.{key}"] for key in ("name", "score.value", "score.label")),
         )
         assert "3 times in a row" in event.attributes["gen_ai.evaluation.explanation"]
-        assert ("fixer", "loop") == tuple(event.attributes[f"holdfast.{key}"] for key in ("agent_id", "kind"))
+        assert ("fixer", "loop") == tuple(
+            event.attributes[f"steadyhelm.{key}"] for key in ("agent_id", "kind")
+        )
 
     def test_a_long_loop_does_not_fill_the_span(self, told, monitor):
         """
@@ -164,7 +166,7 @@ class TestFindings:
             loop(monitor, 200)
         monitor.flush()
         assert len(told.findings("run")) < 16
-        assert 199 == sum(told.counts("holdfast.findings", "severity").values())
+        assert 199 == sum(told.counts("steadyhelm.findings", "severity").values())
 
     def test_outside_any_span(self, told, monitor):
         """
@@ -173,7 +175,7 @@ class TestFindings:
         with monitor.run():
             loop(monitor, 3)
         monitor.flush()
-        assert [("holdfast.action_loop", "MED")] == told.findings("holdfast.finding action_loop")
+        assert [("steadyhelm.action_loop", "MED")] == told.findings("steadyhelm.finding action_loop")
 
     def test_in_a_trace_that_is_not_sampled(self):
         """
@@ -186,7 +188,7 @@ class TestFindings:
             loop(monitor, 3)
         monitor.close()
         assert {} == told.spans
-        assert {("LOW",): 1, ("MED",): 1} == told.counts("holdfast.findings", "severity")
+        assert {("LOW",): 1, ("MED",): 1} == told.counts("steadyhelm.findings", "severity")
 
     def test_without_attach(self, told):
         """
@@ -194,7 +196,7 @@ class TestFindings:
         """
         with told.tracer.start_as_current_span("run"):
             told.sink.write([finding()])
-        assert ([], 1) == (told.findings("run"), len(told.findings("holdfast.finding action_loop")))
+        assert ([], 1) == (told.findings("run"), len(told.findings("steadyhelm.finding action_loop")))
 
     def test_attached_twice(self, told, monitor):
         """
@@ -226,10 +228,10 @@ class TestAnswers:
         with monitor.run(), told.tracer.start_as_current_span("run") as root:
             loop(monitor, 30)
         monitor.flush()
-        span = told.spans["holdfast.intervention INJECT_REMINDER"]
+        span = told.spans["steadyhelm.intervention INJECT_REMINDER"]
         assert root.get_span_context().span_id == span.parent.span_id
         assert ("guide", "ignored", "loop") == tuple(
-            span.attributes[f"holdfast.{key}"] for key in ("verdict", "outcome", "kind")
+            span.attributes[f"steadyhelm.{key}"] for key in ("verdict", "outcome", "kind")
         )
         assert span.start_time < span.end_time
 
@@ -244,10 +246,10 @@ class TestAnswers:
             told.sink.write([incident(answer(outcome="worked", tokens_saved=40))])
         [span] = told.exporter.get_finished_spans()
         assert ("worked", 40) == (
-            span.attributes["holdfast.outcome"],
-            span.attributes["holdfast.tokens_saved"],
+            span.attributes["steadyhelm.outcome"],
+            span.attributes["steadyhelm.tokens_saved"],
         )
-        assert {("worked",): 1} == told.counts("holdfast.intervention.outcomes", "outcome")
+        assert {("worked",): 1} == told.counts("steadyhelm.intervention.outcomes", "outcome")
 
     @pytest.mark.parametrize("last", [RunSummary(agent_id="fixer", run_id="r"), None])
     def test_one_that_is_never_judged(self, told, last):
@@ -256,7 +258,7 @@ class TestAnswers:
         """
         told.sink.write([incident(answer())])
         told.sink.write([last]) if last is not None else told.sink.close()
-        assert ["holdfast.intervention INJECT_REMINDER"] == list(told.spans)
+        assert ["steadyhelm.intervention INJECT_REMINDER"] == list(told.spans)
 
     def test_advice_that_nobody_was_given(self, told):
         """
@@ -264,7 +266,7 @@ class TestAnswers:
         """
         told.sink.write([incident(answer(verdict="proceed"), state="closed")])
         assert {} == told.spans
-        assert {("proceed",): 1} == told.counts("holdfast.interventions", "verdict")
+        assert {("proceed",): 1} == told.counts("steadyhelm.interventions", "verdict")
 
     def test_one_that_was_not_carried_out(self, told):
         """
@@ -283,14 +285,14 @@ class TestCounts:
         with monitor.run():
             loop(monitor, 4)
         monitor.flush()
-        assert {("action_loop",): 3} == told.counts("holdfast.finding.latency", "detector")
+        assert {("action_loop",): 3} == told.counts("steadyhelm.finding.latency", "detector")
 
     def test_losses(self, told):
         """
-        What Holdfast lost is counted by reason.
+        What Steadyhelm lost is counted by reason.
         """
         told.sink.write([Loss("queue full", 2, AT), Loss("queue full", 3, AT)])
-        assert {("queue full",): 5} == told.counts("holdfast.losses", "reason")
+        assert {("queue full",): 5} == told.counts("steadyhelm.losses", "reason")
 
     def test_a_finding_that_comes_twice(self, told):
         """
@@ -298,7 +300,7 @@ class TestCounts:
         """
         told.sink.write([finding()])
         told.sink.write([finding()])
-        assert ({("MED",): 1}, 1) == (told.counts("holdfast.findings", "severity"), len(told.spans))
+        assert ({("MED",): 1}, 1) == (told.counts("steadyhelm.findings", "severity"), len(told.spans))
 
 
 class _Stuck(SpanExporter):
@@ -326,7 +328,7 @@ class TestAGuest:
         with monitor.run():
             loop(monitor, 30)
         assert not monitor.flush(0.5).complete
-        assert ["holdfast-writer"] == stuck.threads
+        assert ["steadyhelm-writer"] == stuck.threads
         stuck.go.set()
         monitor.close()
 
@@ -348,7 +350,7 @@ class TestAGuest:
         No text of ours keeps an exporter from encoding the batch it is in.
         """
         told.sink.write([finding(message="\ud800" * 10_000, score=math.nan)])
-        [event] = told.spans["holdfast.finding action_loop"].events
+        [event] = told.spans["steadyhelm.finding action_loop"].events
         assert 4096 == len(event.attributes["gen_ai.evaluation.explanation"].encode())
         assert 0.0 == event.attributes["gen_ai.evaluation.score.value"]
 
@@ -376,12 +378,12 @@ class TestAGuest:
         """
         Without the API the message names the extra.
         """
-        from holdfast.errors import MissingExtraError
+        from steadyhelm.errors import MissingExtraError
 
         monkeypatch.setitem(sys.modules, "opentelemetry", None)
-        monkeypatch.delitem(sys.modules, "holdfast.sinks.otel")
-        with pytest.raises(MissingExtraError, match=r"holdfast\[otel\]"):
-            __import__("holdfast.sinks.otel")
+        monkeypatch.delitem(sys.modules, "steadyhelm.sinks.otel")
+        with pytest.raises(MissingExtraError, match=r"steadyhelm\[otel\]"):
+            __import__("steadyhelm.sinks.otel")
 
     def test_memory_is_bounded(self, told):
         """
@@ -399,7 +401,7 @@ class TestThereAndBack:
         """
         monitor = DriftMonitor("fixer", sinks=[told.sink], mode="guide")
         told.sink.attach(monitor)
-        told.traces.add_span_processor(HoldfastSpanProcessor(monitor))
+        told.traces.add_span_processor(SteadyhelmSpanProcessor(monitor))
         call = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": "search",
@@ -411,7 +413,7 @@ class TestThereAndBack:
             for _ in range(5):
                 told.tracer.start_span("execute_tool search", attributes=call).end()
         monitor.flush()
-        assert ("holdfast.action_loop", "MED") == told.findings("invoke_agent fixer")[0]
+        assert ("steadyhelm.action_loop", "MED") == told.findings("invoke_agent fixer")[0]
         assert [5] == [run.events for run in monitor.store.runs("fixer")]
         monitor.close()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing import store_checks, store_effect_checks, store_upkeep_checks
-from holdfast.testing.store_checks import STORE_CHECKS
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing import store_checks, store_effect_checks, store_upkeep_checks
+from steadyhelm.testing.store_checks import STORE_CHECKS
 
 
 class TestSQLiteStore:

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from holdfast.adapters.runfile import RunFile
-from holdfast.errors import MissingExtraError, NotFoundError, SettingsError, StoreError
-from holdfast.events import RunInfo
-from holdfast.stores.exports import Exported, export
-from holdfast.testing.store_records import AT, a_summary, an_event
+from steadyhelm.adapters.runfile import RunFile
+from steadyhelm.errors import MissingExtraError, NotFoundError, SettingsError, StoreError
+from steadyhelm.events import RunInfo
+from steadyhelm.stores.exports import Exported, export
+from steadyhelm.testing.store_records import AT, a_summary, an_event
 
 DETECTORS_READ = (
     *("action_type", "action_name", "timestamp", "token_count", "input_data", "output_data", "duration_ms"),
@@ -142,7 +142,7 @@ class TestRunFiles:
         """
         Every run is written once, also when many began at the same moment.
         """
-        monkeypatch.setattr("holdfast.stores.exports._RUNS_AT_ONCE", 4)
+        monkeypatch.setattr("steadyhelm.stores.exports._RUNS_AT_ONCE", 4)
         store.write([an_event(0, run_id=f"run-{n}", timestamp=AT + n // 11) for n in range(40)])
 
         assert sorted(f"run-{n}" for n in range(40)) == sorted(line["run_id"] for line in lines(store))
@@ -252,6 +252,6 @@ class TestTables:
         """
         monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-        with pytest.raises(MissingExtraError, match=r"holdfast\[parquet\]"):
+        with pytest.raises(MissingExtraError, match=r"steadyhelm\[parquet\]"):
             export(store, tmp_path / "out.parquet", format="parquet")
         assert not (tmp_path / "out.parquet").exists()

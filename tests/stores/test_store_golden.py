@@ -14,14 +14,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.baselines import BaselineStats, Cusum, Spread, Trend
-from holdfast.decisions import DriftAction, Intervention
-from holdfast.events import RunInfo
-from holdfast.incidents import Mute, Threshold
-from holdfast.sink import Loss, SavedState
-from holdfast.stores.schema import MIGRATIONS
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import (
+from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
+from steadyhelm.decisions import DriftAction, Intervention
+from steadyhelm.events import RunInfo
+from steadyhelm.incidents import Mute, Threshold
+from steadyhelm.sink import Loss, SavedState
+from steadyhelm.stores.opening import prepare
+from steadyhelm.stores.schema import MIGRATIONS, Migration
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import (
     AT,
     a_delivery,
     a_finding,
@@ -32,7 +33,7 @@ from holdfast.testing.store_records import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001", "0002")
+SCHEMAS = ("0001",)
 
 
 def fill(store):
@@ -149,18 +150,16 @@ class TestGolden:
 
     def test_the_first_is_brought_up_to_date(self, tmp_path):
         """
-        A file of the first schema gets the later steps, and what it was before stands beside it.
+        A file of the first schema gets a later step, and what it was before stands beside it.
         """
         path = tmp_path / "runs.db"
         shutil.copy(GOLDEN / "store-0001.sqlite", path)
-        store = SQLiteStore(path)
-        store.add_tasks(a_profile())
+        notes = Migration("0002-notes", ("CREATE TABLE notes (text TEXT)",))
+        prepare(path, migrations=(*MIGRATIONS, notes))
 
-        assert MIGRATIONS[-1].name == store.info()["schema"]
-        assert [a_profile()] == store.profiles("agent")
-        store.close()
-        backup = tmp_path / "runs.db.before-0002-task-profiles.bak"
-        assert steps(GOLDEN / "store-0001.sqlite") == steps(backup) == ["0001-first"]
+        backup = tmp_path / "runs.db.before-0002-notes.bak"
+        assert ["0001-first", "0002-notes"] == steps(path)
+        assert ["0001-first"] == steps(backup) == steps(GOLDEN / "store-0001.sqlite")
 
     def test_the_newest_schema_has_one(self, store):
         """

@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.errors import BrokenStoreError, NewerStoreError, SettingsError, StoreError
-from holdfast.stores import opening
-from holdfast.stores.schema import APPLICATION_ID, MIGRATIONS, Migration
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import an_event
+from steadyhelm.errors import BrokenStoreError, NewerStoreError, SettingsError, StoreError
+from steadyhelm.stores import opening
+from steadyhelm.stores.schema import APPLICATION_ID, MIGRATIONS, Migration
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import an_event
 
 NOTES = Migration("0900-notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, words TEXT)",))
 FAILING = Migration("0901-failing", ("CREATE TABLE half (id)", "CREATE TABLE runs (id)"))
@@ -186,11 +186,11 @@ class TestWrongFile:
             (lambda path: path.write_bytes(b"just some words, " * 99), BrokenStoreError, "not a database"),
             (lambda path: path.write_bytes(b"short"), BrokenStoreError, "not a database"),
             (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xff" * 9000), BrokenStoreError, "not"),
-            (make_foreign, BrokenStoreError, "not one of Holdfast's"),
-            (make_foreign_with_log, BrokenStoreError, "not one of Holdfast's"),
+            (make_foreign, BrokenStoreError, "not one of Steadyhelm's"),
+            (make_foreign_with_log, BrokenStoreError, "not one of Steadyhelm's"),
             (make_truncated, BrokenStoreError, "damaged"),
             (make_without_record, BrokenStoreError, "lacks the record"),
-            (make_newer, NewerStoreError, "0999-from-the-future.*Upgrade holdfast"),
+            (make_newer, NewerStoreError, "0999-from-the-future.*Upgrade steadyhelm"),
         ],
         ids=["text", "short", "garbage", "foreign", "foreign-wal", "truncated", "no-record", "newer"],
     )  # fmt: skip
@@ -334,7 +334,7 @@ class TestReadOnly:
         A reader does not bring a file up to date, and says who does.
         """
         store.close()
-        monkeypatch.setattr("holdfast.stores.sqlite.MIGRATIONS", LATER)
+        monkeypatch.setattr("steadyhelm.stores.sqlite.MIGRATIONS", LATER)
 
         with pytest.raises(StoreError, match=r"lacks the step '0900-notes'.*for writing"):
             SQLiteStore(path, read_only=True)

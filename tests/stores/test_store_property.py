@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.sink import RecordedEvent, SavedState
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
+from steadyhelm.sink import RecordedEvent, SavedState
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
 
 EVENT = st.builds(
     an_event,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.findings import Severity
-from holdfast.store import Store
-from holdfast.testing.store_records import AT, a_delivery, a_finding, a_summary, an_event, an_incident
+from steadyhelm.findings import Severity
+from steadyhelm.store import Store
+from steadyhelm.testing.store_records import AT, a_delivery, a_finding, a_summary, an_event, an_incident
 
 ASKED = {
     "the list of runs": lambda store: store.runs(),

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreError
-from holdfast.stores import connections
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import a_delivery, an_event
+from steadyhelm.errors import StoreError
+from steadyhelm.stores import connections
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import a_delivery, an_event
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 WRITE_FOR_EVER = """
 import sys
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import an_event
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import an_event
 store = SQLiteStore(sys.argv[1])
 batch = 0
 while True:

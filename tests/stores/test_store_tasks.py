@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.decisions import TaskProfile
-from holdfast.errors import StoreError
-from holdfast.sinks.store import StoreSink, completed_task
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, a_summary, an_event, an_incident
+from steadyhelm.decisions import TaskProfile
+from steadyhelm.errors import StoreError
+from steadyhelm.sinks.store import StoreSink, completed_task
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import AT, a_summary, an_event, an_incident
 
 
 def ended(run_id="run", **fields):

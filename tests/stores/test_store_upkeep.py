@@ -4,11 +4,11 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.errors import StoreError
-from holdfast.stores import removal
-from holdfast.stores.schema import MIGRATIONS
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.store_records import AT, a_delivery, a_finding, an_event, an_incident
+from steadyhelm.errors import StoreError
+from steadyhelm.stores import removal
+from steadyhelm.stores.schema import MIGRATIONS
+from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing.store_records import AT, a_delivery, a_finding, an_event, an_incident
 
 
 def tamper(path, statement):

@@ -5,10 +5,10 @@ from contextlib import closing, suppress
 import pytest
 from msgspec import structs
 
-from holdfast.errors import StoreError
-from holdfast.events import RunInfo
-from holdfast.sink import RecordedEvent, SavedState
-from holdfast.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
+from steadyhelm.errors import StoreError
+from steadyhelm.events import RunInfo
+from steadyhelm.sink import RecordedEvent, SavedState
+from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
 
 
 def rows(path, query):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.style.profile import HardRules, Profile
-from holdfast.style.scoring import score_reply
+from steadyhelm.style.profile import HardRules, Profile
+from steadyhelm.style.scoring import score_reply
 
 
 def broken(reply, **rules):

@@ -4,8 +4,8 @@
 
 import pytest
 
-from holdfast.style.languages import language_of
-from holdfast.style.prose import prose_of
+from steadyhelm.style.languages import language_of
+from steadyhelm.style.prose import prose_of
 
 SAMPLES = {
     "en": "The file is read twice because the header is needed before the rows are.",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.style.prose import LOOKED_AT, prose_of
+from steadyhelm.style.prose import LOOKED_AT, prose_of
 
 
 class TestProse:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import NotFoundError
-from holdfast.style.profile import Profile
-from holdfast.style.scoring import score_reply
-from holdfast.style.shelf import BUNDLED, bundled
+from steadyhelm.errors import NotFoundError
+from steadyhelm.style.profile import Profile
+from steadyhelm.style.scoring import score_reply
+from steadyhelm.style.shelf import BUNDLED, bundled
 
 SCORED = tuple(name for name in BUNDLED if name != "machine")
 PLAIN = "The parser dropped the last line of each file. That is fixed, and all 40 tests pass."
@@ -358,7 +358,7 @@ class TestEngagement:
 
 
 def _with_filler(*terms):
-    from holdfast.style.lexicons import Lexicon
+    from steadyhelm.style.lexicons import Lexicon
 
     base = bundled("standard")
     lexicons = {**{name: Lexicon() for name in base.lexicons}, "filler": Lexicon(words=terms)}

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.style.profile import HardRules, Profile
-from holdfast.style.scoring import score_reply
+from steadyhelm.style.profile import HardRules, Profile
+from steadyhelm.style.scoring import score_reply
 
 WORDS = """
     basically|perhaps|robust|just|amazing|let me explain|the|row|is|read.|serialisation|great question!

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.style.nudges import Nudging
-from holdfast.style.trajectory import Trajectory
+from steadyhelm.style.nudges import Nudging
+from steadyhelm.style.trajectory import Trajectory
 
 
 def nudged(picture):

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from holdfast.errors import FormatError, NotFoundError, SettingsError
-from holdfast.style.lexicons import Lexicon
-from holdfast.style.profile import RANGES, HardRules, Profile
-from holdfast.style.profile_files import decoded, profile_from, written
-from holdfast.style.scoring import score_reply
-from holdfast.style.shelf import BUNDLED, bundled, names, profile_named, read_profile, user_folder
+from steadyhelm.errors import FormatError, NotFoundError, SettingsError
+from steadyhelm.style.lexicons import Lexicon
+from steadyhelm.style.profile import RANGES, HardRules, Profile
+from steadyhelm.style.profile_files import decoded, profile_from, written
+from steadyhelm.style.scoring import score_reply
+from steadyhelm.style.shelf import BUNDLED, bundled, names, profile_named, read_profile, user_folder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.style.trajectory import KEPT, TROUBLE, Trajectory, gravest, read_scores, slope
+from steadyhelm.style.trajectory import KEPT, TROUBLE, Trajectory, gravest, read_scores, slope
 
 LETTERS = {
     "steady": ".",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.assembly import DriftMonitor
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
-from holdfast.testing import Watch, assert_healthy
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.errors import SettingsError
+from steadyhelm.settings import Settings
+from steadyhelm.testing import Watch, assert_healthy
 
 pytest_plugins = ["pytester"]
 
@@ -35,51 +35,51 @@ def call(result="nothing", **keys):
 
 
 class TestNoLoop:
-    def test_a_loop_fails(self, holdfast_watch):
+    def test_a_loop_fails(self, steadyhelm_watch):
         """
         A run that loops fails the test, with the call that repeats and what came back.
         """
-        with holdfast_watch.run(goal="find x"):
-            calls(holdfast_watch)
+        with steadyhelm_watch.run(goal="find x"):
+            calls(steadyhelm_watch)
 
         with pytest.raises(AssertionError, match="1 of 1 runs drifted") as failure:
-            holdfast_watch.assert_no_loop()
+            steadyhelm_watch.assert_no_loop()
         assert '6x search {"q":"x"} → nothing' in str(failure.value)
         assert "goal      find x" in str(failure.value)
 
-    def test_work_passes(self, holdfast_watch):
+    def test_work_passes(self, steadyhelm_watch):
         """
         A run that gets on passes, also while it is still going on.
         """
-        with holdfast_watch.run():
-            work(holdfast_watch)
-            holdfast_watch.assert_no_loop()
+        with steadyhelm_watch.run():
+            work(steadyhelm_watch)
+            steadyhelm_watch.assert_no_loop()
 
-        holdfast_watch.assert_no_drift()
+        steadyhelm_watch.assert_no_drift()
 
-    def test_runs_are_judged_apart(self, holdfast_watch):
+    def test_runs_are_judged_apart(self, steadyhelm_watch):
         """
         The same call in one run after another is no loop.
         """
         for _ in range(6):
-            with holdfast_watch.run():
-                calls(holdfast_watch, times=1)
+            with steadyhelm_watch.run():
+                calls(steadyhelm_watch, times=1)
 
-        holdfast_watch.assert_no_loop()
+        steadyhelm_watch.assert_no_loop()
 
-    def test_nothing_watched(self, holdfast_watch):
+    def test_nothing_watched(self, steadyhelm_watch):
         """
         A test that watched nothing proves nothing, and says so.
         """
         with pytest.raises(AssertionError, match="nothing was watched"):
-            holdfast_watch.assert_no_loop()
+            steadyhelm_watch.assert_no_loop()
 
-    def test_decorated_tools(self, holdfast_watch):
+    def test_decorated_tools(self, steadyhelm_watch):
         """
         Tools that are decorated are watched, errors too.
         """
 
-        @holdfast_watch.tool
+        @steadyhelm_watch.tool
         def fetch(url):
             raise OSError("no network")
 
@@ -88,52 +88,52 @@ class TestNoLoop:
                 fetch("https://example.org")
 
         with pytest.raises(AssertionError, match=r"6x fetch .*failed: OSError: no network"):
-            holdfast_watch.assert_no_loop()
+            steadyhelm_watch.assert_no_loop()
 
-    def test_arguments_that_change_later(self, holdfast_watch):
+    def test_arguments_that_change_later(self, steadyhelm_watch):
         """
         What counts is what a call was given then, whatever becomes of the object.
         """
         asked = {"page": 0}
         for page in range(6):
             asked["page"] = page
-            holdfast_watch.record_event(
+            steadyhelm_watch.record_event(
                 "tool_call", "read", input_data=asked, output_data=f"the text of page {page}"
             )
 
-        [judged] = holdfast_watch.judged()
+        [judged] = steadyhelm_watch.judged()
         assert [0, 1, 2, 3, 4, 5] == [event.input_data["page"] for event in judged.run.events]
 
 
 class TestNoDrift:
-    def test_severity(self, holdfast_watch):
+    def test_severity(self, steadyhelm_watch):
         """
         What is only noticed counts when it is asked for.
         """
-        holdfast_watch.record_event("llm_request", "model", output_data="a story", token_count=90_000)
+        steadyhelm_watch.record_event("llm_request", "model", output_data="a story", token_count=90_000)
 
-        holdfast_watch.assert_no_drift()
+        steadyhelm_watch.assert_no_drift()
         with pytest.raises(AssertionError, match="90,000 tokens spent in this run"):
-            holdfast_watch.assert_no_drift(min_severity="low")
+            steadyhelm_watch.assert_no_drift(min_severity="low")
 
-    def test_not_a_severity(self, holdfast_watch):
+    def test_not_a_severity(self, steadyhelm_watch):
         """
         A severity there is not is named with those there are.
         """
-        work(holdfast_watch)
+        work(steadyhelm_watch)
 
         with pytest.raises(SettingsError, match="LOW, MED, HIGH, CRITICAL, got 'awful'"):
-            holdfast_watch.assert_no_drift(min_severity="awful")
+            steadyhelm_watch.assert_no_drift(min_severity="awful")
 
 
 class TestWithin:
-    def test_within(self, holdfast_watch):
+    def test_within(self, steadyhelm_watch):
         """
         A run that takes just what it may passes.
         """
-        work(holdfast_watch, token_count=100, timestamp=1000.0)
+        work(steadyhelm_watch, token_count=100, timestamp=1000.0)
 
-        holdfast_watch.assert_within(tokens=600, steps=6, duration_s=0)
+        steadyhelm_watch.assert_within(tokens=600, steps=6, duration_s=0)
 
     @pytest.mark.parametrize(
         ("limit", "words"),
@@ -143,37 +143,37 @@ class TestWithin:
             ({"duration_s": 2}, "2.5 seconds, the limit is 2"),
         ],
     )
-    def test_beyond(self, holdfast_watch, limit, words):
+    def test_beyond(self, steadyhelm_watch, limit, words):
         """
         What goes beyond a limit is told with the limit.
         """
-        work(holdfast_watch, token_count=100, timestamp=1000.0, duration_ms=2500.0)
+        work(steadyhelm_watch, token_count=100, timestamp=1000.0, duration_ms=2500.0)
 
         with pytest.raises(AssertionError, match=words):
-            holdfast_watch.assert_within(**limit)
+            steadyhelm_watch.assert_within(**limit)
 
-    def test_the_costly_steps(self, holdfast_watch):
+    def test_the_costly_steps(self, steadyhelm_watch):
         """
         Too many tokens are told with the steps that took most of them.
         """
-        work(holdfast_watch, token_count=10)
-        calls(holdfast_watch, times=1, token_count=5000)
+        work(steadyhelm_watch, token_count=10)
+        calls(steadyhelm_watch, times=1, token_count=5000)
 
         with pytest.raises(AssertionError, match=r'5,000 tokens  search {"q":"x"} → nothing'):
-            holdfast_watch.assert_within(tokens=1000)
+            steadyhelm_watch.assert_within(tokens=1000)
 
-    def test_unknown(self, holdfast_watch):
+    def test_unknown(self, steadyhelm_watch):
         """
         Tokens that nobody counted cannot be within a limit.
         """
-        work(holdfast_watch)
+        work(steadyhelm_watch)
 
         with pytest.raises(AssertionError, match="no step said how many tokens"):
-            holdfast_watch.assert_within(tokens=1000)
+            steadyhelm_watch.assert_within(tokens=1000)
 
 
 class TestWatch:
-    def test_stands_for_a_monitor(self, holdfast_watch):
+    def test_stands_for_a_monitor(self, steadyhelm_watch):
         """
         An agent that takes a monitor takes a watch.
         """
@@ -182,25 +182,25 @@ class TestWatch:
             def run(self, task):
                 return f"done: {task}"
 
-        assert isinstance(holdfast_watch, DriftMonitor)
-        assert "done: tidy up" == holdfast_watch.wrap(Agent()).run("tidy up")
-        holdfast_watch.assert_no_drift()
+        assert isinstance(steadyhelm_watch, DriftMonitor)
+        assert "done: tidy up" == steadyhelm_watch.wrap(Agent()).run("tidy up")
+        steadyhelm_watch.assert_no_drift()
 
-    def test_what_is_known_of_tools(self, holdfast_watch):
+    def test_what_is_known_of_tools(self, steadyhelm_watch):
         """
         What is declared on a tool counts when the run is judged: waiting is no loop.
         """
-        status = holdfast_watch.tool(lambda job: "running", name="status", kind="poll")
+        status = steadyhelm_watch.tool(lambda job: "running", name="status", kind="poll")
         for _ in range(6):
             status(7)
 
-        holdfast_watch.assert_no_loop()
+        steadyhelm_watch.assert_no_loop()
 
     def test_leaves_nothing(self, tmp_path, monkeypatch):
         """
         No file is written, wherever one might be.
         """
-        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "home"))
         with Watch() as watch:
             calls(watch)
 
@@ -218,9 +218,9 @@ class TestWatch:
 
     def test_turned_off(self, monkeypatch):
         """
-        Whoever turns Holdfast off for tests has not turned off the assertions in them.
+        Whoever turns Steadyhelm off for tests has not turned off the assertions in them.
         """
-        monkeypatch.setenv("HOLDFAST_DISABLED", "1")
+        monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         with Watch() as watch:
             calls(watch)
 
@@ -284,24 +284,26 @@ class TestHealthy:
 class TestPlugin:
     def test_declared(self):
         """
-        Installing Holdfast is all it takes.
+        Installing Steadyhelm is all it takes.
         """
         pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
         declared = pyproject["project"]["entry-points"]["pytest11"]
 
-        assert {"holdfast": "holdfast.testing.pytest_plugin"} == declared
+        assert {"steadyhelm": "steadyhelm.testing.pytest_plugin"} == declared
 
     def test_costs_nothing_unused(self):
         """
         The plug-in itself loads nothing but its own file.
         """
         program = (
-            "import sys, pytest; before = set(sys.modules); import holdfast.testing.pytest_plugin; "
+            "import sys, pytest; before = set(sys.modules); import steadyhelm.testing.pytest_plugin; "
             "print(sorted(set(sys.modules) - before))"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-        assert "['holdfast', 'holdfast.testing', 'holdfast.testing.pytest_plugin']" == done.stdout.strip()
+        assert (
+            "['steadyhelm', 'steadyhelm.testing', 'steadyhelm.testing.pytest_plugin']" == done.stdout.strip()
+        )
 
     def test_in_somebody_elses_tests(self, pytester):
         """
@@ -316,10 +318,10 @@ class TestPlugin:
                     search("x")
 
             @pytest.mark.parametrize("times", [1, 6])
-            def test_agent(holdfast_watch, times):
-                agent(holdfast_watch.tool(lambda q: "nothing", name="search"), times)
-                holdfast_watch.assert_no_loop()
-                holdfast_watch.assert_within(steps=10)
+            def test_agent(steadyhelm_watch, times):
+                agent(steadyhelm_watch.tool(lambda q: "nothing", name="search"), times)
+                steadyhelm_watch.assert_no_loop()
+                steadyhelm_watch.assert_within(steps=10)
 
             def test_without():
                 pass
@@ -330,7 +332,7 @@ class TestPlugin:
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(
             [
-                ">*holdfast_watch.assert_no_loop()",
+                ">*steadyhelm_watch.assert_no_loop()",
                 "E*AssertionError: 1 of 1 runs drifted (loop)",
                 'E*6x search {"q":"x"} → nothing',
             ]

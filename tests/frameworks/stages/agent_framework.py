@@ -18,7 +18,7 @@ from agent_framework import (
 )
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 USAGE = {"input_token_count": 10, "output_token_count": 5, "total_token_count": 15}
 

@@ -15,7 +15,7 @@ from claude_agent_sdk import (
 from fake_messages import FakeMessages
 from script import How, Played, Scene, ToolBroke
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 INNER = "You are inner."
 OUTER = "You keep the books."
@@ -51,7 +51,7 @@ class TheStage:
         """Build the agent, watch it (with no monitor: leave it as it is) and let it work."""
         with (
             FakeMessages({"": scene.turns, INNER: scene.inner}) as model,
-            tempfile.TemporaryDirectory(prefix="hf-") as home,
+            tempfile.TemporaryDirectory(prefix="sh-") as home,
         ):
             played = Played()
             agent = _Agent(scene, monitor, played, environment(model, home))
@@ -72,7 +72,7 @@ class _Agent:
         self._query = query if monitor is None else self._watched(monitor)
 
     def _watched(self, monitor: Monitor) -> Any:
-        from holdfast.adapters.claude_agent import ClaudeAgentAdapter
+        from steadyhelm.adapters.claude_agent import ClaudeAgentAdapter
 
         answers = list(self._scene.answers)
         return ClaudeAgentAdapter(monitor, query, ask=(lambda _: answers.pop(0)) if answers else None)

@@ -36,7 +36,7 @@ with warnings.catch_warnings():
 from pydantic import ConfigDict, PrivateAttr  # noqa: E402
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn  # noqa: E402
 
-from holdfast import Monitor  # noqa: E402
+from steadyhelm import Monitor  # noqa: E402
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 Watch = Callable[[Any], Any]

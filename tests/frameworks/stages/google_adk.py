@@ -16,7 +16,7 @@ from google.genai import types
 from pydantic import PrivateAttr
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 USER = "somebody"
 CONFIRMATION = "adk_request_confirmation"

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from pydantic import ConfigDict
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
 DONE = Turn(says="done")
@@ -105,9 +105,9 @@ class TheStage:
         tools = the_tools(scene, played)
         if monitor is None:
             return create_agent(model, tools, checkpointer=InMemorySaver())
-        from holdfast.adapters.langchain import HoldfastMiddleware, LangChainAdapter
+        from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmMiddleware
 
-        middleware = [HoldfastMiddleware(monitor, ask="interrupt" if scene.answers else None)]
+        middleware = [SteadyhelmMiddleware(monitor, ask="interrupt" if scene.answers else None)]
         agent = create_agent(model, tools, middleware=middleware, checkpointer=InMemorySaver())
         return LangChainAdapter(monitor, agent)
 

@@ -10,7 +10,7 @@ from agents.items import TResponseInputItem, TResponseOutputItem
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 _IDLE_TURNS = 60
 _MOST_TURNS = 50

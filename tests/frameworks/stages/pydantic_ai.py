@@ -28,7 +28,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunCont
 from pydantic_ai.usage import RequestUsage
 from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 
 class ScriptedModel(FunctionModel):

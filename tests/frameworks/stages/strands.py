@@ -11,7 +11,7 @@ from strands.models import Model
 from strands.types.content import Message
 from strands.types.streaming import StreamEvent
 
-from holdfast import Monitor
+from steadyhelm import Monitor
 
 USAGE = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
 

@@ -1,10 +1,10 @@
 import pytest
 from receiver import Receiver
 
-from holdfast.findings import Severity
-from holdfast.incidents import Incident
-from holdfast.policy.alerting import Alert
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.policy.alerting import Alert
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture

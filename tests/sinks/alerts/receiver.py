@@ -19,7 +19,7 @@ class Received(NamedTuple):
     @property
     def delivery_id(self):
         """The id the alert was sent under."""
-        return self.headers["Holdfast-Delivery"]
+        return self.headers["Steadyhelm-Delivery"]
 
 
 class Reply(NamedTuple):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.sinks.alerts.backoff import Breaker, asked_s, wait_s
+from steadyhelm.sinks.alerts.backoff import Breaker, asked_s, wait_s
 
 
 class TestWait:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.findings import Severity
-from holdfast.sinks.alerts.channel import cleaned, fitted
-from holdfast.sinks.alerts.discord import Discord
-from holdfast.sinks.alerts.slack import Slack
-from holdfast.sinks.alerts.webhook import Webhook
+from steadyhelm.findings import Severity
+from steadyhelm.sinks.alerts.channel import cleaned, fitted
+from steadyhelm.sinks.alerts.discord import Discord
+from steadyhelm.sinks.alerts.slack import Slack
+from steadyhelm.sinks.alerts.webhook import Webhook
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200) | st.sampled_from(
     [
@@ -216,7 +216,7 @@ class TestWebhook:
         payload = Webhook().payload(msgspec.structs.replace(alert, channel="ops"))
 
         assert {"source", "event", "incident", "reason", "also", "delivery_id"} == payload.keys()
-        assert ("holdfast", "opened", "a1-ops") == (
+        assert ("steadyhelm", "opened", "a1-ops") == (
             payload["source"],
             payload["reason"],
             payload["delivery_id"],

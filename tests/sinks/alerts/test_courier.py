@@ -11,17 +11,17 @@ import msgspec
 import pytest
 from receiver import Reply
 
-from holdfast.errors import AddressRefusedError, NotFoundError, SettingsError
-from holdfast.incidents import Mute
-from holdfast.sinks.alerts.channel import Channel
-from holdfast.sinks.alerts.courier import Courier
-from holdfast.sinks.alerts.signing import verified
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.errors import AddressRefusedError, NotFoundError, SettingsError
+from steadyhelm.incidents import Mute
+from steadyhelm.sinks.alerts.channel import Channel
+from steadyhelm.sinks.alerts.courier import Courier
+from steadyhelm.sinks.alerts.signing import verified
+from steadyhelm.stores.sqlite import SQLiteStore
 
 CHILD = """
 import sys
-from holdfast.sinks.alerts.courier import Courier
-from holdfast.stores.sqlite import SQLiteStore
+from steadyhelm.sinks.alerts.courier import Courier
+from steadyhelm.stores.sqlite import SQLiteStore
 path, url = sys.argv[1:]
 Courier(SQLiteStore(path), {"ops": url}, allow_hosts={"127.0.0.1"}).deliver_due()
 """
@@ -110,7 +110,7 @@ class TestDelivery:
         store.enqueue(alert.delivery("ops"))
         courier.deliver_due()
 
-        assert "Holdfast-Signature" not in receiver.requests[0].headers
+        assert "Steadyhelm-Signature" not in receiver.requests[0].headers
 
     def test_a_muted_alert_is_not_sent(self, store, receiver, courier, clock, alert):
         """

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import AddressRefusedError, SettingsError
-from holdfast.sinks.alerts.guard import AddressGuard, canonical_host, fault_of, host_of, parsed
+from steadyhelm.errors import AddressRefusedError, SettingsError
+from steadyhelm.sinks.alerts.guard import AddressGuard, canonical_host, fault_of, host_of, parsed
 
 REFUSED = {
     "127.0.0.1": "loopback",

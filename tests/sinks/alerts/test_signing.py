@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.sinks.alerts.signing import signature, verified
+from steadyhelm.sinks.alerts.signing import signature, verified
 
 HEADERS = {
-    "Holdfast-Delivery": "d1-ops",
-    "Holdfast-Timestamp": "1700000000",
-    "Holdfast-Signature": signature("s3cret", "d1-ops", 1700000000, b"{}"),
+    "Steadyhelm-Delivery": "d1-ops",
+    "Steadyhelm-Timestamp": "1700000000",
+    "Steadyhelm-Signature": signature("s3cret", "d1-ops", 1700000000, b"{}"),
 }
 
 
@@ -23,13 +23,13 @@ class TestVerified:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"Holdfast-Delivery": "d2-ops"},
-            {"Holdfast-Timestamp": "1700000001"},
-            {"Holdfast-Timestamp": "soon"},
-            {"Holdfast-Timestamp": "²"},
-            {"Holdfast-Timestamp": ""},
-            {"Holdfast-Signature": "v1="},
-            {"Holdfast-Signature": "naïve"},
+            {"Steadyhelm-Delivery": "d2-ops"},
+            {"Steadyhelm-Timestamp": "1700000001"},
+            {"Steadyhelm-Timestamp": "soon"},
+            {"Steadyhelm-Timestamp": "²"},
+            {"Steadyhelm-Timestamp": ""},
+            {"Steadyhelm-Signature": "v1="},
+            {"Steadyhelm-Signature": "naïve"},
         ],
     )
     def test_a_changed_header_is_noticed(self, changes):

@@ -7,9 +7,9 @@ import httpcore
 import pytest
 from receiver import Reply
 
-from holdfast.errors import AddressRefusedError
-from holdfast.sinks.alerts.guard import AddressGuard, parsed
-from holdfast.sinks.alerts.transport import RESPONSE_LIMIT, GuardedTransport, post, tls_context
+from steadyhelm.errors import AddressRefusedError
+from steadyhelm.sinks.alerts.guard import AddressGuard, parsed
+from steadyhelm.sinks.alerts.transport import RESPONSE_LIMIT, GuardedTransport, post, tls_context
 
 TLS = tls_context()
 
@@ -233,7 +233,7 @@ class TestImport:
         """
         Importing the courier does not import httpx or httpcore.
         """
-        code = "import holdfast.sinks.alerts.courier, sys; print({'httpx', 'httpcore'} & set(sys.modules))"
+        code = "import steadyhelm.sinks.alerts.courier, sys; print({'httpx', 'httpcore'} & set(sys.modules))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
         assert "set()" == done.stdout.strip()

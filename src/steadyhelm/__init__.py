@@ -1,0 +1,164 @@
+"""Keeps AI agents on course.
+
+Names load when they are first used: importing the package costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from steadyhelm.adapters.crewai import DriftCrew as DriftCrew
+    from steadyhelm.assembly import DriftMonitor as DriftMonitor
+    from steadyhelm.baselines import BaselineStats as BaselineStats
+    from steadyhelm.budgets.adaptive_budget import AdaptiveBudget as AdaptiveBudget
+    from steadyhelm.calibration import calibrate as calibrate
+    from steadyhelm.checkpoint import Checkpoint as Checkpoint
+    from steadyhelm.checkpoint import CheckpointKeeper as CheckpointKeeper
+    from steadyhelm.checkpoints.disk import DiskKeeper as DiskKeeper
+    from steadyhelm.checkpoints.memory import MemoryKeeper as MemoryKeeper
+    from steadyhelm.corrections.foresight import foresee_correction as foresee_correction
+    from steadyhelm.corrections.replies import ReplyLabel as ReplyLabel
+    from steadyhelm.corrections.replies import classify_user_reply as classify_user_reply
+    from steadyhelm.decisions import BudgetDecision as BudgetDecision
+    from steadyhelm.decisions import BudgetState as BudgetState
+    from steadyhelm.decisions import Decision as Decision
+    from steadyhelm.decisions import DriftAction as DriftAction
+    from steadyhelm.decisions import DriftAssessment as DriftAssessment
+    from steadyhelm.decisions import DriftSeverity as DriftSeverity
+    from steadyhelm.decisions import DriftSignals as DriftSignals
+    from steadyhelm.decisions import DriftTrend as DriftTrend
+    from steadyhelm.decisions import Intervention as Intervention
+    from steadyhelm.decisions import TaskProfile as TaskProfile
+    from steadyhelm.detector import Detector as Detector
+    from steadyhelm.detectors.action_loop import ActionLoop as ActionLoop
+    from steadyhelm.detectors.goal_drift import GoalDrift as GoalDrift
+    from steadyhelm.detectors.resource_spike import ResourceSpike as ResourceSpike
+    from steadyhelm.embedder import Embedder as Embedder
+    from steadyhelm.engine.dispatch import FlushResult as FlushResult
+    from steadyhelm.engine.monitor import Monitor as Monitor
+    from steadyhelm.engine.session import Session as Session
+    from steadyhelm.errors import FormatError as FormatError
+    from steadyhelm.errors import MissingExtraError as MissingExtraError
+    from steadyhelm.errors import NotFoundError as NotFoundError
+    from steadyhelm.errors import RunStopped as RunStopped
+    from steadyhelm.errors import SettingsError as SettingsError
+    from steadyhelm.errors import SteadyhelmError as SteadyhelmError
+    from steadyhelm.errors import StoreError as StoreError
+    from steadyhelm.events import RunInfo as RunInfo
+    from steadyhelm.events import RunSummary as RunSummary
+    from steadyhelm.events import TraceEvent as TraceEvent
+    from steadyhelm.findings import DetectorType as DetectorType
+    from steadyhelm.findings import DriftEvent as DriftEvent
+    from steadyhelm.findings import Severity as Severity
+    from steadyhelm.goals.dna import GoalDNA as GoalDNA
+    from steadyhelm.goals.quality import ContextQuality as ContextQuality
+    from steadyhelm.goals.reminders import GoalReminderInjector as GoalReminderInjector
+    from steadyhelm.goals.tree import GoalTree as GoalTree
+    from steadyhelm.incidents import Incident as Incident
+    from steadyhelm.loops.loop_records import LoopDetection as LoopDetection
+    from steadyhelm.loops.loop_records import LoopEvent as LoopEvent
+    from steadyhelm.loops.loop_records import LoopSignal as LoopSignal
+    from steadyhelm.loops.loop_records import LoopType as LoopType
+    from steadyhelm.loops.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
+    from steadyhelm.loops.windowed import DriftDetector as DriftDetector
+    from steadyhelm.loops.windowed import Event as Event
+    from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
+    from steadyhelm.settings import Settings as Settings
+    from steadyhelm.sink import Sink as Sink
+    from steadyhelm.sinks.callback import Callback as Callback
+    from steadyhelm.store import Store as Store
+    from steadyhelm.stores.sqlite import SQLiteStore as SQLiteStore
+    from steadyhelm.style.reply_score import ReplyScore as ReplyScore
+    from steadyhelm.style.scoring import score_reply as score_reply
+
+    ActionLoopDetector = ActionLoop
+    GoalDriftDetector = GoalDrift
+    ResourceSpikeDetector = ResourceSpike
+    TraceStore = SQLiteStore
+
+__version__: Final = "0.1.0"
+
+_HOMES: Final = {
+    "ActionLoop": "steadyhelm.detectors.action_loop:ActionLoop",
+    "ActionLoopDetector": "steadyhelm.detectors.action_loop:ActionLoop",
+    "AdaptiveBudget": "steadyhelm.budgets.adaptive_budget:AdaptiveBudget",
+    "BaselineStats": "steadyhelm.baselines:BaselineStats",
+    "BudgetDecision": "steadyhelm.decisions:BudgetDecision",
+    "BudgetState": "steadyhelm.decisions:BudgetState",
+    "Callback": "steadyhelm.sinks.callback:Callback",
+    "Checkpoint": "steadyhelm.checkpoint:Checkpoint",
+    "CheckpointKeeper": "steadyhelm.checkpoint:CheckpointKeeper",
+    "ContextQuality": "steadyhelm.goals.quality:ContextQuality",
+    "Decision": "steadyhelm.decisions:Decision",
+    "Detector": "steadyhelm.detector:Detector",
+    "DetectorType": "steadyhelm.findings:DetectorType",
+    "DiskKeeper": "steadyhelm.checkpoints.disk:DiskKeeper",
+    "DriftAction": "steadyhelm.decisions:DriftAction",
+    "DriftAssessment": "steadyhelm.decisions:DriftAssessment",
+    "DriftCrew": "steadyhelm.adapters.crewai:DriftCrew",
+    "DriftDetector": "steadyhelm.loops.windowed:DriftDetector",
+    "DriftEngine": "steadyhelm.policy.drift_engine:DriftEngine",
+    "DriftEvent": "steadyhelm.findings:DriftEvent",
+    "DriftMonitor": "steadyhelm.assembly:DriftMonitor",
+    "DriftSeverity": "steadyhelm.decisions:DriftSeverity",
+    "DriftSignals": "steadyhelm.decisions:DriftSignals",
+    "DriftTrend": "steadyhelm.decisions:DriftTrend",
+    "Embedder": "steadyhelm.embedder:Embedder",
+    "Event": "steadyhelm.loops.windowed:Event",
+    "FlushResult": "steadyhelm.engine.dispatch:FlushResult",
+    "FormatError": "steadyhelm.errors:FormatError",
+    "GoalDNA": "steadyhelm.goals.dna:GoalDNA",
+    "GoalDrift": "steadyhelm.detectors.goal_drift:GoalDrift",
+    "GoalDriftDetector": "steadyhelm.detectors.goal_drift:GoalDrift",
+    "GoalReminderInjector": "steadyhelm.goals.reminders:GoalReminderInjector",
+    "GoalTree": "steadyhelm.goals.tree:GoalTree",
+    "SteadyhelmError": "steadyhelm.errors:SteadyhelmError",
+    "Incident": "steadyhelm.incidents:Incident",
+    "Intervention": "steadyhelm.decisions:Intervention",
+    "LoopDetection": "steadyhelm.loops.loop_records:LoopDetection",
+    "LoopEvent": "steadyhelm.loops.loop_records:LoopEvent",
+    "LoopSignal": "steadyhelm.loops.loop_records:LoopSignal",
+    "LoopType": "steadyhelm.loops.loop_records:LoopType",
+    "MemoryKeeper": "steadyhelm.checkpoints.memory:MemoryKeeper",
+    "MissingExtraError": "steadyhelm.errors:MissingExtraError",
+    "Monitor": "steadyhelm.engine.monitor:Monitor",
+    "MultiResolutionLoopDetector": "steadyhelm.loops.multi_resolution:MultiResolutionLoopDetector",
+    "NotFoundError": "steadyhelm.errors:NotFoundError",
+    "ReplyLabel": "steadyhelm.corrections.replies:ReplyLabel",
+    "ReplyScore": "steadyhelm.style.reply_score:ReplyScore",
+    "ResourceSpike": "steadyhelm.detectors.resource_spike:ResourceSpike",
+    "ResourceSpikeDetector": "steadyhelm.detectors.resource_spike:ResourceSpike",
+    "RunInfo": "steadyhelm.events:RunInfo",
+    "RunStopped": "steadyhelm.errors:RunStopped",
+    "RunSummary": "steadyhelm.events:RunSummary",
+    "SQLiteStore": "steadyhelm.stores.sqlite:SQLiteStore",
+    "Session": "steadyhelm.engine.session:Session",
+    "Settings": "steadyhelm.settings:Settings",
+    "SettingsError": "steadyhelm.errors:SettingsError",
+    "Severity": "steadyhelm.findings:Severity",
+    "Sink": "steadyhelm.sink:Sink",
+    "Store": "steadyhelm.store:Store",
+    "StoreError": "steadyhelm.errors:StoreError",
+    "TaskProfile": "steadyhelm.decisions:TaskProfile",
+    "TraceEvent": "steadyhelm.events:TraceEvent",
+    "TraceStore": "steadyhelm.stores.sqlite:SQLiteStore",
+    "calibrate": "steadyhelm.calibration:calibrate",
+    "classify_user_reply": "steadyhelm.corrections.replies:classify_user_reply",
+    "foresee_correction": "steadyhelm.corrections.foresight:foresee_correction",
+    "score_reply": "steadyhelm.style.scoring:score_reply",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _HOMES[name].split(":")
+    except KeyError:
+        raise AttributeError(f"module 'steadyhelm' has no attribute {name!r}") from None
+    value = globals()[name] = getattr(importlib.import_module(module), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

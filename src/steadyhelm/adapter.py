@@ -1,0 +1,64 @@
+"""Contract: what an adapter tells about an agent's steps, and what it is told to do.
+
+An adapter only translates. It hands every model call, tool call, error and user turn of its framework to a
+`steadyhelm.boundary.Boundary`, and carries out the `Steer` that comes back by its framework's own means.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct
+
+from steadyhelm.checkpoint import Checkpoint
+from steadyhelm.decisions import PROCEED, Decision, Verdict
+
+Place = Literal["before_model", "before_tool", "after_tool"]
+
+Can = Mapping[Place, Collection[Verdict]]
+"""What an adapter can carry out, by place; what it can do nowhere is never asked of it."""
+
+
+class Steer(Struct, frozen=True, kw_only=True):
+    """What an adapter shall do at the place where it asked.
+
+    `words` are for the model with `guide`, `deny` and `rollback`, for the user with `ask`; with `stop` they
+    are the reason.
+    `checkpoint` is what to return to with `rollback`: its `label` is what the adapter called that state.
+    """
+
+    verdict: Verdict = "proceed"
+    words: str = ""
+    decision: Decision = PROCEED
+    checkpoint: Checkpoint | None = None
+
+
+GO_ON: Final = Steer()
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What a model answered, as far as the framework tells."""
+
+    text: str = ""
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What came of a tool call."""
+
+    value: Any = None
+    error: object = None
+
+
+class Adapter(Protocol):
+    """What `monitor.wrap` looks for: a class that recognises a framework's objects and gives a watched one.
+
+    Further keywords of the constructor are the adapter's own options; all take `ask`.
+    """
+
+    @staticmethod
+    def recognises(agent: Any) -> bool:
+        """Whether the object is of this adapter's framework; must not fail on any object."""
+        ...

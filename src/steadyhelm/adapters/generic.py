@@ -1,0 +1,299 @@
+"""Watch any agent: functions by decorator, objects by the method that runs them."""
+
+import contextvars
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar, cast
+
+from steadyhelm.adapters.frameworks import known
+from steadyhelm.boundary.entry_points import Entry, WatchedObject, joined
+from steadyhelm.decisions import UNDECIDED, Decision, Verdict
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.runs import outcome_of, outer_run_id
+from steadyhelm.errors import RunStopped, SettingsError
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
+from steadyhelm.fingerprints import canonical
+from steadyhelm.policy.ladder import verdict
+
+ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
+CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
+"""A plain function call has no way to speak to the model: it can go on or be stopped."""
+
+_CHARACTERS_A_TOKEN: Final = 4
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def watched(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
+    """The function, with every call recorded: its arguments by name, its result or error, its time.
+
+    Works for plain functions, coroutines and generators; the function's own exception passes unchanged.
+    """
+    known_as = name or str(getattr(function, "__name__", "call"))
+    call = _Call(monitor, function, action_type, known_as)
+    if inspect.iscoroutinefunction(function):
+        wrapper = _coroutine(call, function)
+    elif inspect.isasyncgenfunction(function):
+        wrapper = _async_generator(call, function)
+    elif inspect.isgeneratorfunction(function):
+        wrapper = _generator(call, function)
+    else:
+        wrapper = _plain(call, function)
+    return cast("F", functools.wraps(function)(wrapper))
+
+
+def _plain(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        started = call.begin()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as exc:
+            call.record(args, kwargs, None, exc, started)
+            raise
+        call.record(args, kwargs, result, None, started)
+        return result
+
+    return wrapper
+
+
+def _coroutine(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        started = call.begin()
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as exc:
+            call.record(args, kwargs, None, exc, started)
+            raise
+        call.record(args, kwargs, result, None, started)
+        return result
+
+    return wrapper
+
+
+def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        started, parts = call.begin(), []
+        try:
+            for part in function(*args, **kwargs):
+                parts.append(part)
+                yield part
+        except BaseException as exc:
+            call.record(args, kwargs, joined(parts), exc, started)
+            raise
+        call.record(args, kwargs, joined(parts), None, started)
+
+    return wrapper
+
+
+def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        started, parts = call.begin(), []
+        try:
+            async for part in function(*args, **kwargs):
+                parts.append(part)
+                yield part
+        except BaseException as exc:
+            call.record(args, kwargs, joined(parts), exc, started)
+            raise
+        call.record(args, kwargs, joined(parts), None, started)
+
+    return wrapper
+
+
+class _Call:
+    """Records calls of one function."""
+
+    def __init__(self, monitor: Monitor, function: Callable[..., Any], action_type: str, name: str) -> None:
+        self._monitor = monitor
+        self._action_type = action_type
+        self._name = name
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):
+            self._signature = None
+
+    def begin(self) -> float:
+        """A call is about to be made: now a stop that had to wait is raised."""
+        stop = self._monitor.waiting_stop()
+        if stop is not None:
+            raise stop
+        return time.perf_counter()
+
+    def record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        error: BaseException | None,
+        started: float,
+    ) -> None:
+        if isinstance(error, RunStopped | GeneratorExit):
+            return
+        output = {"text": result} if isinstance(result, str) else result
+        decision = self._monitor.record_event(
+            self._action_type,
+            self._name,
+            input_data=self._named(args, kwargs),
+            output_data=output,
+            token_count=tokens_in(result) if self._action_type == LLM_REQUEST else 0,
+            duration_ms=(time.perf_counter() - started) * 1000,
+            error=error,
+        )
+        stop = stop_of(decision, self._monitor, self._monitor.current_run or "")
+        if stop is not None and error is not None:
+            self._monitor.stop_before_next(stop)  # the function's own error passes first
+        elif stop is not None:
+            raise stop
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            assert self._signature is not None
+            named = dict(self._signature.bind(*args, **kwargs).arguments)
+        except (TypeError, AssertionError):
+            named = {str(place): value for place, value in enumerate(args)} | kwargs
+        for itself in ("self", "cls"):
+            named.pop(itself, None)
+        return named
+
+
+class GenericAdapter(WatchedObject):
+    """Watches an object through the method that runs it: `invoke`, `ainvoke`, `stream`, `run`, `kickoff`.
+
+    Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
+    Everything else about the object stays as it is: other attributes are passed through.
+    """
+
+    ENTRY_POINTS = ENTRY_POINTS
+
+    @classmethod
+    def recognises(cls, agent: Any) -> bool:
+        """Whether the object has a method this adapter knows."""
+        return any(callable(_read(agent, method)) for method in ENTRY_POINTS)
+
+    def __init__(self, monitor: Monitor, agent: Any, **options: Any) -> None:
+        if not self.recognises(agent):
+            raise SettingsError(
+                f"wrap() got a {type(agent).__name__}, which has no method {', '.join(ENTRY_POINTS)}. "
+                "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event(). "
+                f"Watched at every step are: {known()}."
+            )
+        if options:
+            raise SettingsError(
+                f"wrap() takes no {', '.join(options)} for a {type(agent).__name__}: "
+                "it is watched from outside only, and nothing can be said to its model."
+            )
+        super().__init__(agent)
+        self._monitor = monitor
+
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        """The agent is called: that is a run."""
+        run = _WatchedCall(self._monitor, method, args, kwargs)
+        return Entry(entered=run.entered, finished=run.finished, args=args, kwargs=kwargs)
+
+
+class _WatchedCall:
+    """One call of a watched object."""
+
+    def __init__(self, monitor: Monitor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._monitor = monitor
+        self._started = time.perf_counter()
+        asked = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
+        start = functools.partial(monitor.start_run, goal=_words(asked) or None)
+        self._run_id = contextvars.copy_context().run(start, parent_run_id=outer_run_id())
+        monitor.record_event(
+            LLM_REQUEST,
+            f"agent_{method}",
+            run_id=self._run_id,
+            input_data=asked if isinstance(asked, dict) else {"input": asked},
+        )
+
+    def entered(self) -> AbstractContextManager[None]:
+        return self._monitor.within(self._run_id)
+
+    def finished(self, result: Any, error: BaseException | None) -> BaseException | None:
+        if error is not None:
+            self._failed(error)
+            return error
+        text = _words(result)
+        decision = self._monitor.record_event(
+            LLM_REQUEST,
+            "agent_complete",
+            run_id=self._run_id,
+            output_data={"text": text} if text else result,
+            token_count=tokens_in(result),
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+        )
+        stop = stop_of(decision, self._monitor)
+        self._monitor.end_run(self._run_id, outcome=outcome_of(stop))
+        return stop
+
+    def _failed(self, error: BaseException) -> None:
+        if not isinstance(error, RunStopped | GeneratorExit):
+            self._monitor.record_event(
+                STATE_TRANSITION,
+                "agent_error",
+                run_id=self._run_id,
+                error=error,
+                duration_ms=(time.perf_counter() - self._started) * 1000,
+            )
+        self._monitor.end_run(self._run_id, outcome=outcome_of(error))
+
+
+def stop_of(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
+    """The stop that a decision means, with what a function call can carry out; None to go on."""
+    if decision is UNDECIDED and monitor.fails_closed:
+        return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
+    if verdict(decision.action, monitor.mode, CAN).verdict != "stop":
+        return None
+    finding = decision.findings[0]
+    return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
+
+
+def tokens_in(result: Any) -> int:
+    """The tokens a result says it took; where it says nothing, a quarter of its characters."""
+    usage = _usage(result)
+    for total in ("total_tokens", "totalTokenCount"):
+        if isinstance(usage.get(total), int):
+            return int(usage[total])
+    parts = [
+        usage.get(name) for name in ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+    ]
+    if any(isinstance(part, int) for part in parts):
+        return sum(part for part in parts if isinstance(part, int))
+    return len(_words(result)) // _CHARACTERS_A_TOKEN
+
+
+def _usage(result: Any) -> dict[str, Any]:
+    for name in ("usage", "usage_metadata", "token_usage"):
+        usage = result.get(name) if isinstance(result, dict) else _read(result, name)
+        if isinstance(usage, dict):
+            return usage
+        if usage is not None and hasattr(usage, "__dict__"):
+            return dict(vars(usage))
+    return {}
+
+
+def _read(thing: Any, attribute: str) -> Any:
+    """An attribute of an object of the host's; None where it has none, or none that can be read."""
+    try:
+        return getattr(thing, attribute, None)
+    except Exception:  # noqa: BLE001 - a property may raise anything
+        return None
+
+
+def _words(value: Any) -> str:
+    """The text in whatever an agent is given or gives back."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        for key in ("input", "query", "question", "topic", "task", "text", "output", "content", "result"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    for attribute in ("content", "text", "output", "raw"):
+        words = _read(value, attribute)
+        if isinstance(words, str):
+            return words
+    return "" if value is None else canonical(value).decode("utf-8", "replace")

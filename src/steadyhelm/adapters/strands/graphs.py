@@ -1,0 +1,117 @@
+"""Watch graphs and swarms of Strands: a run whose steps are its nodes, whose children are their agents."""
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from steadyhelm.adapter import Can
+from steadyhelm.boundary.driver import Boundary
+from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import MissingExtraError
+
+try:
+    from strands.hooks import (
+        AfterMultiAgentInvocationEvent,
+        AfterNodeCallEvent,
+        BeforeNodeCallEvent,
+    )
+except ImportError as exc:
+    raise MissingExtraError("Strands adapter", extra="strands") from exc
+
+CAN: Final[Can] = {"before_tool": frozenset({"stop"})}
+
+# The run that an agent's next one is a child of, while it is a node's turn.
+PARENTS: Final[weakref.WeakKeyDictionary[Any, WatchedRun]] = weakref.WeakKeyDictionary()
+
+
+class _Orchestration(Struct):
+    """One run of a graph or a swarm: the nodes at work, each with the id of its turn."""
+
+    run: WatchedRun
+    turns: int = 0
+    at_work: dict[str, str] = field(default_factory=dict)
+    stopped: BaseException | None = None
+
+
+class GraphHooks:
+    """The hooks of orchestrators.
+
+    Args:
+        monitor: Who watches.
+        watch: Takes the hooks of a node's agent, when its turn comes.
+    """
+
+    def __init__(self, monitor: Monitor, watch: Callable[[Any], None]) -> None:
+        self._boundary = Boundary(monitor, "strands", CAN)
+        self._watch = watch
+        self._live: weakref.WeakKeyDictionary[Any, _Orchestration] = weakref.WeakKeyDictionary()
+        self._homes: weakref.WeakKeyDictionary[Any, _Orchestration] = weakref.WeakKeyDictionary()
+        self.callbacks: dict[Any, Callable[[Any], None]] = {
+            BeforeNodeCallEvent: self._before_node,
+            AfterNodeCallEvent: self._after_node,
+            AfterMultiAgentInvocationEvent: self._ends,
+        }
+
+    def node_stopped(self, agent: Any, stop: BaseException) -> None:
+        """An agent's run was stopped: a swarm would swallow that."""
+        home = self._homes.get(agent)
+        if home is not None:
+            home.stopped = stop
+
+    def _before_node(self, event: BeforeNodeCallEvent) -> None:
+        source, node_id = event.source, event.node_id
+        with self._boundary.guarded("node"):
+            live = self._live.get(source) or self._begin(source)
+            executor = source.nodes[node_id].executor
+            PARENTS[executor] = live.run
+            self._homes[executor] = live
+            if hasattr(executor, "hooks"):
+                self._watch(executor.hooks)
+            if node_id in live.at_work:
+                return  # it was interrupted, and goes on
+            live.turns += 1
+            live.at_work[node_id] = f"{node_id} {live.turns}"
+            live.run.before_tool(live.at_work[node_id], node_id, {})
+            if live.run.stopped is not None:
+                event.cancel_node = str(live.run.stopped)
+
+    def _after_node(self, event: AfterNodeCallEvent) -> None:
+        with self._boundary.guarded("node's result"):
+            live = self._live.get(event.source)
+            executor = event.source.nodes[event.node_id].executor
+            PARENTS.pop(executor, None)
+            self._homes.pop(executor, None)
+            if live is None:
+                return
+            result = getattr(event.source.state.results.get(event.node_id), "result", None)
+            failed = result if isinstance(result, BaseException) else None
+            value = str(result).strip() if failed is None and result is not None else None
+            live.run.after_tool(live.at_work.pop(event.node_id, ""), value, error=failed)
+
+    def _ends(self, event: AfterMultiAgentInvocationEvent) -> None:
+        live = self._live.get(event.source)
+        if live is None or _status(event.source) == "interrupted":
+            return
+        del self._live[event.source]
+        error = sys.exc_info()[1] if _status(event.source) != "completed" else None
+        stopped = live.run.stopped or live.stopped
+        left = live.run.finished(stopped or error)
+        if stopped is not None and stopped is not error:
+            raise left or stopped from error
+
+    def _begin(self, source: Any) -> _Orchestration:
+        task = source.state.task
+        said = task if isinstance(task, str) else "\n".join(it.get("text", "") for it in task)
+        run = self._boundary.begin(said, agent=str(source.id), parent=PARENTS.get(source))
+        self._live[source] = _Orchestration(run)
+        return self._live[source]
+
+
+def _status(source: Any) -> str:
+    state = source.state
+    status = getattr(state, "status", None) or getattr(state, "completion_status", "")
+    return str(getattr(status, "value", status))

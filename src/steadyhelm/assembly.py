@@ -1,0 +1,377 @@
+"""Joins the parts: `DriftMonitor`, the front door, is built here."""
+
+import atexit
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from steadyhelm.adapters.frameworks import of_framework
+from steadyhelm.adapters.generic import GenericAdapter, watched
+from steadyhelm.boundary.entry_points import WatchedObject
+from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.engine import registry
+from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.dispatch import Dispatch, FlushResult
+from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.recorder import Price
+from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL
+from steadyhelm.parts import (
+    channel_for,
+    detector_factory,
+    make_courier,
+    make_keeper,
+    make_steering,
+    open_store,
+    price_of,
+)
+from steadyhelm.policy.alerting import AlertPolicy
+from steadyhelm.redaction import Redactor
+from steadyhelm.settings import SETTINGS, Settings, load
+from steadyhelm.sink import Sink
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.store import Store
+from steadyhelm.stores.sqlite import SQLiteStore
+
+# The front door shows its defaults; an argument that equals its default leaves the word to the settings.
+_REPEATS: Final = 4
+_TOKENS: Final = 50_000
+_DURATION_MS: Final = 300_000.0
+_DEFAULTS: Final = Settings()
+
+
+class DriftMonitor(Monitor):
+    """Watches one agent: its loops, its goal, its spending.
+
+    ```python
+    from steadyhelm import DriftMonitor
+
+    monitor = DriftMonitor("researcher")
+    with monitor.run(goal="find the cheapest flight to Oslo"):
+        ...
+    ```
+
+    Settings not given here come from the environment, the settings file or their defaults.
+
+    Args:
+        agent_id: The agent's name; everything kept is kept under it.
+        alert_webhook: A Slack, Discord or other address that alerts are posted to.
+        goal_description: What the agent is for; a run's own goal counts more.
+        calibration_runs: Clean runs until the agent's baseline counts.
+        db_path: The SQLite file.
+        loop_window: Recent calls that count for a loop; None remembers the whole run.
+        loop_max_repeats: Repetitions from which it is a loop.
+        similarity_threshold: Similarity below which an output is off the goal; None learns it.
+        spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
+        min_alert_severity: The lowest severity that is alerted.
+        alert_cooldown: Seconds between alerts of this agent and one detector.
+        absolute_token_limit: Tokens a run may spend; None for no limit.
+        absolute_duration_limit_ms: Milliseconds a run may take; None for no limit.
+        mode: `observe`, `guide` or `enforce`.
+        version: The agent's version; a new one learns its own baseline.
+        durability: `fast`, or `durable` to have each event on disk before it is answered.
+        payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
+        sample_rate: The share of runs that is watched.
+        detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
+        sinks: Further sinks that get every record.
+        config: A settings file, instead of the one that would be found.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        alert_webhook: str | None = None,
+        goal_description: str = "",
+        calibration_runs: int = _DEFAULTS.calibration_runs,
+        db_path: str | Path | None = None,
+        loop_window: int | None = None,
+        loop_max_repeats: int = _REPEATS,
+        similarity_threshold: float | None = None,
+        spike_multiplier: float | None = None,
+        min_alert_severity: str = _DEFAULTS.alerts_min_severity,
+        alert_cooldown: float = _DEFAULTS.alerts_cooldown_s,
+        absolute_token_limit: int | None = _TOKENS,
+        absolute_duration_limit_ms: float | None = _DURATION_MS,
+        *,
+        mode: str = _DEFAULTS.mode,
+        version: str = "",
+        durability: str = _DEFAULTS.durability,
+        payloads: str = _DEFAULTS.payloads,
+        sample_rate: float = _DEFAULTS.sample_rate,
+        detectors: dict[str, dict[str, Any]] | None = None,
+        sinks: Sequence[Sink] = (),
+        config: str | Path | None = None,
+    ) -> None:
+        if not agent_id or not isinstance(agent_id, str):
+            raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
+        settings = load(
+            _unless_default(
+                mode=mode,
+                durability=durability,
+                payloads=payloads,
+                sample_rate=sample_rate,
+                version=version,
+                calibration_runs=calibration_runs,
+                alerts_min_severity=min_alert_severity,
+                alerts_cooldown_s=alert_cooldown,
+            )
+            | {
+                "db_path": str(db_path) if db_path is not None else None,
+                "alerts.webhook": alert_webhook,
+                "detectors": _detector_options(
+                    detectors or {},
+                    action_loop={
+                        "max_repeats": (loop_max_repeats, _REPEATS),
+                        "window": (loop_window, None),
+                    },
+                    goal_drift={
+                        "similarity_threshold": (similarity_threshold, None),
+                        "goal": (goal_description, ""),
+                    },
+                    resource_spike={
+                        "absolute_token_limit": (absolute_token_limit, _TOKENS),
+                        "absolute_duration_limit_ms": (absolute_duration_limit_ms, _DURATION_MS),
+                        "spike_multiplier": (spike_multiplier, None),
+                    },
+                ),
+            },
+            path=Path(config) if config is not None else None,
+        ).settings
+        self.settings = settings
+        health = Health()
+        store = _store_or_none(settings, health)
+        self._courier = make_courier(settings, store, health) if store is not None else None
+        kept = [self._store_sink(settings, store)] if store is not None else []
+        sinks = [*sinks, *_otel_or_none(settings, health)]
+        super().__init__(
+            agent_id,
+            make_detectors=detector_factory(settings, health),
+            dispatch=Dispatch(
+                [*kept, *sinks],
+                health=health,
+                cap=settings.queue_cap,
+                durable=settings.durability == "durable",
+            ),
+            capture=Capture(
+                Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns),
+                settings.payloads,
+            ),
+            health=health,
+            store=store,
+            mode=settings.mode,
+            goal=goal_description,
+            version=settings.version,
+            calibration_runs=settings.calibration_runs,
+            tools=declared(settings.tools),
+            steering=make_steering(settings),
+            keeper=make_keeper(settings, health),
+            price=_price_or_none(settings, health),
+            sample_rate=settings.sample_rate,
+            most_live=settings.most_live_runs,
+            disabled=settings.disabled,
+            on_failure=settings.on_failure,
+        )
+        for sink in sinks:
+            # A sink that wants findings on the agent's own thread says so by having this method.
+            attach = getattr(sink, "attach", None)
+            if attach is not None:
+                attach(self)
+        if self._courier is not None:
+            self._courier.start()
+        _close_at_exit(self)
+
+    def wrap(self, agent: Any, **options: Any) -> Any:
+        """The agent, watched: use it as before.
+
+        Objects of the frameworks in `docs/integrations` are watched at every model call and tool call, any
+        other object with a method such as `invoke` or `run` by what goes in and what comes out.
+        `ask` is a function that puts a question to the user; further options are the framework's own.
+        Raises SettingsError for what cannot be watched.
+        """
+        if isinstance(agent, WatchedObject) and getattr(agent, "_watched_by", None) is self:
+            if options:
+                raise SettingsError(
+                    f"This agent is watched already: give {', '.join(options)} the first time."
+                )
+            return agent
+        for name in self._adapters(agent):
+            adapter = self._adapter(name)
+            if adapter is not None and adapter.recognises(agent):
+                return self._marked(adapter(self, agent, **options))
+        self._say_what_it_takes(agent)
+        return self._marked(GenericAdapter(self, agent, **options))
+
+    def _marked(self, watched: Any) -> Any:
+        """What we watch, known again when it is given to us once more."""
+        if isinstance(watched, WatchedObject):
+            watched._watched_by = self  # noqa: SLF001 - its own names begin so
+        return watched
+
+    def _adapters(self, agent: Any) -> Iterator[str]:
+        """The adapters that may know this object; one whose packages are too old says so and is left out."""
+        inside = agent.__dict__.get("_agent", agent) if isinstance(agent, WatchedObject) else agent
+        for framework in of_framework(inside):
+            missing = framework.missing()
+            if not missing:
+                yield framework.name
+            else:
+                needs = f"watching {framework.title} needs {missing}"
+                self._only_from_outside(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'")
+        yield from registry.others(registry.ADAPTERS)
+
+    def _adapter(self, name: str) -> Any:
+        """An adapter by its name; one that cannot be loaded is left out, which is said."""
+        try:
+            return registry.load(registry.ADAPTERS, name)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the agent goes on
+            cause = exc.__cause__ or exc
+            self._only_from_outside(f"the adapter {name} does not fit what is installed here: {cause}")
+            return None
+
+    def _say_what_it_takes(self, agent: Any) -> None:
+        """An object of a framework we know, but not one that can be watched at every step."""
+        for framework in of_framework(agent):
+            if not framework.modules or framework.missing():
+                continue
+            if isinstance(agent, type):
+                raise SettingsError(
+                    f"wrap() got the class {agent.__name__}. Of {framework.title} it takes {framework.takes}."
+                )
+            kind = type(agent).__name__
+            self._only_from_outside(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}")
+
+    def _only_from_outside(self, why: str) -> None:
+        logger.warning("Steadyhelm sees only what goes in and comes out: %s", why)
+        self.health.count(f"watched from outside only: {why}")
+
+    def tool(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        kind: str = "",
+        ignore: Sequence[str] = (),
+    ) -> Any:
+        """A decorator: every call of the function is recorded as a tool call.
+
+        `kind` says what the tool does where that cannot be guessed (`poll`, `read`, `write`,
+        `idempotent`), `ignore` which arguments do not make it another call.
+        """
+        if function is None:
+            return functools.partial(self.tool, name=name, kind=kind, ignore=ignore)
+        if kind or ignore:
+            declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
+            self.declare(name or str(getattr(function, "__name__", "call")), declaration)
+        return self._decorated(function, TOOL_CALL, name)
+
+    def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+        """A decorator: every call of the function is recorded as a model call."""
+        return self._decorated(function, LLM_REQUEST, name)
+
+    def close(self, timeout_s: float = 2.0) -> FlushResult:
+        """Put live runs aside, write what is queued and stop sending, within the time given."""
+        if self._courier is not None:
+            # What the last batch calls for should still go out: written first, then sent.
+            self.suspend_all()
+            self.flush(timeout_s)
+            self._courier.close(timeout_s)
+        return super().close(timeout_s)
+
+    def after_fork(self) -> None:
+        """In a child process: everything that holds a thread, a lock or a connection begins anew."""
+        super().after_fork()
+        if self._courier is not None:
+            self._courier.after_fork()
+
+    def _decorated(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
+        if function is None:
+            return functools.partial(watched, self, action_type=action_type, name=name)
+        return watched(self, function, action_type=action_type, name=name)
+
+    def _store_sink(self, settings: Settings, store: Store) -> StoreSink:
+        return StoreSink(
+            store,
+            calibration_runs=settings.calibration_runs,
+            policy=AlertPolicy(
+                min_severity=settings.alerts_min_severity,
+                cooldown_s=settings.alerts_cooldown_s,
+                digest_s=settings.alerts_digest_s,
+            ),
+            channels=[channel_for(settings.alerts_webhook)] if self._courier is not None else (),
+            on_baseline=self.learnt,
+            on_alert=self._courier.wake if self._courier is not None else None,
+            payload_days=settings.retention_payload_days,
+            run_days=settings.retention_run_days,
+        )
+
+
+def _unless_default(**arguments: Any) -> dict[str, Any]:
+    """The arguments that say something else than the defaults, by setting name."""
+    by_attribute = {setting.attribute: setting.name for setting in SETTINGS}
+    return {
+        by_attribute[attribute]: value
+        for attribute, value in arguments.items()
+        if value != getattr(_DEFAULTS, attribute)
+    }
+
+
+def _detector_options(
+    given: dict[str, dict[str, Any]], **arguments: dict[str, tuple[Any, Any]]
+) -> dict[str, dict[str, Any]]:
+    options = {name: dict(values) for name, values in given.items()}
+    for name, pairs in arguments.items():
+        said = {option: value for option, (value, default) in pairs.items() if value != default}
+        if said:
+            options[name] = {**options.get(name, {}), **said}
+    return options
+
+
+def _store_or_none(settings: Settings, health: Health) -> SQLiteStore | None:
+    """A database we cannot use must not keep an agent from starting: it is watched, and nothing is kept."""
+    if settings.disabled:
+        return None
+    try:
+        return open_store(settings)
+    except StoreError as exc:
+        logger.warning("Steadyhelm keeps nothing: %s", exc)
+        health.count("store cannot be opened")
+        return None
+
+
+def _price_or_none(settings: Settings, health: Health) -> Price | None:
+    """Prices that cannot be looked up must not keep an agent from starting: calls then cost what they say."""
+    if not settings.budget_prices:
+        return None
+    try:
+        price_of({"model": "none", "input_tokens": 1}, 0.0)
+    except MissingExtraError as exc:
+        logger.warning("Steadyhelm looks up no prices: %s", exc)
+        health.count("prices cannot be looked up")
+        return None
+    return price_of
+
+
+def _otel_or_none(settings: Settings, health: Health) -> list[Sink]:
+    """A package that is not there must not keep an agent from starting: OpenTelemetry is told nothing."""
+    if not settings.otel_enabled or settings.disabled:
+        return []
+    try:
+        return [registry.load(registry.SINKS, "otel")()]
+    except MissingExtraError as exc:
+        logger.warning("Steadyhelm tells OpenTelemetry nothing: %s", exc)
+        health.count("OpenTelemetry cannot be told")
+        return []
+
+
+def _close_at_exit(monitor: DriftMonitor) -> None:
+    reference = weakref.ref(monitor)
+
+    def at_exit() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.close()
+
+    atexit.register(at_exit)

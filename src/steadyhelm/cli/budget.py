@@ -1,0 +1,192 @@
+"""`steadyhelm budget`: what tasks of each type take, and what that recommends for the next one."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from steadyhelm.cli import profile_files
+from steadyhelm.cli.fitting import print_fitting
+from steadyhelm.cli.lookup import agent_named
+from steadyhelm.cli.output import confirm, console, print_json, print_rows, safe, say
+from steadyhelm.cli.words import compact, counted, lasting
+from steadyhelm.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from steadyhelm.budgets.profiles import BudgetRecommendation
+    from steadyhelm.decisions import TaskProfile
+    from steadyhelm.store import Store
+
+app = typer.Typer(
+    help="What tasks of each type take, learnt from completed ones, and what to give the next.",
+    rich_markup_mode=None,
+)
+
+_TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
+_FEW: Final = 5
+
+AgentOption = Annotated[str | None, typer.Option("--agent", help="Only tasks of this agent.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.callback(invoke_without_command=True)
+def _budget(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        list_profiles(context)
+
+
+@app.command("profiles")
+def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
+    """List what completed tasks of each type took, on average."""
+    with closing(context.obj.store()) as store:
+        found = store.profiles(agent_named(store, agent) if agent is not None else None)
+    if as_json:
+        for profile in found:
+            print_json(_plain(profile))
+        return
+    print_fitting(
+        _TITLES,
+        [_line(profile) for profile in found],
+        spare=("time", "cost"),
+        empty="Nothing is known of any task. A run with a `task_type` that ends clean and completed teaches "
+        "what such tasks take; `steadyhelm budget import` takes over what is known elsewhere.",
+    )
+
+
+@app.command("recommend")
+def recommend(
+    context: typer.Context,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")],
+    task_type: Annotated[
+        str, typer.Argument(metavar="TASK_TYPE", help="The type of task, or the beginning of it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Say what a task of this type should be given: the mean of those completed and a fifth more."""
+    from steadyhelm.budgets.profiles import recommendation
+
+    with closing(context.obj.store()) as store:
+        profile = _profile_of(store, agent_named(store, agent), task_type)
+    advice = recommendation(profile, profile.task_type)
+    if as_json:
+        print_json({"agent_id": profile.agent_id, **_fields(advice)})
+        return
+    _print_advice(profile, advice)
+
+
+@app.command("export")
+def export_profiles(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
+    agent: AgentOption = None,
+    yes: Yes = False,
+) -> None:
+    """Write what is known of tasks as one JSON document."""
+    from steadyhelm.budgets.profiles import exported
+
+    with closing(context.obj.store()) as store:
+        found = store.profiles(agent_named(store, agent) if agent is not None else None)
+    document = exported(found)
+    if str(file) == "-":
+        typer.echo(document, nl=False)
+        return
+    if file.exists():
+        confirm(f"{file} exists. Replace it?", yes=yes)
+    profile_files.write(file, document)
+    say(f"Wrote {counted(len(found), 'task profile')} to {file}.")
+
+
+@app.command("import")
+def import_profiles(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `budget export` wrote.")],
+    yes: Yes = False,
+) -> None:
+    """Take over what `budget export` wrote, after showing what that changes."""
+    given = profile_files.read(file)
+    with closing(context.obj.store(read_only=False)) as store:
+        known = {(it.agent_id, it.task_type): it for it in store.profiles()}
+        changed = [it for it in given if it != known.get((it.agent_id, it.task_type))]
+        if not changed:
+            say(f"{file} says nothing new: its {counted(len(given), 'task profile')} are known as they are.")
+            return
+        _print_changes(changed, known)
+        replaced = sum((it.agent_id, it.task_type) in known for it in changed)
+        if replaced:
+            confirm(f"Replace {counted(replaced, 'task profile')}?", yes=yes)
+        with store.transaction():
+            for profile in changed:
+                store.save_profile(profile)
+    say(f"Imported {counted(len(changed), 'task profile')}, {replaced} of them in place of another.")
+
+
+def _profile_of(store: "Store", agent: str, task_type: str) -> "TaskProfile":
+    found = store.profiles(agent)
+    exact = [profile for profile in found if profile.task_type == task_type]
+    alike = exact or [it for it in found if task_type and it.task_type.startswith(task_type)]
+    if len(alike) == 1:
+        return alike[0]
+    names = ", ".join(safe(it.task_type, most=60) for it in (alike or found)[:8])
+    if alike:
+        raise NotFoundError(
+            f"Several types of task begin with {safe(task_type)!r}: {names}. Give more of it."
+        )
+    known = f"Known types: {names}." if names else "None of its tasks has been completed yet."
+    raise NotFoundError(f"No completed task {safe(task_type)!r} of {safe(agent)} is known. {known}")
+
+
+def _fields(record: "TaskProfile | BudgetRecommendation") -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _plain(profile: "TaskProfile") -> dict[str, Any]:
+    from steadyhelm.budgets.profiles import recommendation
+
+    return {**_fields(profile), "recommended": recommendation(profile, profile.task_type)}
+
+
+def _line(profile: "TaskProfile") -> tuple[Any, ...]:
+    return (safe(profile.agent_id, most=24), profile.tasks, *_means(profile), safe(profile.task_type))
+
+
+def _means(profile: "TaskProfile") -> tuple[str, ...]:
+    """What one task takes on average: steps, tokens, cost, time."""
+    tasks = max(profile.tasks, 1)
+    return (
+        f"{profile.steps / tasks:,.1f}",
+        compact(profile.tokens / tasks),
+        f"${profile.cost_usd / tasks:,.4f}" if profile.cost_usd else "-",
+        lasting(profile.wall_s / tasks) if profile.wall_s else "-",
+    )
+
+
+def _print_advice(profile: "TaskProfile", advice: "BudgetRecommendation") -> None:
+    lines = [
+        ("agent", safe(profile.agent_id)),
+        ("task", safe(profile.task_type)),
+        ("steps", f"{advice.steps:,}"),
+        ("tokens", f"{advice.tokens:,}"),
+        ("cost", f"${advice.cost_usd:,.4f}" if advice.cost_usd is not None else ""),
+        ("time", lasting(advice.wall_s) if advice.wall_s is not None else ""),
+    ]
+    screen = console()
+    for label, value in lines:
+        if value:
+            screen.print(f"{label:<9} {value}")
+    few = ": too few to rely on" if advice.tasks < _FEW else ""
+    say(f"The mean of {counted(advice.tasks, 'completed task')} and a fifth more{few}.")
+
+
+def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "TaskProfile"]) -> None:
+    rows = []
+    for profile in changed:
+        before = known.get((profile.agent_id, profile.task_type))
+        old = (before.tasks, *_means(before)[:2]) if before is not None else ("-", "-", "-")
+        new = (profile.tasks, *_means(profile)[:2])
+        names = (safe(profile.agent_id, most=24), safe(profile.task_type, most=32))
+        rows.append(
+            (*names, *(f"{a} → {b}" if before else f"new: {b}" for a, b in zip(old, new, strict=True)))
+        )
+    print_rows(("agent", "task type", "tasks", "steps", "tokens"), rows, empty="")

@@ -1,0 +1,195 @@
+"""`steadyhelm corrections`: which turns the user had to correct, and whether anything was noticed there."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from steadyhelm.cli.context import Shared
+from steadyhelm.cli.correction_runs import FileRuns, StoredRuns, Told
+from steadyhelm.cli.fitting import print_fitting
+from steadyhelm.cli.output import FAILED, OK, USAGE, console, fail, print_json, safe, say
+from steadyhelm.cli.words import counted
+
+if TYPE_CHECKING:
+    from steadyhelm.adapters.runfile import ReadRun
+    from steadyhelm.corrections.deferred import DeferredCorrection
+    from steadyhelm.evidence import Evidence
+
+_TITLES: Final = ("run", "turn", "steps", "later", "p", "noticed", "asked", "the user said")
+_SPARE: Final = ("p", "later", "asked", "steps", "noticed")
+_SHOWN: Final = 80
+_KEPT: Final = 500
+_LOOKED_AT: Final = 2000
+_TAKEN_OUT: Final = "[redacted]"
+
+
+def corrections(
+    context: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...", help="Run files, transcripts or folders; without any, the store."
+        ),
+    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only stored runs of this agent.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only stored runs active in this time: 24h, 7d.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels", help="Write the runs as a run file, their corrections as labels, for the lab."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line and run.")] = False,
+) -> None:
+    """List the turns that the user corrected later, and whether anything was noticed there.
+
+    Exit status: 0, or 1 when something could not be read.
+    """
+    if paths and (agent is not None or since is not None):
+        fail("--agent and --since choose among stored runs; leave them out when paths are named.", USAGE)
+    source = FileRuns(context.obj, paths) if paths else StoredRuns(context.obj, agent, since)
+    told = _all(source)
+    evidence = _evidence(context.obj)
+    if labels is not None:
+        _write_labels(labels, source.read)
+    if as_json:
+        for one in told:
+            print_json(_document(one, evidence))
+    else:
+        _print(told, evidence)
+    say(_summary(told))
+    raise typer.Exit(FAILED if source.unread else OK)
+
+
+def _all(source: "FileRuns | StoredRuns") -> list[Told]:
+    """Every run of the source, with a bar on a terminal while they are read."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    screen = console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    told: list[Told] = []
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("reading", total=None)
+        for one in source.runs():
+            told.append(one)
+            progress.update(task, description=counted(len(told), "run"))
+    return told
+
+
+def _evidence(shared: Shared) -> "Evidence":
+    """What puts texts on one line, with secrets taken out."""
+    from steadyhelm.evidence import Evidence
+    from steadyhelm.redaction import Redactor
+
+    settings = shared.load().settings
+    return Evidence(Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns))
+
+
+def _document(told: Told, evidence: "Evidence") -> dict[str, Any]:
+    from steadyhelm.corrections.deferred import held_against
+
+    score = held_against(told.course, {it.at for it in told.noticed})
+    return {
+        "run_id": told.run_id,
+        "agent_id": told.agent_id,
+        "turns": len(told.course.turns),
+        "judged": score.judged,
+        "noticed": score.noticed,
+        "corrected": score.corrected,
+        "unnoticed": score.unnoticed,
+        "corrections": [_plain(told, correction, evidence) for correction in told.course.corrections],
+    }
+
+
+def _plain(told: Told, correction: "DeferredCorrection", evidence: "Evidence") -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(correction)
+    # As in a scan: indices in the run's own list, where a call and its result may be two entries.
+    places = {name: int(told.events[plain[name]].event_id) for name in ("first", "last", "message")}
+    message = told.events[correction.message].text
+    hidden = _Hidden(message, evidence)
+    return {
+        **plain,
+        **places,
+        "cues": [{**cue, "words": hidden.shown(cue["words"])} for cue in plain["cues"]],
+        "by": [hidden.shown(name) for name in plain["by"]],
+        "said": evidence.shown(message, _KEPT),
+        "noticed": _names(told, correction),
+    }
+
+
+class _Hidden:
+    """Shows words out of a message, unless they are part of what is taken out of it.
+
+    Words of a message come in lower case and in pieces, in which a secret is no longer known as one.
+    """
+
+    def __init__(self, message: str, evidence: "Evidence") -> None:
+        self._evidence = evidence
+        looked_at = message[:_LOOKED_AT]
+        self._message = _folded(looked_at)
+        self._cleaned = _folded(evidence.shown(looked_at, 4 * _LOOKED_AT))
+
+    def shown(self, words: str) -> str:
+        """The words, or a mark in their place."""
+        folded = _folded(words)
+        if folded in self._message and folded not in self._cleaned:
+            return _TAKEN_OUT
+        return self._evidence.shown(words, _KEPT)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().replace("\u2019", "'").split())
+
+
+def _names(told: Told, correction: "DeferredCorrection") -> list[str]:
+    return sorted({it.detector for it in told.noticed if correction.first <= it.at <= correction.last})
+
+
+def _print(told: Sequence[Told], evidence: "Evidence") -> None:
+    rows = [_line(one, correction, evidence) for one in told for correction in one.course.corrections]
+    print_fitting(
+        _TITLES,
+        rows,
+        spare=_SPARE,
+        empty="No corrections. They are read off messages that users send after the agent's work.",
+    )
+
+
+def _line(told: Told, correction: "DeferredCorrection", evidence: "Evidence") -> tuple[Any, ...]:
+    asked = next((turn.asked for turn in told.course.turns if turn.number == correction.turn), None)
+    return (
+        told.run_id,
+        correction.turn,
+        f"{correction.first + 1}-{correction.last + 1}",
+        correction.distance,
+        f"{correction.probability:.2f}",
+        ", ".join(_names(told, correction)) or "-",
+        evidence.shown(told.events[asked].text, _SHOWN) if asked is not None else "-",
+        evidence.shown(told.events[correction.message].text, _SHOWN),
+    )
+
+
+def _summary(told: Sequence[Told]) -> str:
+    from steadyhelm.corrections.deferred import held_against
+
+    scores = [held_against(one.course, {it.at for it in one.noticed}) for one in told]
+    judged, corrected = sum(it.judged for it in scores), sum(len(it.corrected) for it in scores)
+    noticed, hits = sum(len(it.noticed) for it in scores), sum(it.hits for it in scores)
+    return (
+        f"{counted(len(told), 'run')}: {corrected:,} of {counted(judged, 'turn')} corrected later; something "
+        f"was noticed at {noticed:,}, {hits:,} of them corrected; {corrected - hits:,} corrected unnoticed."
+    )
+
+
+def _write_labels(target: Path, runs: "Sequence[ReadRun]") -> None:
+    from steadyhelm.lab.correction_labels import labelled_runs
+    from steadyhelm.lab.importing import write_runs
+
+    written = write_runs(labelled_runs(runs), target)
+    say(f"Wrote {counted(written, 'labelled run')} to {safe(target)}.")

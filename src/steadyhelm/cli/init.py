@@ -1,0 +1,133 @@
+"""`steadyhelm init`: write a settings file with every setting explained, and say what to add to a program."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from steadyhelm.cli.output import FAILED, USAGE, fail, safe, say
+
+if TYPE_CHECKING:
+    from steadyhelm.settings import Setting
+
+_HEAD: Final = """\
+# Settings of Steadyhelm. Every line that starts with #name is a setting with its default:
+# take the # away to change it. Arguments in your program count more than the environment
+# (STEADYHELM_MODE, STEADYHELM_ALERTS_WEBHOOK, ...), and the environment more than this file.
+# `steadyhelm config` shows every value and where it comes from.
+"""
+
+# Not set unless somebody does; a value that makes sense when somebody wants one.
+EXAMPLES: Final[dict[str, Any]] = {
+    "detectors.action_loop.max_repeats": 4,
+    "detectors.action_loop.window": 100,
+    "detectors.goal_drift.similarity_threshold": 0.2,
+    "detectors.resource_spike.spike_multiplier": 3.0,
+}
+
+_TWO_LINES: Final = """\
+from steadyhelm import DriftMonitor
+agent = DriftMonitor("my-agent").wrap(agent)
+"""
+
+
+def init(
+    context: typer.Context,  # noqa: ARG001 - every command takes it
+    path: Annotated[Path, typer.Option("--path", help="The settings file to write.")] = Path(
+        "steadyhelm.toml"
+    ),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")
+    ] = False,
+) -> None:
+    """Write a commented settings file, and say which two lines to add to a program."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        fail(f"{safe(path)} cannot be written: name a file in a folder that exists.", USAGE)
+    if os.path.lexists(path):
+        if not force:
+            fail(f"{safe(path)} is there already. Add --force to replace it; it is kept as {_backup(path)}.")
+        path.replace(_backup(path))
+        say(f"The file that was there is now {safe(_backup(path))}.")
+    try:
+        path.write_text("\n".join(settings_file()) + "\n", encoding="utf-8")
+    except OSError as exc:
+        fail(f"{safe(path)} cannot be written: {exc.strerror or exc}.", FAILED)
+    say(f"Wrote {safe(path)}: every setting is in it, commented out, with its default.")
+    say("Add these two lines to your program, and call the agent as before:\n")
+    typer.echo(_TWO_LINES, nl=False)
+    say("\nThen `steadyhelm runs` shows what it did. `steadyhelm doctor` checks that everything works.")
+
+
+def settings_file() -> Iterator[str]:
+    """The lines of a settings file that says nothing yet and explains everything."""
+    from steadyhelm.settings import SETTINGS, Settings
+
+    yield _HEAD
+    defaults = Settings()
+    table = ""
+    # A name with a dot belongs to a table, and a table ends only where the next one begins.
+    for setting in sorted(SETTINGS, key=lambda setting: "." in setting.name):
+        group, _, name = setting.name.rpartition(".")
+        if group != table:
+            table = group
+            yield f"\n[{group}]"
+        yield from _entry(name, getattr(defaults, setting.attribute), _about(setting))
+    yield from _detectors()
+
+
+def allowed(setting: "Setting") -> str:
+    """What a setting may be, in the words its own check would use."""
+    try:
+        setting.check(object())
+    except ValueError as exc:
+        return str(exc)
+    return "anything"
+
+
+def _detectors() -> Iterator[str]:
+    from steadyhelm.cli.detector_options import installed, options_of
+
+    for detector in installed():
+        yield f"\n[detectors.{detector}]"
+        for option in options_of(detector):
+            name = f"detectors.{detector}.{option.name}"
+            if option.default is not None:
+                # TOML has no None, but it has infinity.
+                yield from _entry(option.name, option.default, option.about.replace("None", "inf"))
+                continue
+            about = f"{option.about.replace('None', 'leaving it out')} (Not set by default.)"
+            if name in EXAMPLES:
+                yield from _entry(option.name, EXAMPLES[name], about)
+            else:
+                yield f"# {option.name}: {about}"
+
+
+def _about(setting: "Setting") -> str:
+    may_be = allowed(setting)
+    return setting.about if may_be == "text" else f"{setting.about} ({may_be})"
+
+
+def _entry(name: str, value: Any, about: str) -> Iterator[str]:
+    if about:
+        yield f"# {about}"
+    yield f"#{name} = {toml(value)}"
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it.
+
+    >>> toml(True), toml(0.5), toml(("x", "y"))
+    ('true', '0.5', '["x", "y"]')
+    """
+    import msgspec
+
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(toml(item) for item in value)}]"
+    # For texts, numbers and switches JSON and TOML agree.
+    return msgspec.json.encode(value).decode()
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")

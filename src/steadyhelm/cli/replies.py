@@ -1,0 +1,179 @@
+"""`steadyhelm replies`: label a file of users' replies."""
+
+import gzip
+import io
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
+
+import msgspec
+import typer
+
+from steadyhelm.cli.output import FAILED, OK, USAGE, console, fail, safe, say
+from steadyhelm.cli.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STANDARD: Final = "-"
+"""Standard input as the file, standard output as the output."""
+_CALLS: Final = ("tool_calls_since_prompt", "tool_calls")
+_ERRORS: Final = ("tool_errors_since_prompt", "tool_errors")
+
+
+def replies(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Replies as JSON Lines, plain or gzip; - is standard input.")
+    ],
+    foresee: Annotated[
+        bool,
+        typer.Option("--foresee", help="Say too how probable a correction was before the reply was there."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this file; .gz is compressed, - is standard output."),
+    ] = None,
+) -> None:
+    """Label users' replies: what each says about the turn before it.
+
+    Every line comes out again with its label added. Exit status: 0, or 1 when a line could not be read.
+    """
+    from steadyhelm.cli.scan_output import destination
+
+    if output == Path(_STANDARD):
+        output = None
+    _require_files(file, output)
+    labels = _Labels(foresee=foresee)
+    with destination(output) as stream, _packed(stream, output) as lines, _bar(output) as moved:
+        for line in labels.read(file):
+            lines.write(line + "\n")
+            moved(labels.summary)
+    for number, reason in labels.broken:
+        say(f"steadyhelm: {safe(file)}:{number}: {safe(reason)}")
+    say(labels.summary)
+    raise typer.Exit(FAILED if labels.broken or not labels.kinds else OK)
+
+
+class _Labels:
+    """Labels line after line, and counts; a line that holds no reply is kept with the reason."""
+
+    def __init__(self, *, foresee: bool) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.drift = 0
+        self.broken: list[tuple[int, str]] = []
+        self._foresee = foresee
+
+    @property
+    def summary(self) -> str:
+        """What was labelled so far, in words."""
+        total = sum(self.kinds.values())
+        told = f"{counted(total, 'reply', 'replies')} labelled"
+        if total:
+            kinds = ", ".join(f"{kind} {times:,}" for kind, times in self.kinds.most_common())
+            told += f", {self.drift:,} of them evidence of drift ({kinds})"
+        if self.broken:
+            told += f"; {counted(len(self.broken), 'line')} could not be read"
+        return f"{told}."
+
+    def read(self, file: str) -> Iterator[str]:
+        """The lines of the file, labelled."""
+        from steadyhelm.adapters.run_entries import Notes
+        from steadyhelm.adapters.runfile import BrokenLine
+        from steadyhelm.adapters.runfile import _value as decoded
+        from steadyhelm.adapters.transcript_reader import Lines
+
+        for number, line in Lines(file).numbered():
+            if isinstance(line, str):
+                self.broken.append((number, line))
+            elif line.strip():
+                value = decoded(line, number, Notes())
+                reason = value.reason if isinstance(value, BrokenLine) else _why_no_reply(value)
+                if reason:
+                    self.broken.append((number, reason))
+                else:
+                    yield msgspec.json.encode(self._labelled(value)).decode()
+
+    def _labelled(self, reply: dict[str, Any]) -> dict[str, Any]:
+        from steadyhelm.corrections.foresight import foresee_correction
+        from steadyhelm.corrections.replies import classify_user_reply
+
+        before: dict[str, Any] = {
+            "prompt_before": _text(reply.get("prompt_before")),
+            "assistant_before": _text(reply.get("assistant_before")),
+            "tool_calls": _count(reply, _CALLS),
+            "tool_errors": _count(reply, _ERRORS),
+            "turn": _count(reply, ("turn",)),
+        }
+        label = classify_user_reply(reply["reply"], interrupted=reply.get("interrupted") is True, **before)
+        self.kinds[label.primary] += 1
+        self.drift += label.is_drift
+        labelled = {**reply, **msgspec.to_builtins(label)}
+        if self._foresee:
+            labelled["foreseen"] = foresee_correction(**before)
+        return labelled
+
+
+def _why_no_reply(value: Any) -> str:
+    """Why a JSON value is no reply we can label; empty when it is one."""
+    from steadyhelm.adapters.run_entries import shown
+
+    if not isinstance(value, dict):
+        return f"{shown(value)} is not an object; a file of replies holds one object a line"
+    if "reply" not in value:
+        return "it has no `reply`"
+    reply = value["reply"]
+    return "" if isinstance(reply, str) else f"`reply` is {shown(reply)}, not a text"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
+    """The first of these keys that holds a count; other values count as not given."""
+    for name in names:
+        value = reply.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return 0
+
+
+def _require_files(file: str, output: Path | None) -> None:
+    if file != _STANDARD and not Path(file).is_file():
+        fail(f"there is no file {safe(file)}. Try: steadyhelm replies replies.jsonl", USAGE)
+    if output is None:
+        return
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        fail(f"--output {safe(output)} cannot be written: name a file in a folder that exists.", USAGE)
+    if file != _STANDARD and output.exists() and output.samefile(file):
+        fail(f"--output {safe(output)} is the file to be read. Name another file.", USAGE)
+
+
+@contextmanager
+def _packed(stream: TextIO, output: Path | None) -> Iterator[TextIO]:
+    """The stream itself, or compressed when the file's name says so."""
+    if output is None or output.suffix != ".gz" or not isinstance(stream, io.TextIOWrapper):
+        yield stream
+        return
+    # Without a name and a time in it, the same replies give the same file.
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=stream.buffer, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8") as lines,
+    ):
+        yield lines
+
+
+@contextmanager
+def _bar(output: Path | None) -> Iterator["Callable[[str], None]"]:
+    """Shows how far it is on a terminal that the lines themselves do not go to."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    screen = console(stderr=True)
+    is_free = screen.is_terminal and (output is not None or not sys.stdout.isatty())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not is_free) as progress:
+        task = progress.add_task("labelling", total=None)
+        yield lambda words: progress.update(task, description=words)

@@ -1,0 +1,138 @@
+"""Cuts text into the word pieces an uncased BERT model was trained on."""
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from steadyhelm.errors import FormatError
+
+LONGEST_WORD: Final = 100
+"""A longer run of letters is no word; it is looked up as unknown, as in training."""
+
+_UNKNOWN: Final = "[UNK]"
+_START: Final = "[CLS]"
+_END: Final = "[SEP]"
+_CHARACTERS_KEPT: Final = 4096
+_CJK: Final = (
+    range(0x3400, 0x4DC0),
+    range(0x4E00, 0xA000),
+    range(0xF900, 0xFB00),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B920, 0x2CEB0),
+    range(0x2F800, 0x2FA20),
+)
+
+
+class WordPiece:
+    """A vocabulary, and the greedy cut of a text into its pieces.
+
+    The names of special tokens have no power in a text: an agent that writes `[SEP]` has written
+    a bracket, a word and a bracket.
+
+    >>> pieces = WordPiece({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "un": 3, "##do": 4, "!": 5})
+    >>> pieces.tokens("Undo! été")
+    ['un', '##do', '!', '[UNK]']
+    >>> pieces.ids("Undo! été", limit=5)
+    [1, 3, 4, 5, 2]
+    """
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        missing = [token for token in (_UNKNOWN, _START, _END) if token not in vocabulary]
+        if missing:
+            raise FormatError(
+                f"The vocabulary has no {' and no '.join(missing)}: it is not that of a BERT model."
+            )
+        self._vocabulary = vocabulary
+        self._characters = _Characters()
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a `vocab.txt`: one piece a line, its number is the line's."""
+        try:
+            # Not splitlines(): some pieces are themselves characters that it would split at.
+            lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise FormatError(f"The vocabulary {path} cannot be read: {exc}.") from exc
+        return cls({piece: number for number, piece in enumerate(lines)})
+
+    def __len__(self) -> int:
+        return len(self._vocabulary)
+
+    def ids(self, text: str, *, limit: int) -> list[int]:
+        """The text's pieces by number, between the marks of start and end, `limit` in all at most."""
+        numbers = [self._vocabulary[_START]]
+        for piece in self._pieces(text):
+            if len(numbers) >= limit - 1:
+                break
+            numbers.append(self._vocabulary[piece])
+        return [*numbers, self._vocabulary[_END]]
+
+    def tokens(self, text: str) -> list[str]:
+        """The text's pieces as they stand in the vocabulary."""
+        return list(self._pieces(text))
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        for word in self._words(text):
+            yield from self._cut(word)
+
+    def _words(self, text: str) -> list[str]:
+        if not text.isascii():
+            text = unicodedata.normalize("NFD", text)
+        return text.translate(self._characters).split()
+
+    def _cut(self, word: str) -> list[str]:
+        """The longest piece that fits, again and again; a word with a rest that fits nothing is unknown."""
+        if len(word) > LONGEST_WORD:
+            return [_UNKNOWN]
+        pieces: list[str] = []
+        start = 0
+        while start < len(word):
+            piece = self._longest_piece(word, start)
+            if piece is None:
+                return [_UNKNOWN]
+            pieces.append(piece)
+            start += len(piece) - (2 if start else 0)
+        return pieces
+
+    def _longest_piece(self, word: str, start: int) -> str | None:
+        mark = "##" if start else ""
+        for end in range(len(word), start, -1):
+            piece = mark + word[start:end]
+            if piece in self._vocabulary:
+                return piece
+        return None
+
+
+class _Characters(dict[int, str]):
+    """What each character of decomposed text becomes; worked out when it is first met.
+
+    It keeps no more than a few thousand, so that a text made of every character there is costs time
+    once and no memory for good.
+    """
+
+    def __missing__(self, code: int) -> str:
+        replacement = _replacement(chr(code))
+        if len(self) < _CHARACTERS_KEPT:
+            self[code] = replacement
+        return replacement
+
+
+def _replacement(char: str) -> str:
+    if char.isspace() and (char in "\t\n\r" or unicodedata.category(char) != "Cc"):
+        return " "
+    category = unicodedata.category(char)
+    if category in {"Cc", "Cf", "Cs", "Co", "Mn"} or char == "\ufffd":
+        return ""
+    if _stands_alone(char, category):
+        return f" {char} "
+    return char.lower()
+
+
+def _stands_alone(char: str, category: str) -> bool:
+    # BERT counts every ASCII sign as punctuation, also those Unicode calls symbols, such as $ and +.
+    if char.isascii():
+        return not char.isalnum()
+    return category.startswith("P") or any(ord(char) in block for block in _CJK)

@@ -1,0 +1,118 @@
+"""From what a caller hands over to what is judged and kept: reduced, redacted, fingerprinted, once."""
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import structs
+
+from steadyhelm.events import TraceEvent
+from steadyhelm.fingerprints import call_hash, canonical, text_hash
+from steadyhelm.loops.steps import note_encoded
+from steadyhelm.redaction import Redactor
+from steadyhelm.sink import RecordedEvent
+
+PayloadMode = Literal["none", "hashes", "redacted", "full"]
+PAYLOAD_MODES: Final = ("none", "hashes", "redacted", "full")
+
+
+class Capture:
+    """Makes the one event that detectors see and the one form that is kept.
+
+    Args:
+        redactor: Takes secrets out.
+        payloads: What is kept of arguments and results: nothing, only their fingerprints, both with
+            secrets taken out, or everything as it came.
+    """
+
+    def __init__(self, redactor: Redactor, payloads: PayloadMode = "redacted") -> None:
+        self._redactor = redactor
+        self._payloads = payloads
+        self._redacts = payloads != "full"
+        self._keeps_text = payloads in {"redacted", "full"}
+
+    def text(self, text: str) -> str:
+        """A text that is kept, such as a goal: redacted like everything else."""
+        whole = text.encode("utf-8", "replace").decode() if isinstance(text, str) else str(text)
+        return self._redactor.text(whole) if self._redacts and whole else whole
+
+    def plain(self, value: Any) -> Any:
+        """A value that is kept beside events, such as a run's metadata: reduced and redacted like them."""
+        encoded = canonical(value)
+        if self._redacts:
+            _, encoded = self._redactor.clean(value, encoded)
+        return msgspec.json.decode(encoded) if encoded else None
+
+    # Every field by name: gathering them into a dict and spreading it again costs as much as both hashes.
+    def __call__(
+        self,
+        *,
+        agent_id: str,
+        run_id: str,
+        action_type: str,
+        action_name: str,
+        timestamp: float,
+        event_id: str,
+        seq: int,
+        token_count: int = 0,
+        input_data: Any = None,
+        output_data: Any = None,
+        duration_ms: float = 0.0,
+        metadata: dict[str, Any] | None = None,
+        started_seq: int | None = None,
+        call_id: str | None = None,
+        parent_run_id: str | None = None,
+        error: str | None = None,
+        cost_usd: float | None = None,
+    ) -> RecordedEvent:
+        """The event, and its payload as it will be kept."""
+        input_json, output_json = canonical(input_data), canonical(output_data)
+        metadata_json = canonical(metadata) if metadata else b""
+        if self._redacts:
+            if self._redactor.suspicious(input_json + output_json):
+                input_data, input_json = self._redactor.clean(input_data, input_json)
+                output_data, output_json = self._redactor.clean(output_data, output_json)
+            if metadata_json:
+                metadata, metadata_json = self._redactor.clean(metadata, metadata_json)
+            if error:
+                error = self._redactor.text(error)
+        event = TraceEvent(
+            agent_id=agent_id,
+            run_id=run_id,
+            action_type=action_type,
+            action_name=action_name,
+            timestamp=timestamp,
+            event_id=event_id,
+            token_count=token_count,
+            input_data=input_data,
+            output_data=output_data,
+            duration_ms=duration_ms,
+            metadata=metadata,
+            seq=seq,
+            started_seq=started_seq,
+            call_id=call_id,
+            parent_run_id=parent_run_id,
+            error=error,
+            cost_usd=cost_usd,
+            call_hash=call_hash(action_name, input_json),
+            result_hash=text_hash(error.encode("utf-8", "replace") if error else output_json),
+        )
+        note_encoded(event, input_json)
+        if self._keeps_text:
+            return RecordedEvent(event, input_json or None, output_json or None, metadata_json or None)
+        return RecordedEvent(event)
+
+    def kept(self, recorded: RecordedEvent) -> RecordedEvent:
+        """The recorded event as sinks get it: without the payload where it is not to be kept."""
+        if self._keeps_text:
+            return recorded
+        event = recorded.event
+        stripped = structs.replace(
+            event,
+            input_data=None,
+            output_data=None,
+            metadata=None,
+            error="error" if event.error else None,
+            call_hash=event.call_hash if self._payloads == "hashes" else 0,
+            result_hash=event.result_hash if self._payloads == "hashes" else 0,
+        )
+        return RecordedEvent(stripped)

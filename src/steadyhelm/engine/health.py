@@ -1,0 +1,55 @@
+"""What went wrong on our side, counted by reason: the agent never notices, `steadyhelm doctor` shows it."""
+
+import logging
+import threading
+from collections import Counter
+from typing import Final
+
+logger: Final = logging.getLogger("steadyhelm")
+
+_LOGGED_EVERY: Final = 1000
+
+
+class Health:
+    """Counts of everything we did not keep or could not do.
+
+    `loud` makes every swallowed error raise again: for tests, never for production.
+    """
+
+    loud = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._total: Counter[str] = Counter()
+        self._fresh: Counter[str] = Counter()
+
+    def count(self, reason: str, n: int = 1) -> None:
+        """Note `n` losses; the first of a reason and every thousandth are logged."""
+        with self._lock:
+            before = self._total[reason]
+            self._total[reason] += n
+            self._fresh[reason] += n
+        if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
+            logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
+
+    def swallowed(self, where: str, exc: BaseException) -> None:
+        """Note an error of ours, or of a plug-in or callback, that the agent must not see."""
+        self.count(f"error in {where}")
+        logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)
+        if self.loud:
+            raise exc
+
+    def totals(self) -> dict[str, int]:
+        """Everything counted in this process, by reason."""
+        with self._lock:
+            return dict(self._total)
+
+    def take_fresh(self) -> dict[str, int]:
+        """What was counted since the last call, for the store to add up over processes."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, Counter()
+        return dict(fresh)
+
+    def after_fork(self) -> None:
+        """A child counts for itself, with a lock nobody holds."""
+        self.__init__()  # type: ignore[misc]

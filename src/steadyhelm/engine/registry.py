@@ -1,0 +1,100 @@
+"""Finds plug-ins by name: our own in a table, everybody else's by entry point.
+
+Scanning the entry points of an environment costs as much as starting Python, so ours are listed
+here, and the scan happens only when somebody asks for a name that is not.
+A test keeps the table equal to the one in pyproject.toml.
+"""
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from steadyhelm.engine.health import logger
+from steadyhelm.errors import SettingsError
+
+DETECTORS: Final = "steadyhelm.detectors"
+SINKS: Final = "steadyhelm.sinks"
+CHANNELS: Final = "steadyhelm.channels"
+ADAPTERS: Final = "steadyhelm.adapters"
+
+_USUAL_MONITOR: Final = "steadyhelm.assembly:DriftMonitor"
+
+OWN: Final = {
+    DETECTORS: {
+        "action_loop": "steadyhelm.detectors.action_loop:ActionLoop",
+        "chanting": "steadyhelm.detectors.chanting:Chanting",
+        "edit_revert": "steadyhelm.detectors.edit_revert:EditRevert",
+        "failing_loop": "steadyhelm.detectors.failing_loop:FailingLoop",
+        "goal_drift": "steadyhelm.detectors.goal_drift:GoalDrift",
+        "reply_style": "steadyhelm.detectors.reply_style:ReplyStyle",
+        "resource_spike": "steadyhelm.detectors.resource_spike:ResourceSpike",
+        "stagnation": "steadyhelm.detectors.stagnation:Stagnation",
+        "transition": "steadyhelm.detectors.transition:Transition",
+        "user_correction": "steadyhelm.detectors.user_correction:UserCorrection",
+    },
+    SINKS: {
+        "callback": "steadyhelm.sinks.callback:Callback",
+        "otel": "steadyhelm.sinks.otel:OTel",
+        "store": "steadyhelm.sinks.store:StoreSink",
+    },
+    CHANNELS: {
+        "discord": "steadyhelm.sinks.alerts.discord:Discord",
+        "slack": "steadyhelm.sinks.alerts.slack:Slack",
+        "webhook": "steadyhelm.sinks.alerts.webhook:Webhook",
+    },
+    ADAPTERS: {
+        "agent_framework": "steadyhelm.adapters.agent_framework:AgentFrameworkAdapter",
+        "anthropic_client": "steadyhelm.adapters.clients.anthropic:AnthropicClientAdapter",
+        "claude_agent": "steadyhelm.adapters.claude_agent:ClaudeAgentAdapter",
+        "crewai": "steadyhelm.adapters.crewai:CrewAIAdapter",
+        "generic": "steadyhelm.adapters.generic:GenericAdapter",
+        "google_adk": "steadyhelm.adapters.google_adk:GoogleADKAdapter",
+        "langchain": "steadyhelm.adapters.langchain:LangChainAdapter",
+        "openai_agents": "steadyhelm.adapters.openai_agents:OpenAIAgentsAdapter",
+        "openai_client": "steadyhelm.adapters.clients.openai:OpenAIClientAdapter",
+        "pydantic_ai": "steadyhelm.adapters.pydantic_ai:PydanticAIAdapter",
+        "strands": "steadyhelm.adapters.strands:StrandsAdapter",
+        "runfile": "steadyhelm.adapters.runfile:RunFile",
+    },
+}
+
+
+def load(group: str, name: str) -> Any:
+    """The plug-in of that name; ours first, so that nobody replaces one of them unseen."""
+    own = OWN[group].get(name)
+    if own is not None:
+        module, attribute = own.split(":")
+        return getattr(importlib.import_module(module), attribute)
+    for entry in _others(group):
+        if entry.name == name:
+            return entry.load()
+    kind = group.removeprefix("steadyhelm.").removesuffix("s")
+    raise SettingsError(f"There is no {kind} named {name!r}. Installed: {', '.join(names(group))}.")
+
+
+def names(group: str) -> list[str]:
+    """Every plug-in of a group, ours first."""
+    return [*OWN[group], *others(group)]
+
+
+def usual_monitor(**settings: Any) -> Any:
+    """A monitor of the usual make: named, not imported, since it stands above whoever asks for it."""
+    module, attribute = _USUAL_MONITOR.split(":")
+    return getattr(importlib.import_module(module), attribute)(**settings)
+
+
+def others(group: str) -> list[str]:
+    """The plug-ins of a group that are not ours."""
+    return [entry.name for entry in _others(group)]
+
+
+def _others(group: str) -> list[EntryPoint]:
+    found = []
+    for entry in entry_points(group=group):
+        if entry.value == OWN[group].get(entry.name):
+            continue
+        if entry.name in OWN[group]:
+            logger.warning("The plug-in %s has a name of ours, %r, and is left out", entry.value, entry.name)
+            continue
+        found.append(entry)
+    return found

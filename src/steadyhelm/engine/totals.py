@@ -1,0 +1,89 @@
+"""What a run comes to: counts kept at every event, and the summary they give at its end."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from steadyhelm.calibration import frequent_sequences
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
+
+_NAMES_KEPT: Final = 400
+_MARKS_KEPT: Final = 32
+
+
+class Totals(Struct):
+    """The sums of one run so far; `marks` are the tokens spent by the end of each of the latest events."""
+
+    last_seq: int = -1
+    events: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    tool_calls: int = 0
+    llm_calls: int = 0
+    errors: int = 0
+    first_at: float = -1.0
+    last_at: float = 0.0
+    names: list[str] = field(default_factory=list)
+    last_names: list[str] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+
+    def add(self, event: TraceEvent) -> None:
+        """Count one event."""
+        self.last_seq = event.seq
+        self.events += 1
+        self.tokens += event.token_count
+        self.marks.append(self.tokens)
+        if len(self.marks) > 2 * _MARKS_KEPT:
+            del self.marks[:-_MARKS_KEPT]
+        if event.action_type == TOOL_CALL:
+            self.tool_calls += 1
+            before = self.last_names
+            self.last_names = [before[-1], event.action_name] if before else [event.action_name]
+            if self.tool_calls <= _NAMES_KEPT:
+                self.names.append(event.action_name)
+        elif event.action_type == LLM_REQUEST:
+            self.llm_calls += 1
+        if event.error is not None:
+            self.errors += 1
+        if event.cost_usd is not None:
+            self.cost_usd += event.cost_usd
+        if self.first_at < 0:
+            self.first_at = event.timestamp - event.duration_ms / 1000
+        self.last_at = max(self.last_at, event.timestamp)
+
+    def tokens_before(self, seq: int) -> int:
+        """The tokens spent before the event at that place, as far back as is remembered."""
+        marks, back = self.marks, self.last_seq - seq + 1
+        if back < 1 or not marks:
+            return self.tokens
+        return marks[-back - 1] if back < len(marks) else 0 if len(marks) == self.events else marks[0]
+
+    def summary(
+        self,
+        run: RunInfo,
+        *,
+        at: float,
+        outcome: str,
+        had_incident: bool,
+        doubts: list[tuple[str, str, float]],
+    ) -> RunSummary:
+        """The run summed up; what detectors have learnt from it is still to be added."""
+        started_at = run.started_at if run.started_at > 0 else max(self.first_at, 0.0)
+        return RunSummary(
+            agent_id=run.agent_id,
+            run_id=run.run_id,
+            version=run.version,
+            task_type=run.task_type,
+            started_at=started_at,
+            ended_at=at,
+            outcome=outcome,
+            events=self.events,
+            tokens=self.tokens,
+            tool_calls=self.tool_calls,
+            llm_calls=self.llm_calls,
+            errors=self.errors,
+            duration_ms=max(0.0, self.last_at - started_at) * 1000,
+            had_incident=had_incident,
+            sequences=frequent_sequences(self.names),
+            doubts=doubts,
+        )

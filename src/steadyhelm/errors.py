@@ -1,0 +1,69 @@
+"""Every error Steadyhelm raises on purpose.
+
+::
+
+    SteadyhelmError
+     ├── SettingsError         a setting has a value it cannot have
+     ├── MissingExtraError     an optional package is not installed
+     ├── FormatError           a file or line is not what it should be
+     ├── NotFoundError         no record has that id, or several do
+     ├── AddressRefusedError   an alert would go to an address it must not reach
+     ├── StoreError            the database cannot be used
+     │    ├── NewerStoreError  it was written by a newer Steadyhelm
+     │    └── BrokenStoreError it is not a database, or a damaged one
+     └── RunStopped            enforce mode ended the run
+
+Only `RunStopped` ever reaches the agent's own code, and only in enforce mode.
+"""
+
+
+class SteadyhelmError(Exception):
+    """The root of the tree: catch this to catch all of it."""
+
+
+class SettingsError(SteadyhelmError, ValueError):
+    """A setting has a value it cannot have; the message names setting, value and what is allowed."""
+
+
+class MissingExtraError(SteadyhelmError, ImportError):
+    """Something was asked for that needs packages which are not installed."""
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        super().__init__(
+            f"The {what} needs packages that are not installed. "
+            f"Add them with: pip install 'steadyhelm[{extra}]'"
+        )
+        self.extra = extra
+
+
+class FormatError(SteadyhelmError, ValueError):
+    """A file or a line in it is not what it should be."""
+
+
+class NotFoundError(SteadyhelmError, LookupError):
+    """No record has that id, or a shortened id fits several."""
+
+
+class AddressRefusedError(SteadyhelmError):
+    """An alert's address is private, loopback or a metadata service, and was not allowed by name."""
+
+
+class StoreError(SteadyhelmError):
+    """The database cannot be used as asked."""
+
+
+class NewerStoreError(StoreError):
+    """The database was written by a newer Steadyhelm; it is left untouched."""
+
+
+class BrokenStoreError(StoreError):
+    """The file is not a database of ours, or it is damaged; it is left untouched."""
+
+
+class RunStopped(SteadyhelmError):  # noqa: N818 - not a fault: the run was ended on purpose
+    """Enforce mode ended this run; `decision` says why."""
+
+    def __init__(self, message: str, *, run_id: str, decision: object) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.decision = decision

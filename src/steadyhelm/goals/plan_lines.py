@@ -1,0 +1,158 @@
+"""Read the lists of a text: bullets, numbers and boxes, nested by indentation, number or heading."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from steadyhelm.goals.lines import one_line
+from steadyhelm.goals.plan_words import asides, status_in
+from steadyhelm.goals.tree_nodes import GoalStatus
+
+LINE_READ: Final = 600
+
+HEADING: Final = re.compile(r"^\s{0,3}(?:#{1,6}\s+(.+?)#*|\*\*([^*]+)\*\*:?)\s*$")
+_BULLET: Final = re.compile(r"[-*+•\u2013◦▪]\s+")
+_NUMBER: Final = re.compile(
+    r"(?:(?:step|phase|task|stage|part)\s+)?\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.):]|\s*[-\u2013—])\s+"
+    r"|(\d{1,3}(?:\.\d{1,3})+)\s+",
+    re.IGNORECASE,
+)
+_BOX: Final = re.compile(r"\[(.)\]\s*")
+_CRITERIA: Final = re.compile(
+    r"(?:success criteri(?:a|on)|acceptance(?: criteria)?|done when|verified by|definition of done)\s*:?\s*",
+    re.IGNORECASE,
+)
+# A section about something else than what is to be done.
+_NO_STEPS: Final = re.compile(
+    r"(?:risk|note|assumption|summary|context|background|question|open question|out of scope|rationale|why"
+    r"|success criteri|acceptance|definition of done)",
+    re.IGNORECASE,
+)
+
+
+class PlanItem(Struct, kw_only=True):
+    """One line of a plan. `number` is what the plan itself calls it, `waits_for` the numbers it names."""
+
+    description: str
+    level: int = 0
+    number: str = ""
+    status: GoalStatus | None = None
+    success_criteria: str = ""
+    effort: int | None = None
+    priority: int | None = None
+    step_budget: int | None = None
+    token_budget: int | None = None
+    waits_for: list[str] = field(default_factory=list)
+
+
+class _Line(NamedTuple):
+    """A line of a list: where it stands, what it is numbered, its box, and its words."""
+
+    indent: int
+    number: str
+    mark: str
+    words: str
+
+
+def item_of(text: str) -> PlanItem | None:
+    """A text as one item, whatever stands before its words; None when it has none."""
+    return _item(_line(text) or _Line(0, "", "", text))
+
+
+def items_of(lines: Iterable[str]) -> Iterator[PlanItem]:
+    """The items of all lists in a text, those below one of several headings being its steps."""
+    sections = list(_sections(lines))
+    titled = sum(bool(heading) for heading, _ in sections)
+    for heading, items in sections:
+        # A single heading is the plan's title, not a goal in it.
+        named = item_of(heading) if heading and titled > 1 else None
+        if named is not None:
+            yield named
+        for item in items:
+            item.level += named is not None
+            yield item
+
+
+def take_asides(item: PlanItem, words: str) -> str:
+    """Note what a text says in brackets about how an item is to be taken; gives the text without that."""
+    bare, found = asides(words)
+    for aside in found:
+        item.waits_for += aside.waits_for
+        item.effort = item.effort if aside.effort is None else aside.effort
+        item.priority = item.priority if aside.priority is None else aside.priority
+    return bare
+
+
+def _line(text: str) -> _Line | None:
+    """A line taken apart; None when it belongs to no list."""
+    whole = text[:LINE_READ].expandtabs(4)
+    bare = whole.lstrip("> ")
+    indent, number, mark, found = len(whole) - len(bare), "", "", False
+    for _ in range(3):
+        if bullet := _BULLET.match(bare):
+            bare, found = bare[bullet.end() :], True
+        elif not number and (numbered := _NUMBER.match(bare)):
+            number, bare, found = numbered[1] or numbered[2], bare[numbered.end() :], True
+        elif not mark and (box := _BOX.match(bare)):
+            mark, bare, found = box[1], bare[box.end() :], True
+    return _Line(indent, number, mark, bare) if found else None
+
+
+def _item(line: _Line) -> PlanItem | None:
+    status, words = status_in(" ".join(line.words[:LINE_READ].split()), line.mark)
+    item = PlanItem(description="", number=line.number, status=status)
+    item.description = one_line(take_asides(item, words).replace("**", "").strip(" :"))
+    return item if any(map(str.isalpha, item.description)) else None
+
+
+def _sections(lines: Iterable[str]) -> Iterator[tuple[str, list[PlanItem]]]:
+    """Each heading that has list items below it, with them; the first may have no heading."""
+    reader, heading = _Nesting(), ""
+    for line in lines:
+        title = HEADING.match(line)
+        if title is None:
+            reader.take(line)
+            continue
+        if reader.items and not _NO_STEPS.match(heading):
+            yield heading, reader.items
+        reader, heading = _Nesting(), (title[1] or title[2]).strip()
+    if reader.items and not _NO_STEPS.match(heading):
+        yield heading, reader.items
+
+
+class _Nesting:
+    """The items of one list, nested by number or by indentation."""
+
+    def __init__(self) -> None:
+        self.items: list[PlanItem] = []
+        self._indents: list[int] = []
+        self._numbered_at = -1
+
+    def take(self, text: str) -> None:
+        line = _line(text)
+        words = (line.words if line else text).strip(" *_")
+        criteria = _CRITERIA.match(words)
+        if criteria and self.items:
+            self.items[-1].success_criteria = one_line(words[criteria.end() :].strip("* "))
+            return
+        item = line and _item(line)
+        if line is not None and item is not None:
+            item.level = self._level(line)
+            self.items.append(item)
+
+    def _level(self, line: _Line) -> int:
+        if line.number:
+            self._numbered_at = line.indent
+        elif line.indent < self._numbered_at:
+            self._numbered_at = -1
+        while self._indents and line.indent < self._indents[-1]:
+            self._indents.pop()
+        if not self._indents or line.indent > self._indents[-1]:
+            self._indents.append(line.indent)
+        by_indent = len(self._indents) - 1
+        if "." in line.number:
+            return max(by_indent, line.number.count("."))
+        # Models often leave the indentation out: a bullet below a number is one of its steps.
+        return by_indent + (not line.number and line.indent == self._numbered_at)

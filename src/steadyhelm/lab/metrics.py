@@ -1,0 +1,168 @@
+"""Figures from counts of right and wrong, each with an interval.
+
+Everything is computed from one `Counts` per run: what is resampled is runs, never steps, because the
+steps of one run are not independent of each other.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from steadyhelm.windows import wilson
+
+CONFIDENCE: Final = 0.95
+
+
+class Counts(NamedTuple):
+    """How often a yes or no was right: true and false positives, false and true negatives."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+
+    @classmethod
+    def of(cls, *, expected: bool, found: bool) -> "Counts":
+        """The counts of a single answer.
+
+        >>> Counts.of(expected=True, found=False)
+        Counts(tp=0, fp=0, fn=1, tn=0)
+        """
+        answer = (expected and found, found and not expected, expected and not found, not (expected or found))
+        return cls(*map(int, answer))
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """A figure and the interval in which 95 of 100 such samples would put it; None when it is undefined."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "undefined"
+        if self.low is None or self.high is None:
+            return _short(self.value)
+        return f"{_short(self.value)} [{_short(self.low)}, {_short(self.high)}]"
+
+
+Statistic = Callable[[Counts], float | None]
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    """The sum over runs."""
+    columns = list(zip(*counts, strict=True))
+    return Counts(*map(sum, columns)) if columns else Counts()
+
+
+def precision(counts: Counts) -> float | None:
+    """Of what was flagged, the share that deserved it; undefined when nothing was flagged."""
+    return _share(counts.tp, counts.tp + counts.fp)
+
+
+def recall(counts: Counts) -> float | None:
+    """Of what should be flagged, the share that was."""
+    return _share(counts.tp, counts.tp + counts.fn)
+
+
+def false_alarms(counts: Counts) -> float | None:
+    """Of what should not be flagged, the share that was."""
+    return _share(counts.fp, counts.fp + counts.tn)
+
+
+def f1(counts: Counts) -> float | None:
+    """The harmonic mean of precision and recall; undefined when there was nothing to flag and nothing was.
+
+    >>> f1(Counts(tp=3, fp=1, fn=2))
+    0.6666666666666666
+    """
+    return _share(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn)
+
+
+def balanced_accuracy(counts: Counts) -> float | None:
+    """The mean of recall and of the share of clean cases left alone; .5 is what a coin reaches."""
+    found, alarmed = recall(counts), false_alarms(counts)
+    return None if found is None or alarmed is None else (found + 1 - alarmed) / 2
+
+
+def estimates(runs: Sequence[Counts], *, samples: int = 1000, seed: int = 0) -> dict[str, Estimate]:
+    """Every statistic over runs, each with its interval.
+
+    Where each run gives at most one answer, precision, recall and false alarms are plain shares and get
+    the Wilson interval: resampling has nothing to say about a share of 0 or 1.
+    """
+    if not runs:
+        return {}
+    found = {
+        name: bootstrap(runs, statistic, samples=samples, seed=seed) for name, statistic in STATISTICS.items()
+    }
+    if any(sum(counts) > 1 for counts in runs):
+        return found
+    sums = total(runs)
+    return found | {
+        "precision": proportion(sums.tp, sums.tp + sums.fp),
+        "recall": proportion(sums.tp, sums.tp + sums.fn),
+        "false_alarms": proportion(sums.fp, sums.fp + sums.tn),
+    }
+
+
+STATISTICS: Final[dict[str, Statistic]] = {
+    "precision": precision,
+    "recall": recall,
+    "f1": f1,
+    "balanced_accuracy": balanced_accuracy,
+    "false_alarms": false_alarms,
+}
+
+
+def bootstrap(
+    runs: Sequence[Counts], statistic: Statistic, *, samples: int = 1000, seed: int = 0
+) -> Estimate:
+    """A statistic over runs with its percentile interval from resampled runs.
+
+    A resample in which the statistic is undefined is left out.
+    The interval is widened to hold the estimate where resampling alone would miss it.
+    """
+    value = statistic(total(runs))
+    if value is None or samples < 1:
+        return Estimate(value=value)
+    draw = random.Random(seed)  # noqa: S311 - resampling, not secrets
+    drawn = (statistic(total(draw.choices(runs, k=len(runs)))) for _ in range(samples))
+    values = sorted(figure for figure in drawn if figure is not None)
+    if not values:
+        return Estimate(value=value)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = _quantile(values, tail), _quantile(values, 1 - tail)
+    return Estimate(value=value, low=min(low, value), high=max(high, value))
+
+
+def proportion(hits: int, of: int) -> Estimate:
+    """A share of independent cases with its Wilson interval, which does not collapse at 0 and 1.
+
+    >>> str(proportion(0, 40))
+    '0 [0, .088]'
+    """
+    if of == 0:
+        return Estimate(value=None)
+    low, high = wilson(hits, of)
+    return Estimate(value=hits / of, low=low, high=high)
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    """The value at a part of the way through a sorted list, between neighbours if need be."""
+    place = part * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _short(value: float) -> str:
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    return text.removeprefix("0") if text.startswith("0.") else text

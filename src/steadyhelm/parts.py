@@ -1,0 +1,191 @@
+"""The parts a monitor is made of, each chosen and made as the settings say."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from steadyhelm.budgets.prices import cost_usd
+from steadyhelm.checkpoint import CheckpointKeeper
+from steadyhelm.checkpoints.disk import DiskKeeper
+from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.detector import Detector
+from steadyhelm.embedder import Embedder
+from steadyhelm.embedders.idf import Idf
+from steadyhelm.engine import registry
+from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.steering import Steering
+from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.policy.guidance import Wordings
+from steadyhelm.settings import Settings
+from steadyhelm.sinks.alerts.courier import Courier
+from steadyhelm.store import Store
+from steadyhelm.stores.sqlite import SQLiteStore
+
+
+def open_store(settings: Settings, *, read_only: bool = False) -> SQLiteStore:
+    """The store the settings name; raises StoreError with what to do when it cannot be used."""
+    return SQLiteStore(settings.database, read_only=read_only, synchronous=settings.synchronous)
+
+
+def make_embedder(settings: Settings) -> Embedder:
+    """The embedder the settings name."""
+    if settings.embedder == "minilm":
+        from steadyhelm.embedders.minilm import MiniLM  # noqa: PLC0415 - an extra
+        from steadyhelm.embedders.weights import default_model_dir  # noqa: PLC0415 - the same
+
+        return MiniLM(Path(settings.model_dir).expanduser() if settings.model_dir else default_model_dir())
+    return Idf()
+
+
+def detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
+    """A function that gives fresh detectors; every option is checked now, not in the middle of a run."""
+    installed = registry.names(registry.DETECTORS)
+    unknown = sorted(set(settings.detectors) - set(installed))
+    if unknown:
+        raise SettingsError(f"There is no detector named {unknown[0]!r}. Installed: {', '.join(installed)}.")
+    makers = [maker for name in installed if (maker := _detector_maker(name, settings, health)) is not None]
+    return lambda: [make() for make in makers]
+
+
+def _detector_maker(name: str, settings: Settings, health: Health | None) -> Callable[[], Detector] | None:
+    options = dict(settings.detectors.get(name, {}))
+    enabled = options.pop("enabled", True)
+    if not isinstance(enabled, bool):
+        raise SettingsError(f"detectors.{name}.enabled must be true or false, got {enabled!r}.")
+    if not enabled:
+        return None
+    kind = registry.load(registry.DETECTORS, name)
+    _check_options(name, kind, options)
+    parameters = inspect.signature(kind).parameters
+    if "embedder" in parameters:
+        options["embedder"] = _embedder_or_default(settings, health)
+    if "limits_set" in parameters:
+        options.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
+    make = functools.partial(kind, **options)
+    try:
+        make()
+    except TypeError as exc:
+        raise SettingsError(f"detectors.{name} has a value of the wrong type: {exc}.") from exc
+    return make
+
+
+def _embedder_or_default(settings: Settings, health: Health | None) -> Embedder:
+    """Weights that are not there must not keep an agent from starting: the default stands in, and says so."""
+    try:
+        return make_embedder(settings)
+    except (SteadyhelmError, OSError) as exc:
+        if health is None:
+            raise
+        logger.warning("Steadyhelm uses the idf embedder instead of %s: %s", settings.embedder, exc)
+        health.count(f"embedder {settings.embedder} cannot be used")
+        return Idf()
+
+
+def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> None:
+    allowed = [parameter for parameter in inspect.signature(kind).parameters if parameter != "embedder"]
+    for option in options:
+        if option not in allowed:
+            raise SettingsError(
+                f"detectors.{name}.{option} is not a setting. Allowed: {', '.join(['enabled', *allowed])}."
+            )
+
+
+_SETTINGS_OF: Final = {
+    "signal_weights": "policy.weights",
+    "nudge_threshold": "policy.nudge_threshold",
+    "replan_threshold": "policy.replan_threshold",
+    "checkpoint_threshold": "policy.checkpoint_threshold",
+    "stop_threshold": "policy.stop_threshold",
+    "initial_steps": "budget.steps",
+    "initial_tokens": "budget.tokens",
+    "cost_usd": "budget.cost_usd",
+    "wall_s": "budget.wall_s",
+    "most_extensions": "budget.extensions",
+}
+_ARGUMENTS: Final = re.compile("|".join(_SETTINGS_OF))
+
+
+def make_steering(settings: Settings) -> Steering:
+    """How the settings want runs to be steered; raises SettingsError when that makes no sense."""
+    limits = {
+        "initial_steps": settings.budget_steps or None,
+        "initial_tokens": settings.budget_tokens or None,
+        "cost_usd": settings.budget_cost_usd or None,
+        "wall_s": settings.budget_wall_s or None,
+    }
+    rules = {
+        "min_velocity": settings.budget_min_velocity,
+        "velocity_window": settings.budget_velocity_window,
+        "expansion_factor": settings.budget_expansion_factor,
+        "contraction_factor": settings.budget_contraction_factor,
+        "ceiling_factor": settings.budget_ceiling_factor,
+        "landing_reserve": settings.budget_landing_reserve,
+        "most_extensions": settings.budget_extensions,
+        "extension_progress": settings.budget_extension_progress,
+        "extension_share": settings.budget_extension_share,
+    }
+    words = {rung: getattr(settings, f"guidance_{rung}") for rung in ("remind", "replan", "reset", "ask")}
+    try:
+        return _steering(settings, limits, rules, words)
+    except SettingsError as exc:
+        # The engine knows its arguments by other names than the settings have.
+        raise SettingsError(_ARGUMENTS.sub(lambda found: _SETTINGS_OF[found[0]], str(exc))) from None
+
+
+def _steering(
+    settings: Settings, limits: dict[str, Any], rules: dict[str, Any], words: dict[str, str]
+) -> Steering:
+    return Steering(
+        nudge_threshold=settings.policy_nudge_threshold,
+        replan_threshold=settings.policy_replan_threshold,
+        checkpoint_threshold=settings.policy_checkpoint_threshold,
+        stop_threshold=settings.policy_stop_threshold,
+        signal_weights=settings.policy_weights,
+        budget={**limits, **rules} if any(limits.values()) else None,
+        budget_rules=rules if settings.budget_from_profiles else None,
+        child_share=settings.budget_child_share,
+        context_window=settings.policy_context_window or None,
+        wordings=Wordings(**{rung: text for rung, text in words.items() if text}),
+    )
+
+
+def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointKeeper:
+    """What keeps checkpoints: a folder where one is set, memory otherwise."""
+    on_loss = health.count if health is not None else None
+    if not settings.checkpoints_folder:
+        return MemoryKeeper(per_run=settings.checkpoints_per_run, on_loss=on_loss)
+    folder = Path(settings.checkpoints_folder).expanduser()
+    return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
+
+
+def price_of(metadata: Mapping[str, Any], at: float) -> float | None:
+    """What a model call cost, by the model and the tokens its metadata names; None when they do not say."""
+    if "model" not in metadata:
+        return None
+    counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
+    return cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
+
+
+def channel_for(url: str) -> str:
+    """The name of the channel that understands this address."""
+    for name in registry.names(registry.CHANNELS):
+        if name != "webhook" and registry.load(registry.CHANNELS, name).matches(url):
+            return name
+    return "webhook"
+
+
+def make_courier(settings: Settings, store: Store, health: Health | None = None) -> Courier | None:
+    """What sends the alerts, or None when no address was given."""
+    url = settings.alerts_webhook
+    if not url:
+        return None
+    return Courier(
+        store,
+        {channel_for(url): url},
+        secret=settings.alerts_signing_secret or None,
+        allow_hosts=settings.alerts_allow_hosts,
+        on_loss=health.count if health is not None else None,
+    )

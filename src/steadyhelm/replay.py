@@ -1,0 +1,306 @@
+"""Replay a recorded run through a session of its own, and sum up what it would have led to.
+
+The session is the one that watches live agents; nothing is written to any store.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct, field, structs
+
+from steadyhelm.adapters.runfile import ReadRun
+from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
+from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.engine import registry
+from steadyhelm.engine.health import Health
+from steadyhelm.engine.session import Session
+from steadyhelm.engine.sessions import Sessions
+from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.parts import detector_factory, make_steering
+from steadyhelm.policy.ladder import DRIFT_SCORE, FIRST_RUNG, first_rung
+from steadyhelm.settings import Settings
+from steadyhelm.store import Store
+
+_LIMITS = ("absolute_token_limit", "absolute_duration_limit_ms")
+
+
+class FindingReport(Struct, frozen=True, kw_only=True):
+    """One finding; `at` and `evidence` are indices in the run's own `events` list."""
+
+    at: int
+    detector: str
+    kind: str
+    severity: Severity
+    score: float
+    message: str
+    evidence: list[int]
+
+
+class IncidentReport(Struct, frozen=True, kw_only=True):
+    """One episode of drift, from the entry of its first finding to that of its last."""
+
+    kind: str
+    since: int = field(name="from")
+    to: int
+    peak: float
+    severity: Severity
+    message: str
+
+
+class NotChecked(Struct, frozen=True, kw_only=True):
+    """A detector that could not look, and why."""
+
+    detector: str
+    reason: str
+
+
+class RunReport(Struct, frozen=True, kw_only=True):
+    """What a replay says about one run: a line of what `steadyhelm scan --format json` prints."""
+
+    run_id: str
+    events: int
+    findings: list[FindingReport]
+    incidents: list[IncidentReport]
+    action: DriftAction
+    tokens_saved: int | None
+    not_checked: list[NotChecked]
+
+    @property
+    def worst(self) -> int:
+        """The rank of the worst finding; -1 when there is none."""
+        return max((finding.severity.rank for finding in self.findings), default=-1)
+
+
+class Answer(NamedTuple):
+    """What Steadyhelm would have done for the first time at one step, counted from 0.
+
+    `finding` is the worst of what was noticed there, `verdict` what the caller would have been asked for.
+    """
+
+    action: DriftAction
+    place: int
+    finding: FindingReport | None = None
+    verdict: Verdict = "proceed"
+
+
+class Judged(NamedTuple):
+    """A run, what the replay says about it, and what its words for people are made of."""
+
+    run: ReadRun
+    report: RunReport
+    incidents: Sequence[Incident]
+    answers: Sequence[Answer]
+    doubts: Sequence[tuple[str, str, float]] = ()
+    """The tools and files that findings brought into doubt, with the trust left in them."""
+
+
+class Replay:
+    """One run on its way through a session: show it event by event, then end it.
+
+    Args:
+        session: A session that has seen nothing yet.
+        missing: What is known from the start not to be checked.
+    """
+
+    def __init__(self, session: Session, *, missing: Sequence[NotChecked] = ()) -> None:
+        self._session = session
+        self._missing = missing
+        self._findings: list[FindingReport] = []
+        self._incidents: dict[str, Incident] = {}
+        self._answers: list[Answer] = []
+        self._action = DriftAction.CONTINUE
+        self._place = 0
+
+    def observe(self, event: TraceEvent) -> list[FindingReport]:
+        """What is found at this event."""
+        seen = self._session.observe(event)
+        found = self._take(int(event.event_id), seen.decision.findings, seen.incidents)
+        if seen.decision.action.rung > self._action.rung:
+            self._action = seen.decision.action
+            worst = _worst(seen.decision, found)
+            self._answers.append(Answer(self._action, self._place, worst, seen.decision.verdict))
+        self._place += 1
+        return found
+
+    def foresee(self, call: TraceEvent) -> Decision:
+        """What would be said now, before it is made, to a call whose recorded result nobody knows yet."""
+        unknown = {"output_data": None, "error": None, "result_hash": 0, "token_count": 0, "cost_usd": None}
+        began_at = call.timestamp - call.duration_ms / 1000
+        return self._session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
+
+    def end(self, run: ReadRun) -> Judged:
+        """All events of the run were shown: judge it as a whole, and sum up."""
+        # Known before the end: a detector that ends its work may forget why it could not look.
+        reasons = self._session.not_checked.items()
+        not_checked = [NotChecked(detector=name, reason=why) for name, why in reasons]
+        ending = self._session.end(at=run.events[-1].timestamp)
+        self._take(int(run.events[-1].event_id), ending.findings, ending.incidents)
+        incidents = list(self._incidents.values())
+        report = RunReport(
+            run_id=run.info.run_id,
+            events=run.entries,
+            findings=self._findings,
+            incidents=_incident_reports(run, incidents),
+            action=self._action,
+            tokens_saved=_tokens_saved(run.events, self._answers),
+            not_checked=[*not_checked, *self._missing],
+        )
+        return Judged(run, report, incidents, self._answers, ending.summary.doubts)
+
+    def _take(
+        self, at: int, found: Sequence[DriftEvent], incidents: Sequence[Incident]
+    ) -> list[FindingReport]:
+        findings = [_finding(finding, at) for finding in found]
+        self._findings += findings
+        self._incidents.update((incident.incident_id, incident) for incident in incidents)
+        return findings
+
+
+class Judge:
+    """Judges recorded runs, each with fresh detectors.
+
+    Args:
+        settings: Which detectors there are, and their options.
+        store: Where the agents' baselines and moved thresholds are read; None judges each run alone.
+        kinds: Only detectors of these kinds look; None lets all of them.
+        health: Where a detector that fails is counted.
+        tools: What is known about tools, by name, instead of what the settings say.
+        mode: What callers would have been asked for; what is advised is the same in every mode.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: Store | None = None,
+        kinds: Collection[str] | None = None,
+        health: Health | None = None,
+        tools: Mapping[str, ToolDeclaration] | None = None,
+        mode: Mode = "observe",
+    ) -> None:
+        self._settings = settings
+        self._mode: Mode = mode
+        self._store = store
+        if kinds is not None:
+            settings = with_kinds(settings, kinds)
+        self._make_detectors = detector_factory(with_soft_limits(settings))
+        self._health = health or Health()
+        self._tools = declared(settings.tools) if tools is None else tools
+        self._steering = make_steering(settings)
+        self._sessions: dict[str, Sessions] = {}
+
+    @property
+    def detectors(self) -> list[str]:
+        """The names of the detectors that look."""
+        return [detector.name for detector in self._make_detectors()]
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """What went wrong while replaying, by reason: figures of a detector that failed are not its own."""
+        return {why: times for why, times in self._health.totals().items() if why.startswith("error in")}
+
+    def judge(self, run: ReadRun) -> Judged:
+        """Show the run to a session, event by event, and sum up."""
+        replay = self.begin(run.info)
+        for event in run.events:
+            replay.observe(event)
+        return replay.end(run)
+
+    def begin(self, info: RunInfo) -> Replay:
+        """A replay of this run, of which no event was seen yet."""
+        session = self._sessions_of(info.agent_id).begin(info)
+        if self._store is None or session.baseline.calibration_runs:
+            return Replay(session)
+        reason = f"no baseline of agent {info.agent_id!r} was learnt; the run was judged alone"
+        return Replay(session, missing=[NotChecked(detector="baseline", reason=reason)])
+
+    def _sessions_of(self, agent_id: str) -> Sessions:
+        if agent_id not in self._sessions:
+            self._sessions[agent_id] = Sessions(
+                agent_id,
+                make_detectors=self._make_detectors,
+                store=self._store,
+                health=self._health,
+                mode=self._mode,
+                calibration_runs=self._settings.calibration_runs,
+                tools=self._tools,
+                steering=self._steering,
+                # Time stands still: what was read of a baseline holds for the whole replay.
+                clock=lambda: 0.0,
+            )
+        return self._sessions[agent_id]
+
+
+def with_soft_limits(settings: Settings) -> Settings:
+    """The settings with only those hard limits that somebody set: real sessions pass every default."""
+    options = dict(settings.detectors.get("resource_spike", {}))
+    given = [name for name in _LIMITS if name in options]
+    if not given:
+        options.setdefault("soft_limits", True)
+    for name in _LIMITS if given else ():
+        options.setdefault(name, None)
+    return structs.replace(settings, detectors={**settings.detectors, "resource_spike": options})
+
+
+def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:
+    """The settings with every detector turned off that makes findings of other kinds."""
+    detectors = dict(settings.detectors)
+    for name in registry.names(registry.DETECTORS):
+        if registry.load(registry.DETECTORS, name).kind not in kinds:
+            detectors[name] = {**detectors.get(name, {}), "enabled": False}
+    return structs.replace(settings, detectors=detectors)
+
+
+def _incident_reports(run: ReadRun, incidents: Sequence[Incident]) -> list[IncidentReport]:
+    places = {event.seq: int(event.event_id) for event in run.events}
+    last = int(run.events[-1].event_id)
+    return [
+        IncidentReport(
+            kind=incident.kind,
+            since=places.get(incident.opened_seq, last),
+            to=places.get(incident.last_seq, last),
+            peak=round(incident.peak, 4),
+            severity=incident.severity,
+            message=incident.message,
+        )
+        for incident in incidents
+    ]
+
+
+def _finding(finding: DriftEvent, at: int) -> FindingReport:
+    return FindingReport(
+        at=at,
+        detector=finding.detector,
+        kind=finding.kind,
+        severity=finding.severity,
+        score=round(finding.score, 4),
+        message=finding.message,
+        evidence=[int(proof) for proof in finding.event_ids if str(proof).isdecimal()],
+    )
+
+
+def _worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingReport | None:
+    """The finding that called for the strongest answer; `reports` stand in the order of the findings."""
+    pairs = zip(decision.findings, reports, strict=True)
+    return max(pairs, key=lambda pair: _weight(pair[0]), default=(None, None))[1]
+
+
+def _weight(finding: DriftEvent) -> tuple[int, float, bool]:
+    rung = FIRST_RUNG[finding.severity] if finding.detector == DRIFT_SCORE else first_rung(finding)
+    return rung.rung, finding.score, bool(finding.context.get("hard_limit"))
+
+
+def _tokens_saved(events: Sequence[TraceEvent], answers: Sequence[Answer]) -> int | None:
+    """Tokens spent after the run would have been re-planned or stopped, until its end or the user's word."""
+    rung = DriftAction.SUMMARIZE_REPLAN.rung
+    stopped = next((answer.place for answer in answers if answer.action.rung >= rung), None)
+    return None if stopped is None else sum(event.token_count for event in spared(events, stopped))
+
+
+def spared(events: Sequence[TraceEvent], place: int) -> list[TraceEvent]:
+    """The steps after this one, until the user speaks."""
+    after = events[place + 1 :]
+    spoken = next((i for i, event in enumerate(after) if event.action_type == USER_MESSAGE), len(after))
+    return list(after[:spoken])

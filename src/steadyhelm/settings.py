@@ -1,0 +1,355 @@
+"""Every setting, read in one place: arguments before environment before file before default.
+
+A settings file is the one `STEADYHELM_CONFIG` names, else `steadyhelm.toml` in the working directory, else
+`config.toml` in Steadyhelm's own folder.
+An environment variable is the setting's name in capitals: `alerts.webhook` is
+`STEADYHELM_ALERTS_WEBHOOK`.
+"""
+
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
+
+from steadyhelm.decisions import MODES, Mode
+from steadyhelm.engine.capture import PAYLOAD_MODES, PayloadMode
+from steadyhelm.errors import SettingsError
+from steadyhelm.findings import Severity
+
+FILE_NAME: Final = "steadyhelm.toml"
+PREFIX: Final = "STEADYHELM_"
+_DETECTORS: Final = "detectors"
+_TOOLS: Final = "tools"
+
+
+_SHOWN_IN_FULL: Final = 10_000
+
+
+def home() -> Path:
+    """Steadyhelm's own folder: `STEADYHELM_HOME`, else `.steadyhelm` in the user's home."""
+    return Path(os.environ.get("STEADYHELM_HOME") or Path.home() / ".steadyhelm")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that can be set. Field names are setting names with `_` for the dot."""
+
+    mode: Mode = "observe"
+    disabled: bool = False
+    on_failure: str = "open"
+    db_path: str = ""
+    durability: str = "fast"
+    synchronous: str = "NORMAL"
+    payloads: PayloadMode = "redacted"
+    sample_rate: float = 1.0
+    queue_cap: int = 2000
+    most_live_runs: int = 10_000
+    calibration_runs: int = 30
+    version: str = ""
+    embedder: str = "idf"
+    model_dir: str = ""
+    alerts_webhook: str = ""
+    alerts_min_severity: str = "MED"
+    alerts_cooldown_s: float = 60.0
+    alerts_digest_s: float = 600.0
+    alerts_allow_hosts: tuple[str, ...] = ()
+    alerts_signing_secret: str = ""
+    redaction_keys: tuple[str, ...] = ()
+    redaction_patterns: tuple[str, ...] = ()
+    retention_payload_days: float = 30.0
+    retention_run_days: float = 180.0
+    policy_nudge_threshold: float = 0.3
+    policy_replan_threshold: float = 0.5
+    policy_checkpoint_threshold: float = 0.7
+    policy_stop_threshold: float = 0.9
+    policy_weights: dict[str, float] = field(default_factory=dict)
+    policy_context_window: int = 0
+    guidance_remind: str = ""
+    guidance_replan: str = ""
+    guidance_reset: str = ""
+    guidance_ask: str = ""
+    budget_steps: int = 0
+    budget_tokens: int = 0
+    budget_cost_usd: float = 0.0
+    budget_wall_s: float = 0.0
+    budget_from_profiles: bool = False
+    budget_prices: bool = False
+    budget_min_velocity: float = 0.01
+    budget_velocity_window: int = 10
+    budget_expansion_factor: float = 1.5
+    budget_contraction_factor: float = 0.7
+    budget_ceiling_factor: float = 3.0
+    budget_landing_reserve: float = 0.1
+    budget_child_share: float = 0.5
+    budget_extensions: int = 1
+    budget_extension_progress: float = 0.9
+    budget_extension_share: float = 0.1
+    checkpoints_folder: str = ""
+    checkpoints_per_run: int = 20
+    otel_enabled: bool = False
+    detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Path:
+        """Where the database is."""
+        return Path(self.db_path).expanduser() if self.db_path else home() / "steadyhelm.db"
+
+
+class Setting(NamedTuple):
+    """One setting: its name, what it may be, and what it is for."""
+
+    name: str
+    check: Callable[[Any], Any]
+    about: str
+    secret: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """Its field in Settings."""
+        return self.name.replace(".", "_")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.attribute.upper()
+
+
+class Loaded(NamedTuple):
+    """Settings, and for every setting where its value comes from."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def _one_of(*allowed: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> str:
+        for name in allowed:
+            if isinstance(value, str) and value.lower() == name.lower():
+                return name
+        raise ValueError(f"one of {', '.join(allowed)}")
+
+    return check
+
+
+def _number(low: float, high: float = float("inf"), *, whole: bool = False) -> Callable[[Any], Any]:
+    words = f"a {'whole ' if whole else ''}number from {low:g}"
+    if high < float("inf"):
+        words += f" to {high:g}" if high < _SHOWN_IN_FULL else f" to {high:.0f}"
+
+    def check(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(words) from None
+        if isinstance(value, bool) or not math.isfinite(number) or not low <= number <= high:
+            raise ValueError(words)
+        if whole and not number.is_integer():
+            raise ValueError(words)
+        return int(number) if whole else number
+
+    return check
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text")  # noqa: TRY004 - one kind of error carries what is allowed
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in {"1", "true", "yes", "on"}:
+        return True
+    if str(value).lower() in {"0", "false", "no", "off", ""}:
+        return False
+    raise ValueError("true or false")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise ValueError("a list of texts (in the environment: separated by commas)")
+
+
+def _weights(value: Any) -> dict[str, float]:
+    words = "a table of numbers (in the environment: goal_dna_drift=0.5,stuck_time=0)"
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        value = {name: weight for name, _, weight in parts}
+    if not isinstance(value, dict):
+        raise ValueError(words)  # noqa: TRY004 - see _text
+    try:
+        return {str(name).strip(): float(weight) for name, weight in value.items()}
+    except (TypeError, ValueError):
+        raise ValueError(words) from None
+
+
+SETTINGS: Final = (
+    Setting("mode", _one_of(*MODES), "observe: only watch; guide: speak to the model; enforce: stop it too"),
+    Setting("disabled", _switch, "turn everything off"),
+    Setting(
+        "on_failure",
+        _one_of("open", "closed"),
+        "closed: in mode enforce, a step that Steadyhelm itself failed to judge is refused",
+    ),
+    Setting("db_path", _text, "the SQLite file; empty for the one in Steadyhelm's own folder"),
+    Setting("durability", _one_of("fast", "durable"), "durable: an event is answered once it is on disk"),
+    Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power cut, not only a crash"),
+    Setting("payloads", _one_of(*PAYLOAD_MODES), "what is kept of arguments and results"),
+    Setting("sample_rate", _number(0, 1), "the share of runs that is watched"),
+    Setting("queue_cap", _number(1, 10_000_000, whole=True), "events that may wait: the loss budget"),
+    Setting("most_live_runs", _number(1, whole=True), "live runs held in memory"),
+    Setting("calibration_runs", _number(1, whole=True), "clean runs until an agent's baseline counts"),
+    Setting("version", _text, "the agent's version: a new one learns its own baseline"),
+    Setting("embedder", _one_of("idf", "minilm"), "how goal drift compares texts"),
+    Setting("model_dir", _text, "where minilm's weights are; empty for the folder `models fetch` uses"),
+    Setting("alerts.webhook", _text, "a Slack, Discord or other address alerts go to", secret=True),
+    Setting("alerts.min_severity", _one_of(*Severity), "the lowest severity that is alerted"),
+    Setting("alerts.cooldown_s", _number(0), "seconds between alerts of one agent and detector"),
+    Setting("alerts.digest_s", _number(1), "seconds after which an incident still going on is told again"),
+    Setting("alerts.allow_hosts", _texts, "private or plain-http hosts that alerts may reach"),
+    Setting("alerts.signing_secret", _text, "signs generic webhooks", secret=True),
+    Setting("redaction.keys", _texts, "further words: a field whose name holds one is taken out"),
+    Setting("redaction.patterns", _texts, "further regular expressions: what they match is taken out"),
+    Setting("retention.payload_days", _number(0), "days that arguments and results are kept; 0 for ever"),
+    Setting("retention.run_days", _number(0), "days that runs are kept; 0 for ever"),
+    Setting("policy.nudge_threshold", _number(0, 1), "the drift score from which the agent is reminded"),
+    Setting("policy.replan_threshold", _number(0, 1), "the drift score from which it is to plan anew"),
+    Setting("policy.checkpoint_threshold", _number(0, 1), "the drift score from which it goes back"),
+    Setting("policy.stop_threshold", _number(0, 1), "the drift score from which the user is asked"),
+    Setting("policy.weights", _weights, "how much each signal counts; those not named keep their weight"),
+    Setting("policy.context_window", _number(0, whole=True), "tokens the model's context holds; 0: unknown"),
+    Setting("guidance.remind", _text, "what a reminder opens with; empty for our own words"),
+    Setting("guidance.replan", _text, "what the call for a new plan opens with"),
+    Setting("guidance.reset", _text, "what the return to a checkpoint opens with"),
+    Setting("guidance.ask", _text, "what the call to ask the user opens with"),
+    Setting("budget.steps", _number(0, whole=True), "tool calls a run may make; 0 for no limit"),
+    Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),
+    Setting("budget.cost_usd", _number(0), "dollars a run may cost; 0 for no limit"),
+    Setting("budget.wall_s", _number(0), "seconds a run may take; 0 for no limit"),
+    Setting("budget.from_profiles", _switch, "limits of a task type come from tasks completed before"),
+    Setting("budget.prices", _switch, "look up what model calls cost where they do not say it themselves"),
+    Setting("budget.min_velocity", _number(0, 1), "progress per step that is good enough"),
+    Setting("budget.velocity_window", _number(1, 1000, whole=True), "steps progress is looked at over"),
+    Setting("budget.expansion_factor", _number(1, 100), "what good progress multiplies the limits by"),
+    Setting("budget.contraction_factor", _number(0, 1), "what poor progress multiplies them by"),
+    Setting("budget.ceiling_factor", _number(1, 100), "how many times the original a limit may grow to"),
+    Setting("budget.landing_reserve", _number(0, 0.9), "the share of each limit kept for handing over"),
+    Setting("budget.child_share", _number(0, 1), "the share of what is left that a run inside a run gets"),
+    Setting("budget.extensions", _number(0, 1000, whole=True), "emergency extensions granted to one run"),
+    Setting("budget.extension_progress", _number(0, 1), "how far a run must have come for one"),
+    Setting("budget.extension_share", _number(0, 1), "the most one may ask for, as a share of the original"),
+    Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
+    Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
+    Setting("otel.enabled", _switch, "tell OpenTelemetry what is found"),
+)
+
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    path: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read the settings; arguments are by setting name, and None among them means not given."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    origins = {setting.name: "default" for setting in SETTINGS}
+    tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
+    found = _file(path, environment)
+    if found is not None:
+        _take_file(found, values, tables, origins)
+    for setting in SETTINGS:
+        if setting.variable in environment:
+            values[setting.name] = _checked(setting, environment[setting.variable])
+            origins[setting.name] = f"environment {setting.variable}"
+    for name, value in (arguments or {}).items():
+        if value is not None and name not in tables:
+            values[name] = _checked(_known(name, "argument"), value)
+            origins[name] = "argument"
+    for group, table in tables.items():
+        for name, options in _tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
+            table.setdefault(name, {}).update(options)
+            origins.update({f"{group}.{name}.{option}": "argument" for option in options})
+    fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
+    return Loaded(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
+
+
+def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
+    if path is None and environment.get("STEADYHELM_CONFIG"):
+        path = Path(environment["STEADYHELM_CONFIG"]).expanduser()
+    if path is not None:
+        if not path.is_file():
+            raise SettingsError(f"There is no settings file at {path}.")
+        return path
+    for candidate in (Path(FILE_NAME), home() / "config.toml"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _take_file(
+    path: Path,
+    values: dict[str, Any],
+    tables: dict[str, dict[str, dict[str, Any]]],
+    origins: dict[str, str],
+) -> None:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
+    for group, table in tables.items():
+        for name, options in _tables(group, content.pop(group, {}), str(path)).items():
+            table[name] = options
+            origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
+    for name, value in _flat(content):
+        values[name] = _checked(_known(name, str(path)), value)
+        origins[name] = f"file {path}"
+
+
+def _tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
+    """Options by detector, or by tool."""
+    if not isinstance(content, dict):
+        one = group.removesuffix("s")
+        raise SettingsError(f"{group} in {where} must hold a table per {one}, got {content!r}.")
+    for name, options in content.items():
+        if not isinstance(options, dict):
+            example = {"enabled": False} if group == _DETECTORS else {"kind": "poll"}
+            raise SettingsError(
+                f"{group}.{name} in {where} must be a table of its options, "
+                f"such as {example}, got {options!r}."
+            )
+    return content
+
+
+def _flat(content: dict[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in content.items():
+        if isinstance(value, dict):
+            pairs.extend((f"{name}.{inner}", item) for inner, item in value.items())
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def _known(name: str, where: str) -> Setting:
+    if name not in _BY_NAME:
+        raise SettingsError(f"There is no setting {name!r} ({where}). Settings: {', '.join(_BY_NAME)}.")
+    return _BY_NAME[name]
+
+
+def _checked(setting: Setting, value: Any) -> Any:
+    try:
+        return setting.check(value)
+    except ValueError as exc:
+        shown = "(hidden)" if setting.secret else repr(value)
+        raise SettingsError(f"{setting.name} must be {exc}, got {shown}.") from None

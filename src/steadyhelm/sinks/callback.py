@@ -1,0 +1,31 @@
+"""Hand findings to a function, off the agent's thread."""
+
+from collections.abc import Callable, Sequence
+
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.sink import Record, Sink
+
+
+class Callback(Sink):
+    """Calls a function with what is found, from the writer's thread: for functions that take their time.
+
+    `DriftMonitor.on_drift` calls at once instead, on the agent's thread.
+
+    Args:
+        function: What to call.
+        min_severity: The lowest severity it is called for.
+    """
+
+    name = "callback"
+
+    def __init__(
+        self, function: Callable[[DriftEvent], object], *, min_severity: Severity = Severity.MED
+    ) -> None:
+        self._function = function
+        self._least = min_severity.rank
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Call the function for each finding of the batch."""
+        for record in records:
+            if isinstance(record, DriftEvent) and record.severity.rank >= self._least:
+                self._function(record)

@@ -1,0 +1,236 @@
+"""One connection that writes, one per thread that reads, and what a fork does to them."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from steadyhelm.errors import StoreError
+from steadyhelm.stores.faults import translated
+from steadyhelm.stores.opening import Synchronous, read_only_connection, writing_connection
+
+_FORK_PATIENCE_S: Final = 1.0
+
+# A child must neither use nor close a connection that its parent still has: SQLite would let go of
+# locks and rewrite shared memory that are not the child's. Here they outlive every reference.
+_left_to_the_parent: list[sqlite3.Connection] = []
+
+
+class _Reader:
+    """One thread's connection, closed with the thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection: sqlite3.Connection | None = connection
+        self.in_use = threading.Lock()
+
+    def close(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Connections:
+    """Gives out connections to one file; every one of SQLite's errors leaves here as one of ours.
+
+    Args:
+        path: The file.
+        read_only: Nothing may be written.
+        synchronous: NORMAL may lose the last commits when the power fails, FULL does not.
+        timeout_s: How long to wait for another process that is writing.
+        on_rollback: Called whenever something written was taken back.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool,
+        synchronous: Synchronous,
+        timeout_s: float,
+        on_rollback: Callable[[], None],
+    ) -> None:
+        self.path = path
+        self._read_only = read_only
+        self._synchronous: Synchronous = synchronous
+        self._timeout_s = timeout_s
+        self._on_rollback = on_rollback
+        self._closed = False
+        self._pid = os.getpid()
+        self._begin()
+        _all_open.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._depth = 0
+        self._owner = 0
+        self._local = threading.local()
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self._readers_lock = threading.Lock()
+        self._held: list[threading.Lock] = []
+        self._holds_writer = False
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read with; inside this thread's transaction, one that sees what it wrote."""
+        if self._owner == threading.get_ident() and self._writer is not None:
+            with translated(self.path):
+                yield self._writer
+            return
+        with translated(self.path):
+            reader = self._reader()
+            with reader.in_use:
+                if reader.connection is None:
+                    self._require_open()
+                    reader.connection = read_only_connection(self.path, timeout_s=self._timeout_s)
+                yield reader.connection
+
+    def _reader(self) -> _Reader:
+        self._require_open()
+        reader: _Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = _Reader(read_only_connection(self.path, timeout_s=self._timeout_s))
+            with self._readers_lock:
+                self._readers.add(reader)
+            self._local.reader = reader
+        return reader
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything written inside is kept together or not at all; one inside another joins it."""
+        lock = self._lock
+        with lock, translated(self.path):
+            connection = self._writing()
+            if self._depth:
+                begin, commit, rollback = "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s"
+                self._require_transaction(connection)
+            else:
+                begin, commit, rollback = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
+            connection.execute(begin)
+            self._depth += 1
+            self._owner = threading.get_ident()
+            try:
+                yield connection
+                # After a fork inside, the transaction is the parent's to end.
+                if lock is self._lock:
+                    self._require_transaction(connection)
+                    connection.execute(commit)
+            except BaseException:
+                if lock is self._lock:
+                    self._take_back(connection, rollback)
+                raise
+            finally:
+                if lock is self._lock:
+                    self._depth -= 1
+                    self._owner = threading.get_ident() if self._depth else 0
+
+    def _take_back(self, connection: sqlite3.Connection, rollback: str) -> None:
+        self._on_rollback()
+        # A full disk makes SQLite roll back by itself.
+        if connection.in_transaction:
+            connection.execute(rollback)
+            if self._depth > 1:
+                connection.execute("RELEASE s")
+
+    def _require_transaction(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            raise StoreError(f"The database {self.path} took back what was being written after an error.")
+
+    def _writing(self) -> sqlite3.Connection:
+        self._require_open()
+        if self._read_only:
+            raise StoreError(f"The database {self.path} was opened for reading only; nothing can be written.")
+        if self._writer is None:
+            self._writer = writing_connection(
+                self.path, synchronous=self._synchronous, timeout_s=self._timeout_s
+            )
+        return self._writer
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"The store of {self.path} has been closed.")
+
+    @contextlib.contextmanager
+    def outside_transaction(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection for statements that cannot be part of a transaction."""
+        with self._lock, translated(self.path):
+            connection = self._writing()
+            if self._depth:
+                raise StoreError("This cannot be done in the middle of a transaction.")
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection, those of other threads too, once each is idle."""
+        with self._lock, self._readers_lock:
+            self._closed = True
+            for reader in list(self._readers):
+                with reader.in_use:
+                    reader.close()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                with translated(self.path):
+                    writer.close()
+
+    def before_fork(self) -> None:
+        """Close what is idle, so that parent and child each open their own connections afterwards."""
+        self._holds_writer = self._lock.acquire(timeout=_FORK_PATIENCE_S)
+        if self._holds_writer and not self._depth and self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        with self._readers_lock:
+            readers = list(self._readers)
+        for reader in readers:
+            if reader.in_use.acquire(timeout=_FORK_PATIENCE_S):
+                self._held.append(reader.in_use)
+                reader.close()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on: connections are opened again when they are needed."""
+        while self._held:
+            self._held.pop().release()
+        if self._holds_writer:
+            self._holds_writer = False
+            self._lock.release()
+
+    def after_fork(self) -> None:
+        """In the child: forget the parent's connections without closing them, and start afresh."""
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        inherited = (self._writer, *(reader.connection for reader in list(self._readers)))
+        _left_to_the_parent.extend(connection for connection in inherited if connection is not None)
+        for reader in list(self._readers):
+            reader.connection = None
+        self._begin()
+        self._on_rollback()
+
+
+_all_open: "weakref.WeakSet[Connections]" = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for connections in list(_all_open):
+        connections.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for connections in list(_all_open):
+        connections.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for connections in list(_all_open):
+        connections.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -1,0 +1,181 @@
+"""The tables, and the named steps that lead to them.
+
+What keeps every query flat however much is stored: whole numbers stand for agents, runs and names; events
+are clustered by run and place and hold no text; what was said stands apart in `payloads`; `runs` and
+`run_tools` hold sums that are kept up to date with each batch, so that no list ever counts events.
+
+A step that has been released is never changed: a new one is added behind it.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+APPLICATION_ID: Final = 0x53544459
+"""`STDY`, in the header of every file of ours."""
+
+
+class Migration(Struct, frozen=True):
+    """One named step from one schema to the next."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+_RUNS: Final = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent INTEGER NOT NULL REFERENCES agents (id),
+    run_id TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'running',
+    started_at REAL NOT NULL,
+    start_known INTEGER NOT NULL DEFAULT 0,
+    last_at REAL NOT NULL,
+    events INTEGER NOT NULL DEFAULT 0,
+    tokens INTEGER NOT NULL DEFAULT 0,
+    tool_calls INTEGER NOT NULL DEFAULT 0,
+    llm_calls INTEGER NOT NULL DEFAULT 0,
+    errors INTEGER NOT NULL DEFAULT 0,
+    duration_ms REAL NOT NULL DEFAULT 0,
+    cost_usd REAL NOT NULL DEFAULT 0,
+    payloads INTEGER NOT NULL DEFAULT 0,
+    findings INTEGER NOT NULL DEFAULT 0,
+    incidents INTEGER NOT NULL DEFAULT 0,
+    peak REAL NOT NULL DEFAULT 0,
+    had_incident INTEGER NOT NULL DEFAULT 0,
+    teaches INTEGER NOT NULL DEFAULT 0,
+    version TEXT NOT NULL DEFAULT '',
+    task_type TEXT NOT NULL DEFAULT '',
+    parent_run_id TEXT,
+    outcome TEXT NOT NULL DEFAULT '',
+    goal TEXT NOT NULL DEFAULT '',
+    metadata_json BLOB,
+    summary BLOB,
+    UNIQUE (run_id, agent)
+)"""
+
+# `type` is a number for a kind of action we know, and minus a row of `names` for any other.
+_EVENTS: Final = """
+CREATE TABLE events (
+    run INTEGER NOT NULL REFERENCES runs (id),
+    seq INTEGER NOT NULL,
+    type INTEGER NOT NULL,
+    name INTEGER NOT NULL REFERENCES names (id),
+    ts REAL NOT NULL,
+    tokens INTEGER NOT NULL,
+    duration_ms REAL NOT NULL,
+    cost_usd REAL,
+    started_seq INTEGER,
+    call_hash INTEGER NOT NULL,
+    result_hash INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    payload INTEGER,
+    parent INTEGER REFERENCES names (id),
+    event_id TEXT,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID"""
+
+_INCIDENTS: Final = """
+CREATE TABLE incidents (
+    id INTEGER PRIMARY KEY,
+    incident_id TEXT NOT NULL UNIQUE,
+    agent INTEGER NOT NULL REFERENCES agents (id),
+    run INTEGER NOT NULL REFERENCES runs (id),
+    detector TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    severity INTEGER NOT NULL,
+    peak REAL NOT NULL,
+    message TEXT NOT NULL,
+    suggested_action TEXT NOT NULL,
+    opened_at REAL NOT NULL,
+    opened_seq INTEGER NOT NULL,
+    last_at REAL NOT NULL,
+    last_seq INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    closed_at REAL,
+    findings INTEGER NOT NULL,
+    hard_limit INTEGER NOT NULL,
+    evidence BLOB NOT NULL,
+    review TEXT NOT NULL DEFAULT '',
+    acknowledged_at REAL
+)"""
+
+_OUTBOX: Final = """
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery_id TEXT NOT NULL UNIQUE,
+    agent_id TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    incident_id TEXT NOT NULL,
+    detector TEXT NOT NULL,
+    severity INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    body BLOB NOT NULL,
+    created_at REAL NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    next_at REAL NOT NULL,
+    error TEXT NOT NULL
+)"""
+
+FIRST: Final = Migration(
+    "0001-first",
+    (
+        """CREATE TABLE agents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL UNIQUE,
+            runs INTEGER NOT NULL DEFAULT 0, last_at REAL NOT NULL DEFAULT 0)""",
+        "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        _RUNS,
+        "CREATE INDEX runs_by_start ON runs (started_at)",
+        "CREATE INDEX runs_by_agent ON runs (agent, started_at)",
+        "CREATE INDEX runs_by_activity ON runs (agent, last_at)",
+        "CREATE INDEX runs_that_teach ON runs (agent, version, task_type) WHERE teaches = 1",
+        _EVENTS,
+        """CREATE TABLE payloads (
+            id INTEGER PRIMARY KEY, input_json BLOB, output_json BLOB, metadata_json BLOB,
+            error TEXT, call_id TEXT)""",
+        """CREATE TABLE run_tools (
+            run INTEGER NOT NULL REFERENCES runs (id), name INTEGER NOT NULL REFERENCES names (id),
+            calls INTEGER NOT NULL, errors INTEGER NOT NULL, tokens INTEGER NOT NULL,
+            duration_ms REAL NOT NULL, PRIMARY KEY (run, name)) WITHOUT ROWID""",
+        """CREATE TABLE findings (
+            id INTEGER PRIMARY KEY, agent INTEGER NOT NULL REFERENCES agents (id),
+            run INTEGER NOT NULL REFERENCES runs (id), ts REAL NOT NULL, severity INTEGER NOT NULL,
+            score REAL NOT NULL, detector TEXT NOT NULL, kind TEXT NOT NULL, event_id TEXT NOT NULL,
+            message TEXT NOT NULL, suggested_action TEXT NOT NULL, context_json BLOB,
+            UNIQUE (run, ts, event_id))""",
+        "CREATE INDEX findings_by_time ON findings (ts, severity)",
+        "CREATE INDEX findings_by_agent ON findings (agent, ts, severity)",
+        _INCIDENTS,
+        "CREATE INDEX incidents_open ON incidents (last_at) WHERE state = 'open'",
+        "CREATE INDEX incidents_by_time ON incidents (last_at)",
+        "CREATE INDEX incidents_by_agent ON incidents (agent, last_at)",
+        "CREATE INDEX incidents_by_run ON incidents (run, last_at)",
+        """CREATE TABLE mutes (agent_id TEXT, detector TEXT, until REAL NOT NULL, set_at REAL NOT NULL,
+            PRIMARY KEY (agent_id, detector)) WITHOUT ROWID""",
+        """CREATE TABLE thresholds (agent_id TEXT, detector TEXT, incident_id TEXT, min_score REAL NOT NULL,
+            set_at REAL NOT NULL, PRIMARY KEY (agent_id, detector, incident_id)) WITHOUT ROWID""",
+        """CREATE TABLE baselines (
+            agent INTEGER NOT NULL REFERENCES agents (id), version TEXT NOT NULL, task_type TEXT NOT NULL,
+            stats BLOB, updated_at REAL NOT NULL, after_run INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (agent, version, task_type)) WITHOUT ROWID""",
+        """CREATE TABLE states (
+            run INTEGER PRIMARY KEY REFERENCES runs (id), state BLOB NOT NULL, saved_at REAL NOT NULL)""",
+        _OUTBOX,
+        "CREATE INDEX outbox_due ON outbox (next_at) WHERE state = 'pending'",
+        "CREATE INDEX outbox_by_agent ON outbox (agent_id, detector)",
+        """CREATE TABLE losses (reason TEXT PRIMARY KEY, count INTEGER NOT NULL, last_at REAL NOT NULL)
+            WITHOUT ROWID""",
+        """CREATE TABLE task_profiles (
+            agent INTEGER NOT NULL REFERENCES agents (id), task_type TEXT NOT NULL, tasks INTEGER NOT NULL,
+            steps INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL, wall_s REAL NOT NULL,
+            PRIMARY KEY (agent, task_type)) WITHOUT ROWID""",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST,)
+
+MIGRATIONS_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"
+)

@@ -1,0 +1,50 @@
+"""A detector that is sure of itself at one tool call, to see how an agent takes the strongest answers."""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.detector import Detector
+from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.findings import DriftEvent, Kind, Severity
+
+
+class _Memory(msgspec.Struct):
+    calls: int = 0
+
+
+class Alarm(Detector):
+    """Confirms a loop at the n-th tool call of a run, whatever was called.
+
+    Args:
+        at: Which call.
+    """
+
+    name: ClassVar[str] = "alarm"
+    kind: ClassVar[Kind] = "loop"
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._memory: Any = _Memory()
+
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """One more call."""
+        if event.action_type != TOOL_CALL:
+            return None
+        self._memory.calls += 1
+        if self._memory.calls != self._at:
+            return None
+        return DriftEvent(
+            agent_id=event.agent_id,
+            run_id=event.run_id,
+            detector=self.name,
+            kind=self.kind,
+            severity=Severity.CRITICAL,
+            score=0.95,
+            message="the same page again and again",
+            suggested_action="Take another way.",
+            timestamp=event.timestamp,
+            event_id=event.event_id,
+            context={"events": [event.event_id]},
+        )

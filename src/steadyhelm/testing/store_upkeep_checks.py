@@ -1,0 +1,132 @@
+"""What every store must do besides keeping and finding: whole transactions, deletion, retention, threads."""
+
+# ruff: noqa: SIM300, PLR2004 - a check is a test: expected on the left, and a number is the specification
+
+import threading
+from contextlib import suppress
+
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.incidents import Mute, Threshold
+from steadyhelm.sink import Loss, SavedState
+from steadyhelm.testing.store_records import (
+    AT,
+    MakeStore,
+    a_delivery,
+    a_finding,
+    a_summary,
+    an_event,
+    an_incident,
+    kept,
+)
+
+
+def check_losses_add_up(make_store: MakeStore) -> None:
+    """Losses are counted by reason over batches."""
+    store = kept(make_store, Loss("queue full", 2, 1.0), Loss("queue full", 3, 2.0), Loss("other", 1, 1.0))
+    store.write([Loss("queue full", 5, 3.0)])
+    assert {"queue full": 10, "other": 1} == store.losses()
+    store.close()
+
+
+def check_a_transaction_is_all_or_nothing(make_store: MakeStore) -> None:
+    """What is written in a transaction that fails is gone, with everything inside it; the store goes on."""
+    store = make_store()
+    with suppress(ZeroDivisionError), store.transaction():
+        store.write([an_event(0)])
+        with store.transaction():
+            store.enqueue(a_delivery())
+        assert 1 == store.find_run("run").events
+        raise ZeroDivisionError
+    assert ([], []) == (store.runs(), store.deliveries())
+    with store.transaction():
+        store.write([an_event(0)])
+        store.write([an_event(1), a_summary()])
+    assert 2 == store.find_run("run").events
+    store.close()
+
+
+def check_a_deleted_run_leaves_nothing(make_store: MakeStore) -> None:
+    """A deleted run takes everything with it that belongs to it, and nothing else."""
+    store = kept(
+        make_store,
+        an_event(0),
+        an_event(1),
+        a_finding(),
+        an_incident(),
+        SavedState("agent", "run", b"s", 1.0),
+    )
+    store.write([an_event(0, run_id="stays")])
+    store.enqueue(a_delivery())
+    assert 2 == store.delete_run("agent", "run")
+    assert (["stays"], [], [], []) == (
+        store.get_run_ids("agent"), store.get_drift_events(), store.incidents(), store.deliveries()
+    )  # fmt: skip
+    assert store.take_state("agent", "run") is None
+    assert (0, []) == (store.delete_run("agent", "run"), store.check())
+    store.write([an_event(0)])
+    assert 1 == store.find_run("run").events
+    store.close()
+
+
+def check_a_deleted_agent_leaves_nothing(make_store: MakeStore) -> None:
+    """A deleted agent takes its runs, baselines, mutes, thresholds and alerts with it."""
+    store = kept(make_store, an_event(run_id="1"), an_event(run_id="2"), an_event(agent_id="other"))
+    store.save_baseline(BaselineStats(agent_id="agent"))
+    store.mute(Mute(agent_id="agent", detector="d", until=AT))
+    store.save_threshold(Threshold(agent_id="agent", detector="d", min_score=0.9))
+    store.enqueue(a_delivery())
+    assert 2 == store.delete_agent("agent")
+    assert ["other"] == [row.agent_id for row in store.agents()]
+    assert ([], [], [], []) == (
+        store.baselines(),
+        store.mutes(at=0.0),
+        store.thresholds(),
+        store.deliveries(),
+    )
+    assert (0, []) == (store.delete_agent("agent"), store.check())
+    store.close()
+
+
+def check_retention(make_store: MakeStore) -> None:
+    """Old payloads go first and leave their events; old runs go whole; what is new stays."""
+    store = kept(make_store, an_event(0, run_id="old"), an_event(0, run_id="new", timestamp=AT + 100))
+    store.write([an_event(1, run_id="new", timestamp=AT + 300, error="in words")])
+    pruned = store.prune(payloads_before=AT + 200)
+    assert (2, 0, 0) == (pruned.payloads, pruned.runs, pruned.events)
+    assert [None, {"text": "words"}] == [event.output_data for event in store.get_run_traces("agent", "new")]
+    pruned = store.prune(payloads_before=AT + 200, runs_before=AT + 200)
+    assert (0, 1, 1) == (pruned.payloads, pruned.runs, pruned.events)
+    assert (["new"], []) == (store.get_run_ids("agent"), store.check())
+    store.write([an_event(2, run_id="new", output_data={"text": "fresh"})])
+    assert [None, "words", "fresh"] == [
+        event.output_data and event.output_data["text"] for event in store.get_run_traces("agent", "new")
+    ]
+    store.close()
+
+
+def check_threads_may_read_while_one_writes(make_store: MakeStore) -> None:
+    """Other threads read whole batches while one writes."""
+    store = make_store()
+    seen: list[int] = []
+    faults: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                seen.extend(run.events for run in store.runs())
+        except BaseException as exc:  # noqa: BLE001 - it is raised below, on the thread that asked
+            faults.append(exc)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for batch in range(20):
+        store.write([an_event(batch * 10 + place) for place in range(10)])
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert [] == faults
+    assert {0} == {count % 10 for count in seen} | {0}
+    assert 200 == store.find_run("run").events
+    store.close()
