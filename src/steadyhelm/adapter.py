@@ -12,30 +12,30 @@ from msgspec import Struct
 from steadyhelm.checkpoint import Checkpoint
 from steadyhelm.decisions import PROCEED, Decision, Verdict
 
-Place = Literal["before_model", "before_tool", "after_tool"]
+HookPoint = Literal["before_model", "before_tool", "after_tool"]
 
-Can = Mapping[Place, Collection[Verdict]]
+Capabilities = Mapping[HookPoint, Collection[Verdict]]
 """What an adapter can carry out, by place; what it can do nowhere is never asked of it."""
 
 
-class Steer(Struct, frozen=True, kw_only=True):
+class Instruction(Struct, frozen=True, kw_only=True):
     """What an adapter shall do at the place where it asked.
 
-    `words` are for the model with `guide`, `deny` and `rollback`, for the user with `ask`; with `stop` they
+    `text` is for the model with `guide`, `deny` and `rollback`, for the user with `ask`; with `stop` they
     are the reason.
     `checkpoint` is what to return to with `rollback`: its `label` is what the adapter called that state.
     """
 
     verdict: Verdict = "proceed"
-    words: str = ""
+    text: str = ""
     decision: Decision = PROCEED
     checkpoint: Checkpoint | None = None
 
 
-GO_ON: Final = Steer()
+CONTINUE: Final = Instruction()
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class ModelReply(Struct, frozen=True, kw_only=True):
     """What a model answered, as far as the framework tells."""
 
     text: str = ""
@@ -45,7 +45,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class ToolResult(Struct, frozen=True, kw_only=True):
     """What came of a tool call."""
 
     value: Any = None
@@ -59,6 +59,6 @@ class Adapter(Protocol):
     """
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether the object is of this adapter's framework; must not fail on any object."""
         ...

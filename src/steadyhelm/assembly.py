@@ -199,7 +199,7 @@ class DriftMonitor(Monitor):
             return agent
         for name in self._adapters(agent):
             adapter = self._adapter(name)
-            if adapter is not None and adapter.recognises(agent):
+            if adapter is not None and adapter.can_wrap(agent):
                 return self._marked(adapter(self, agent, **options))
         self._say_what_it_takes(agent)
         return self._marked(GenericAdapter(self, agent, **options))

@@ -4,7 +4,7 @@ import pytest
 from lookalike import Lookalike, asks, came, monitor_at, runs_of, said, stories, user
 
 from steadyhelm import RunStopped
-from steadyhelm.adapter import Reply
+from steadyhelm.adapter import ModelReply
 from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.errors import SettingsError
@@ -149,7 +149,7 @@ class TestWrapping:
         """
         Whatever is asked about, the answer is yes or no.
         """
-        assert not OpenAIClientAdapter.recognises(what)
+        assert not OpenAIClientAdapter.can_wrap(what)
 
     def test_something_else_is_refused_in_words(self, monitor):
         """
@@ -274,11 +274,11 @@ class TestSeen:
         Inside a model call that a watched framework tells of, its client tells nothing.
         """
         client = watched(monitor)
-        run = Boundary(monitor, "framework", {}).begin("add up")
-        with run.entered():
+        run = Boundary(monitor, "framework", {}).start_run("add up")
+        with run.activate():
             run.before_model()
             client.ask(GOAL)
-            run.after_model(Reply(text="told above"))
+            run.after_model(ModelReply(text="told above"))
         run.end()
 
         assert [["user: add up", "model: told above"]] == stories(monitor)
@@ -288,8 +288,8 @@ class TestSeen:
         A tool of a watched agent that asks a model by itself is a run inside that agent's.
         """
         client = watched(monitor)
-        run = Boundary(monitor, "framework", {}).begin("add up")
-        with run.entered():
+        run = Boundary(monitor, "framework", {}).start_run("add up")
+        with run.activate():
             client.ask(GOAL)
         run.end()
 

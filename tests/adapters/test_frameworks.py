@@ -122,7 +122,7 @@ class TestWrap:
         Graph.__module__ = "langgraph.graph"
         monkeypatch.setattr(Framework, "missing", lambda self: "")
         monkeypatch.setattr(registry, "load", lambda group, name: GenericAdapter)
-        monkeypatch.setattr(GenericAdapter, "recognises", classmethod(lambda cls, agent: False))
+        monkeypatch.setattr(GenericAdapter, "can_wrap", classmethod(lambda cls, agent: False))
 
         with pytest.raises(SettingsError, match=r"got the class Graph.*StateGraph\.compile"):
             monitor.wrap(Graph)

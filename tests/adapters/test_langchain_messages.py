@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.adapter import Result
+from steadyhelm.adapter import ToolResult
 from steadyhelm.adapters.langchain.messages import (
     asked_in,
     goal_of,
@@ -147,7 +147,7 @@ class TestReplies:
         ]
         (asked,) = asked_in(answer(content=[{"type": "text"}], content_blocks=blocks))
 
-        assert ("web_search", Result(error="too many")) == (asked.name, asked.result)
+        assert ("web_search", ToolResult(error="too many")) == (asked.name, asked.result)
 
 
 class TestResults:
@@ -165,21 +165,21 @@ class TestResults:
         """
         Wherever a tool or its node puts the message, it is found by the call's id.
         """
-        assert Result(value="3") == result_of(output, "c1")
+        assert ToolResult(value="3") == result_of(output, "c1")
 
     def test_an_error_is_no_result(self):
         """
         A message that says it is an error makes the call a failed one.
         """
-        assert Result(error="no such tool") == result_of(tool_message("no such tool", status="error"))
-        assert Result(error="failed") == result_of(tool_message("", status="error"))
+        assert ToolResult(error="no such tool") == result_of(tool_message("no such tool", status="error"))
+        assert ToolResult(error="failed") == result_of(tool_message("", status="error"))
 
     def test_what_is_no_message_is_the_result_itself(self):
         """
         A tool that was called without an id gives what it gives.
         """
-        assert Result(value={"total": 3}) == result_of({"total": 3})
-        assert Result(value={"seen": True}) == result_of(Thing(update={"seen": True}), "c1")
+        assert ToolResult(value={"total": 3}) == result_of({"total": 3})
+        assert ToolResult(value={"seen": True}) == result_of(Thing(update={"seen": True}), "c1")
 
     @given(anything)
     def test_a_tool_may_give_anything(self, output):

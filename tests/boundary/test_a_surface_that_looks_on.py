@@ -1,7 +1,7 @@
 import pytest
 
 from steadyhelm import DriftMonitor
-from steadyhelm.adapter import GO_ON, Reply
+from steadyhelm.adapter import CONTINUE, ModelReply
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.testing.alarm import Alarm
 
@@ -19,7 +19,7 @@ def begun(tmp_path):
         monitors.append(monitor)
         if alarm:
             monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
-        return Boundary(monitor, "test", EYES, ask=ask).begin("find it")
+        return Boundary(monitor, "test", EYES, ask=ask).start_run("find it")
 
     yield begin
     for monitor in monitors:
@@ -27,7 +27,7 @@ def begun(tmp_path):
 
 
 def call(run, call_id="c1"):
-    run.tool_begins(call_id, "lookup", {"key": "a"}, surface="callbacks")
+    run.begin_tool_call(call_id, "lookup", {"key": "a"}, surface="callbacks")
     run.after_tool(call_id, "no entry", surface="callbacks")
 
 
@@ -45,10 +45,10 @@ class TestLookingOn:
         A surface that only tells of a model call takes no words away from the one that can say them.
         """
         run = begun()
-        run.now_can(HANDS)
+        run.set_capabilities(HANDS)
         call(run)
-        run.model_begins(key="looking on")
-        run.after_model(Reply(text="hm"), key="looking on")
+        run.begin_model_call(key="looking on")
+        run.after_model(ModelReply(text="hm"), key="looking on")
 
         assert "guide" == run.before_model(key="acting").verdict
 
@@ -57,8 +57,8 @@ class TestLookingOn:
         A model call of which only its beginning and end are told is one event, with its duration.
         """
         run = begun(alarm=False)
-        run.model_begins(key="one")
-        run.after_model(Reply(text="hm"), key="one")
+        run.begin_model_call(key="one")
+        run.after_model(ModelReply(text="hm"), key="one")
 
         (event,) = events(run)
         assert ("llm_request", "hm") == (event.action_type, event.text)
@@ -92,7 +92,7 @@ class TestLookingOn:
         A call that begins again before it ended was made twice.
         """
         run = begun(alarm=False)
-        run.tool_begins("c1", "lookup", surface="callbacks")
+        run.begin_tool_call("c1", "lookup", surface="callbacks")
         call(run)
 
         assert 2 == len(events(run))
@@ -102,11 +102,11 @@ class TestLookingOn:
         Taking only what it can do leaves the rest where it is.
         """
         run = begun()
-        run.now_can(HANDS)
+        run.set_capabilities(HANDS)
         call(run)
 
-        assert GO_ON == run.take("before_model", only={"stop"})
-        assert "guide" == run.take("before_model").verdict
+        assert CONTINUE == run.take_instruction("before_model", only={"stop"})
+        assert "guide" == run.take_instruction("before_model").verdict
 
 
 class TestMoreCanBeDone:
@@ -116,7 +116,7 @@ class TestMoreCanBeDone:
         """
         run = begun()
         assert frozenset({"proceed", "stop"}) == run.verdicts
-        run.now_can(HANDS)
+        run.set_capabilities(HANDS)
         call(run)
 
         assert frozenset({"proceed", "guide", "deny", "stop"}) == run.verdicts
@@ -127,8 +127,8 @@ class TestMoreCanBeDone:
         It is said of one run only.
         """
         run = begun()
-        other = run.boundary.begin("find another")
-        run.now_can(HANDS)
+        other = run.boundary.start_run("find another")
+        run.set_capabilities(HANDS)
 
         assert frozenset({"proceed", "stop"}) == other.verdicts
 
@@ -138,7 +138,7 @@ class TestMoreCanBeDone:
         """
         run = begun("enforce", ask=lambda _: "try the archive")
         call(run)
-        steer = run.before_model()
+        instruction = run.before_model()
 
-        assert "guide" == steer.verdict
-        assert "try the archive" in steer.words
+        assert "guide" == instruction.verdict
+        assert "try the archive" in instruction.text

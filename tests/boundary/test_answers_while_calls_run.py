@@ -1,7 +1,7 @@
 import pytest
 
 from steadyhelm import DriftMonitor
-from steadyhelm.adapter import Reply, Steer
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.boundary.driver import Boundary
 
 CAN = {"before_model": {"guide", "stop"}, "before_tool": {"deny", "ask", "stop"}}
@@ -11,9 +11,9 @@ CAN = {"before_model": {"guide", "stop"}, "before_tool": {"deny", "ask", "stop"}
 def run(tmp_path):
     """A run whose model has just asked for something."""
     monitor = DriftMonitor("agent", db_path=tmp_path / "watched.db")
-    begun = Boundary(monitor, "test", CAN).begin("add it up")
+    begun = Boundary(monitor, "test", CAN).start_run("add it up")
     begun.before_model()
-    begun.after_model(Reply(text="let me see"))
+    begun.after_model(ModelReply(text="let me see"))
     yield begun
     monitor.close()
 
@@ -32,7 +32,7 @@ class TestAnswersWhileCallsRun:
         The answer to a question about one call is not the end of those beside it: their results still come.
         """
         run.before_tool("c1", "lookup", {"key": "a"})
-        run.answered("look in the archive", Steer(verdict="ask", words="How shall it go on?"))
+        run.apply_answer("look in the archive", Instruction(verdict="ask", text="How shall it go on?"))
         run.after_tool("c1", "found")
 
         assert [("user", "look in the archive"), ("lookup", "found")] == events(run)
@@ -42,7 +42,7 @@ class TestAnswersWhileCallsRun:
         A user who speaks of themselves does so when the agent has done its part.
         """
         run.before_tool("c1", "lookup", {"key": "a"})
-        run.user_said("never mind")
+        run.record_user_message("never mind")
         run.after_tool("c1", "found")
 
         assert [("lookup", ""), ("user", "never mind")] == events(run)
@@ -58,6 +58,6 @@ class TestErrorsAlreadyTold:
         run.before_tool("c2", "wait")
         run.after_tool("c1", error=error)
         run.after_tool("c2", error=KeyError("given up"))
-        run.finished(error)
+        run.finish(error)
 
         assert ["press", "wait"] == [name for name, _ in events(run)]

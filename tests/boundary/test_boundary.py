@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steadyhelm import DriftMonitor, RunStopped, SettingsError
-from steadyhelm.adapter import GO_ON, Reply
+from steadyhelm.adapter import CONTINUE, ModelReply
 from steadyhelm.boundary.driver import Boundary, is_asking
 from steadyhelm.testing.alarm import Alarm
 
@@ -57,11 +57,11 @@ def look(run, n, *, turns=1):
         before = run.before_model(state=str(turn))
         if before.verdict == "stop":
             return [*steers, before]
-        run.after_model(Reply(text="", input_tokens=10, output_tokens=5))
-        steer = run.before_tool(f"c{turn}", "lookup", {"key": "a"})
-        if steer.verdict == "proceed":
+        run.after_model(ModelReply(text="", input_tokens=10, output_tokens=5))
+        instruction = run.before_tool(f"c{turn}", "lookup", {"key": "a"})
+        if instruction.verdict == "proceed":
             run.after_tool(f"c{turn}", "no entry")
-        steers += [before, steer]
+        steers += [before, instruction]
     return steers
 
 
@@ -73,7 +73,7 @@ class TestSeen:
         boundary = watch()
         with boundary.run("find it") as run:
             run.before_model()
-            run.after_model(Reply(text="I look.", model="small", input_tokens=3, output_tokens=4))
+            run.after_model(ModelReply(text="I look.", model="small", input_tokens=3, output_tokens=4))
             run.before_tool("c1", "lookup", {"key": "a"})
             run.after_tool("c1", "no entry")
 
@@ -86,7 +86,7 @@ class TestSeen:
         """
         boundary = watch()
         with boundary.run("go") as run:
-            run.after_model(Reply(text="both"))
+            run.after_model(ModelReply(text="both"))
             for call in "ab":
                 run.before_tool(call, "fetch", {"page": call})
             for call in "ba":
@@ -147,7 +147,7 @@ class TestSeen:
         boundary = watch()
         with boundary.run("go") as run:
             run.before_tool("c1", "fetch")
-            run.user_said("never mind")
+            run.record_user_message("never mind")
             run.before_tool("c2", "fetch")
 
         assert ["tool fetch", "user user never mind", "tool fetch"] == story(boundary)[1:]
@@ -158,7 +158,7 @@ class TestSeen:
         """
         boundary = watch()
         with boundary.run("go") as run:
-            run.call_failed("c1", "nowhere", {"to": 1}, error="there is no such tool")
+            run.record_failed_call("c1", "nowhere", {"to": 1}, error="there is no such tool")
 
         assert ["tool nowhere !there is no such tool"] == story(boundary)[1:]
 
@@ -231,22 +231,22 @@ class TestRuns:
         What is known under a key goes on under it, until it has ended.
         """
         boundary = watch()
-        run = boundary.begin("go", key="thread 1")
+        run = boundary.start_run("go", key="thread 1")
 
-        assert run is boundary.begin("go", key="thread 1")
-        assert run is boundary.run_of("thread 1")
+        assert run is boundary.start_run("go", key="thread 1")
+        assert run is boundary.find_run("thread 1")
         run.end()
-        assert boundary.run_of("thread 1") is None
-        assert run is not boundary.begin("go", key="thread 1")
+        assert boundary.find_run("thread 1") is None
+        assert run is not boundary.start_run("go", key="thread 1")
 
     def test_beginning_leaves_the_context_as_it_was(self, watch):
         """
         A run that a hook begins must not become the current run of whoever's context the hook is called in.
         """
         boundary = watch()
-        run = boundary.begin("go")
+        run = boundary.start_run("go")
         assert boundary.monitor.current_run is None
-        with run.entered():
+        with run.activate():
             assert run.run_id == boundary.monitor.current_run
         assert boundary.monitor.current_run is None
 
@@ -259,7 +259,7 @@ class TestRuns:
         with boundary.run("go") as run:
             run.before_model()
             assert is_asking()
-            run.after_model(Reply(text="yes"))
+            run.after_model(ModelReply(text="yes"))
             assert not is_asking()
 
     def test_tasks_do_not_mix(self, watch):
@@ -294,7 +294,7 @@ class TestAnswers:
 
         said = [(place, it.verdict) for place, it in enumerate(steers) if it.verdict != "proceed"]
         assert [(6, "guide")] == said[:1]
-        assert "lookup called 3 times" in steers[6].words
+        assert "lookup called 3 times" in steers[6].text
 
     def test_words_that_can_go_with_a_result(self, watch):
         """
@@ -303,8 +303,8 @@ class TestAnswers:
         boundary = watch({"after_tool": {"guide"}}, mode="guide")
         with boundary.run("find it") as run:
             look(run, 0, turns=3)
-            assert "guide" == run.take("after_tool").verdict
-            assert GO_ON == run.take("after_tool")
+            assert "guide" == run.take_instruction("after_tool").verdict
+            assert CONTINUE == run.take_instruction("after_tool")
 
     def test_a_fruitless_call_is_refused_and_told(self, watch):
         """
@@ -347,9 +347,9 @@ class TestAnswers:
         boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
         with boundary.run("find it") as run:
             look(run, 0)
-            steer = run.before_tool("c1", "fetch", {"page": 1})
+            instruction = run.before_tool("c1", "fetch", {"page": 1})
 
-        assert ("deny", "Not called: the run is being stopped.") == (steer.verdict, steer.words)
+        assert ("deny", "Not called: the run is being stopped.") == (instruction.verdict, instruction.text)
 
     def test_a_stop_that_was_swallowed_is_said_again(self, watch):
         """
@@ -357,7 +357,7 @@ class TestAnswers:
         """
         boundary = watch(mode="enforce")
         boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
         run.before_tool("c0", "fetch")
         run.after_tool("c0", "no")
 
@@ -366,7 +366,7 @@ class TestAnswers:
             run.before_tool("c1", "fetch").verdict,
             run.before_model().verdict,
         ]
-        assert isinstance(run.finished(), RunStopped)
+        assert isinstance(run.finish(), RunStopped)
 
     def test_the_user_is_asked_by_the_hosts_own_function(self, watch):
         """
@@ -386,7 +386,7 @@ class TestAnswers:
         assert "lookup called" in asked[0]
         assert ("deny", "Not called. The user says: look in the archive") == (
             steers[-1].verdict,
-            steers[-1].words,
+            steers[-1].text,
         )
         assert "user user look in the archive" in story(boundary)
 
@@ -405,10 +405,10 @@ class TestAnswers:
         Where nobody answers, the run ends as where nobody can be asked: the agent must not go on by itself.
         """
         boundary = watch(mode="enforce", ask=ask)
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
 
         assert "stop" == look(run, 0, turns=9)[-1].verdict
-        assert isinstance(run.finished(), RunStopped)
+        assert isinstance(run.finish(), RunStopped)
 
     @pytest.mark.parametrize(("answer", "verdict"), [("Yes.", "proceed"), ("no", "deny")])
     def test_yes_and_no_are_understood(self, watch, answer, verdict):
@@ -494,11 +494,11 @@ class TestFailing:
         """
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="enforce")
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
         monkeypatch.setattr(boundary.monitor, "_capture", None)
 
         assert "deny" == run.before_tool("c1", "lookup").verdict
-        run.after_model(Reply(text="hm"))
+        run.after_model(ModelReply(text="hm"))
         assert "stop" == run.before_model().verdict
         assert "could not judge" in str(run.stopped)
 
@@ -509,7 +509,7 @@ class TestFailing:
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="enforce")
         monkeypatch.setattr(boundary.monitor, "_sessions", None)
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
 
         assert "stop" == run.before_tool("c1", "lookup").verdict
 
@@ -519,10 +519,10 @@ class TestFailing:
         """
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="guide")
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
         monkeypatch.setattr(boundary.monitor, "_capture", None)
 
-        assert GO_ON == run.before_tool("c1", "lookup")
+        assert CONTINUE == run.before_tool("c1", "lookup")
 
     def test_ask_must_be_a_plain_function(self, watch):
         """
@@ -555,11 +555,11 @@ class TestFailing:
 
         boundary = watch()
         problem = Wordless()
-        run = boundary.begin("go")
+        run = boundary.start_run("go")
         run.before_tool("c1", "fetch")
         run.after_tool("c1", error=problem)
 
-        assert problem is run.finished(problem)
+        assert problem is run.finish(problem)
         assert ["user user go", "tool fetch !Wordless"] == story(boundary)
         assert 0 == boundary.monitor.status()["live_runs"]
 
@@ -569,11 +569,11 @@ class TestFailing:
         Whoever presses the keys, or cancels a task, gets what they asked for, also from a stopped run.
         """
         boundary = watch(STOPS, mode="enforce")
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
         look(run, 0, turns=20)
 
         assert run.stopped is not None
-        assert leaves is run.finished(leaves)
+        assert leaves is run.finish(leaves)
 
     def test_disabled_is_disabled(self, watch, monkeypatch):
         """
@@ -645,7 +645,7 @@ class TestLimits:
         with boundary.run("read it all") as run:
             for n in range(30):
                 assert "proceed" == run.before_model().verdict
-                run.after_model(Reply(text=f"page {n} tells of {n * n} things", input_tokens=5_000))
+                run.after_model(ModelReply(text=f"page {n} tells of {n * n} things", input_tokens=5_000))
         found = boundary.monitor.get_recent_alerts()
 
         assert "tokens spent in this run, the limit is 50,000" in found[0].message
@@ -655,13 +655,13 @@ class TestLimits:
         The same run past a limit of the user's own does not go on for ever.
         """
         boundary = watch(mode="enforce", absolute_token_limit=20_000)
-        run = boundary.begin("read it all")
+        run = boundary.start_run("read it all")
         for n in range(30):
             if run.before_model().verdict == "stop":
                 break
-            run.after_model(Reply(text=f"page {n} tells of {n * n} things", input_tokens=5_000))
+            run.after_model(ModelReply(text=f"page {n} tells of {n * n} things", input_tokens=5_000))
 
-        assert isinstance(run.finished(), RunStopped)
+        assert isinstance(run.finish(), RunStopped)
 
 
 class TestLife:
@@ -672,7 +672,7 @@ class TestLife:
         boundary = watch()
         with boundary.run("first") as first:
             context = contextvars.copy_context()
-        second = context.run(boundary.begin, "second")
+        second = context.run(boundary.start_run, "second")
         second.end()
 
         assert first.run_id != second.run_id
@@ -684,9 +684,9 @@ class TestLife:
         """
         boundary = watch(STOPS, mode="enforce")
         with boundary.run("all") as parent:
-            child = boundary.begin("part", agent="clerk")
+            child = boundary.start_run("part", agent="clerk")
         boundary.monitor.suspend(child.run_id)
-        child.after_model(Reply(text="more"))
+        child.after_model(ModelReply(text="more"))
         live = boundary.monitor._runs.get(child.run_id)
 
         assert {"proceed", "stop"} == live.session.can
@@ -710,12 +710,12 @@ class TestLife:
         An agent whose monitor was closed goes on, and ends.
         """
         boundary = watch()
-        run = boundary.begin("go")
+        run = boundary.start_run("go")
         boundary.monitor.close()
         run.before_tool("c1", "fetch")
         run.after_tool("c1", "page")
 
-        assert run.finished() is None
+        assert run.finish() is None
 
     def test_a_checkpoint_of_the_hosts_own_is_not_ours_to_return_to(self, watch):
         """
@@ -725,7 +725,7 @@ class TestLife:
         boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
         with boundary.monitor.run(goal="the day"):
             boundary.monitor.checkpoint(label="before the refactoring")
-            run = boundary.begin("go")
+            run = boundary.start_run("go")
             run.before_tool("c1", "fetch")
             run.after_tool("c1", "page")
 
@@ -737,7 +737,7 @@ class TestLife:
         In a child of a child the run goes on as a run of that process, and its locks are free.
         """
         boundary = watch()
-        run = boundary.begin("go")
+        run = boundary.start_run("go")
         run._lock.acquire()  # as another thread might, at that very moment
         told = tmp_path / "told"
         if (child := os.fork()) == 0:

@@ -4,7 +4,7 @@ import pytest
 
 from steadyhelm import DriftMonitor
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.entry_points import Entry, WatchedObject
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ class TestCallsNobodyAskedAbout:
         """
         A call that the model's provider made itself is told with its result, and only once.
         """
-        run = boundary.begin("find it")
-        run.call_made("c1", "web_search", {"query": "x"}, "nothing")
-        run.call_made("c1", "web_search", {"query": "x"}, "nothing", surface="another")
+        run = boundary.start_run("find it")
+        run.record_call("c1", "web_search", {"query": "x"}, "nothing")
+        run.record_call("c1", "web_search", {"query": "x"}, "nothing", surface="another")
         run.end()
 
         assert [("web_search", "nothing", None)] == calls(boundary, run)
@@ -36,11 +36,11 @@ class TestCallsNobodyAskedAbout:
         """
         A call that was announced and then dropped is nowhere, also not with an unknown result.
         """
-        run = boundary.begin("find it")
+        run = boundary.start_run("find it")
         run.before_tool("c1", "lookup", {"key": "a"})
         run.before_tool("c2", "lookup", {"key": "b"})
-        run.call_dropped("c1")
-        run.call_dropped("never heard of")
+        run.drop_call("c1")
+        run.drop_call("never heard of")
         run.end()
 
         assert [("lookup", "", None)] == calls(boundary, run)
@@ -65,7 +65,7 @@ class TestCallsThatDoNotFit:
             ENTRY_POINTS = ("run", "stream")
 
             def open(self, method, args, kwargs):
-                return Entry.of(boundary.begin("find it"), args, kwargs)
+                return WatchedCall.of(boundary.start_run("find it"), args, kwargs)
 
         async def work():
             called = getattr(Watched(Agent()), method)("a", "b", "c")

@@ -19,7 +19,7 @@ class TestRunsThatEncloseNothing:
         """
         boundary = Boundary(monitor, "client", {}, encloses=False)
         with monitor.run(goal="chat") as run:
-            one, two = boundary.begin("first"), boundary.begin("second")
+            one, two = boundary.start_run("first"), boundary.start_run("second")
 
             assert [run.run_id] * 2 == [one.run_id, two.run_id]
             assert one is not two
@@ -30,7 +30,7 @@ class TestRunsThatEncloseNothing:
         """
         boundary = Boundary(monitor, "client", {}, encloses=False)
         with monitor.run(goal="chat"):
-            boundary.begin("first").before_model(key="one")
+            boundary.start_run("first").before_model(key="one")
 
             assert not is_asking()
 
@@ -38,8 +38,8 @@ class TestRunsThatEncloseNothing:
         """
         A framework's own model call is told by the framework, and by nobody inside it.
         """
-        run = Boundary(monitor, "framework", {}).begin("add up")
-        with run.entered():
+        run = Boundary(monitor, "framework", {}).start_run("add up")
+        with run.activate():
             run.before_model(key="one")
 
             assert is_asking()

@@ -1,7 +1,7 @@
 import gc
 import threading
 
-from steadyhelm.boundary.dropped import when_dropped
+from steadyhelm.boundary.finalizers import on_garbage_collected
 
 
 class Stream:
@@ -22,7 +22,7 @@ class TestWhenDropped:
             with lock:
                 told.set()
 
-        when_dropped(Stream(), then)
+        on_garbage_collected(Stream(), then)
         with lock:
             gc.collect()
         assert told.wait(5)
@@ -33,7 +33,7 @@ class TestWhenDropped:
         """
         told = threading.Event()
         stream = Stream()
-        dropped = when_dropped(stream, told.set)
+        dropped = on_garbage_collected(stream, told.set)
         gc.collect()
         assert dropped.alive
         assert not told.is_set()
@@ -43,7 +43,7 @@ class TestWhenDropped:
         What ended in its own way has nothing more to tell.
         """
         told = threading.Event()
-        dropped = when_dropped(Stream(), told.set)
+        dropped = on_garbage_collected(Stream(), told.set)
         assert dropped.detach() is not None
         gc.collect()
         assert not told.wait(0.05)

@@ -199,7 +199,7 @@ class TestMiddleware:
         """
         Whatever is no agent with middleware is left to others.
         """
-        assert not AgentFrameworkAdapter.recognises(thing)
+        assert not AgentFrameworkAdapter.can_wrap(thing)
 
     @pytest.mark.parametrize("ask", ["yes", 1, ()])
     def test_a_bad_way_of_asking_is_refused(self, monitors, ask):

@@ -539,7 +539,7 @@ class TestBadInput:
         """
         Only the SDK's own objects are recognised, and no object is too odd to be looked at.
         """
-        assert not ClaudeAgentAdapter.recognises(agent)
+        assert not ClaudeAgentAdapter.can_wrap(agent)
         with pytest.raises(SettingsError, match="Claude Agent SDK"):
             ClaudeAgentAdapter(monitors(), agent)
 
@@ -576,7 +576,7 @@ class TestBadInput:
         """
         talk = Conversation(Boundary(monitors("enforce"), "claude_agent", {}), listens=listens)
         assert [{}, {}] == [talk.hook(payload), talk.hook({**payload, "session_id": "s"})]
-        talk.finished()
+        talk.finish()
 
     def test_a_failure_of_ours_is_not_the_agents(self, monitors, quiet):
         """

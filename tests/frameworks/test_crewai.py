@@ -743,7 +743,7 @@ class TestGuest:
         """
         Whatever it is asked about, it says whether it knows it, and never fails.
         """
-        assert CrewAIAdapter.recognises(make()) is False
+        assert CrewAIAdapter.can_wrap(make()) is False
 
     def test_what_cannot_be_watched_is_refused_with_words(self, monitors):
         """
@@ -822,7 +822,7 @@ class TestWrappedTwice:
         Work in CrewAI belongs to one run at a time: who would watch it as well is told what to do instead.
         """
         once = monitors().wrap(office.crew_of_two())
-        assert CrewAIAdapter.recognises(once)
+        assert CrewAIAdapter.can_wrap(once)
         with pytest.raises(SettingsError, match="only one monitor can watch it"):
             CrewAIAdapter(monitors(), once)
 

@@ -161,7 +161,7 @@ class TestWrapped:
             def __class__(self):
                 raise ZeroDivisionError
 
-        assert not any(GoogleADKAdapter.recognises(it) for it in (None, 7, "", Runner, Odd()))
+        assert not any(GoogleADKAdapter.can_wrap(it) for it in (None, 7, "", Runner, Odd()))
 
     def test_a_watched_runner_is_closed_like_any_other(self, monitors):
         """

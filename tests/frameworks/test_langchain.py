@@ -1217,7 +1217,7 @@ class TestWrapped:
         """
         No object makes the question fail.
         """
-        assert not LangChainAdapter.recognises(thing)
+        assert not LangChainAdapter.can_wrap(thing)
 
 
 class TestCancelled:

@@ -228,7 +228,7 @@ class TestPluggedIn:
         """
         Nothing but an agent or a runner is taken for one, and looking never fails.
         """
-        assert not OpenAIAgentsAdapter.recognises(thing)
+        assert not OpenAIAgentsAdapter.can_wrap(thing)
 
     @pytest.mark.parametrize("ask", ["interrupts", 5, ""])
     def test_a_way_to_ask_that_is_none(self, monitors, ask):
@@ -1254,6 +1254,6 @@ class TestWrappedTwice:
         The SDK has one place for hooks: who would share it is told what to do instead.
         """
         once = monitors().wrap(Runner if what == "runner" else agent_with())
-        assert OpenAIAgentsAdapter.recognises(once)
+        assert OpenAIAgentsAdapter.can_wrap(once)
         with pytest.raises(SettingsError, match="only one monitor can watch it"):
             OpenAIAgentsAdapter(monitors(), once)

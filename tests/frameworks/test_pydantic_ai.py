@@ -153,7 +153,7 @@ class TestTheCapability:
         """
         Anything that is not an agent of this framework is somebody else's.
         """
-        assert not PydanticAIAdapter.recognises(thing)
+        assert not PydanticAIAdapter.can_wrap(thing)
 
     def test_many_runs_of_one_agent_at_once_do_not_mix(self, monitors):
         """

@@ -180,7 +180,7 @@ class TestHooks:
         """
         Whatever is no agent, graph or swarm is left to others.
         """
-        assert not StrandsAdapter.recognises(thing)
+        assert not StrandsAdapter.can_wrap(thing)
 
     @pytest.mark.parametrize("ask", ["yes", 1, ()])
     def test_a_bad_way_of_asking_is_refused(self, monitors, ask):

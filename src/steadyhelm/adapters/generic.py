@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 from steadyhelm.adapters.frameworks import known
-from steadyhelm.boundary.entry_points import Entry, WatchedObject, joined
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, joined
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outcome_of, outer_run_id
@@ -169,12 +169,12 @@ class GenericAdapter(WatchedObject):
     ENTRY_POINTS = ENTRY_POINTS
 
     @classmethod
-    def recognises(cls, agent: Any) -> bool:
+    def can_wrap(cls, agent: Any) -> bool:
         """Whether the object has a method this adapter knows."""
         return any(callable(_read(agent, method)) for method in ENTRY_POINTS)
 
     def __init__(self, monitor: Monitor, agent: Any, **options: Any) -> None:
-        if not self.recognises(agent):
+        if not self.can_wrap(agent):
             raise SettingsError(
                 f"wrap() got a {type(agent).__name__}, which has no method {', '.join(ENTRY_POINTS)}. "
                 "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event(). "
@@ -188,10 +188,10 @@ class GenericAdapter(WatchedObject):
         super().__init__(agent)
         self._monitor = monitor
 
-    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
         """The agent is called: that is a run."""
         run = _WatchedCall(self._monitor, method, args, kwargs)
-        return Entry(entered=run.entered, finished=run.finished, args=args, kwargs=kwargs)
+        return WatchedCall(activate=run.activate, finish=run.finish, args=args, kwargs=kwargs)
 
 
 class _WatchedCall:
@@ -210,10 +210,10 @@ class _WatchedCall:
             input_data=asked if isinstance(asked, dict) else {"input": asked},
         )
 
-    def entered(self) -> AbstractContextManager[None]:
+    def activate(self) -> AbstractContextManager[None]:
         return self._monitor.within(self._run_id)
 
-    def finished(self, result: Any, error: BaseException | None) -> BaseException | None:
+    def finish(self, result: Any, error: BaseException | None) -> BaseException | None:
         if error is not None:
             self._failed(error)
             return error

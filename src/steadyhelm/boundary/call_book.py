@@ -9,7 +9,7 @@ from msgspec import Struct
 _KEPT: Final = 1024
 
 
-class Call(Struct):
+class PendingCall(Struct):
     """A call on its way: what was asked for, who told of it, and when it was asked for."""
 
     name: str
@@ -19,13 +19,13 @@ class Call(Struct):
     began_s: float
 
 
-class Calls:
+class CallBook:
     """Where several surfaces see the same call, the first that tells of it owns it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, Call] = OrderedDict()
-        self._asked: OrderedDict[str, Call] = OrderedDict()
+        self._open: OrderedDict[str, PendingCall] = OrderedDict()
+        self._asked: OrderedDict[str, PendingCall] = OrderedDict()
         self._owners: OrderedDict[str, str] = OrderedDict()
 
     def owned(self, call_id: str, surface: str) -> bool:
@@ -36,25 +36,25 @@ class Calls:
                 self._owners.popitem(last=False)
         return owner == surface
 
-    def open(self, call_id: str, call: Call) -> list[tuple[str, Call]]:
+    def open(self, call_id: str, call: PendingCall) -> list[tuple[str, PendingCall]]:
         """The call is made; gives calls that nobody will hear of any more: there are too many."""
         with self._lock:
             self._open[call_id] = call
             return [self._open.popitem(last=False)] if len(self._open) > _KEPT else []
 
-    def ask(self, call_id: str, call: Call) -> None:
+    def ask(self, call_id: str, call: PendingCall) -> None:
         """The user is asked about the call."""
         with self._lock:
             self._asked[call_id] = call
             if len(self._asked) > _KEPT:
                 self._asked.popitem(last=False)
 
-    def answered(self, call_id: str) -> Call | None:
+    def pop_asked(self, call_id: str) -> PendingCall | None:
         """The user has answered; gives the call they were asked about, if there was one."""
         with self._lock:
             return self._asked.pop(call_id, None)
 
-    def end(self, call_id: str, surface: str | None = None) -> Call | None:
+    def end(self, call_id: str, surface: str | None = None) -> PendingCall | None:
         """The call is over, told by the surface it was told by before, or by whichever."""
         with self._lock:
             call = self._open.get(call_id)
@@ -68,7 +68,7 @@ class Calls:
             self._open.pop(call_id, None)
             self._asked.pop(call_id, None)
 
-    def take_all(self) -> list[tuple[str, Call]]:
+    def take_all(self) -> list[tuple[str, PendingCall]]:
         """Every call that is still on its way: nobody waits for them any more."""
         with self._lock:
             calls, self._open = list(self._open.items()), OrderedDict()

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 
 
 class _Edit(Struct):
@@ -20,12 +20,12 @@ class _Edit(Struct):
     words: str
 
 
-class MessageEdits:
+class ConversationEdits:
     """The edits of one conversation.
 
     >>> edits = MessageEdits()
     >>> edits.add(Steer(verdict="guide", words="Look up."), 2)
-    >>> edits.applied(["hello", "hi", "more"], str.upper)
+    >>> edits.apply(["hello", "hi", "more"], str.upper)
     ['hello', 'hi', 'LOOK UP.', 'more']
     """
 
@@ -33,16 +33,16 @@ class MessageEdits:
         self._edits: list[_Edit] = []
         self._longest = 0
 
-    def add(self, steer: Steer, length: int) -> None:
+    def add(self, instruction: Instruction, length: int) -> None:
         """Carry out words or a return, in a conversation that has this many messages now."""
-        if steer.verdict == "guide" and steer.words:
-            self._edits.append(_Edit(length, length, steer.words))
-        elif steer.verdict == "rollback" and steer.checkpoint is not None:
-            at = min(int(steer.checkpoint.label or 0), length)
+        if instruction.verdict == "guide" and instruction.text:
+            self._edits.append(_Edit(length, length, instruction.text))
+        elif instruction.verdict == "rollback" and instruction.checkpoint is not None:
+            at = min(int(instruction.checkpoint.label or 0), length)
             self._edits = [edit for edit in self._edits if edit.at < at]
-            self._edits.append(_Edit(at, length, steer.words))
+            self._edits.append(_Edit(at, length, instruction.text))
 
-    def applied(self, messages: Sequence[Any], message: Callable[[str], Any]) -> list[Any]:
+    def apply(self, messages: Sequence[Any], message: Callable[[str], Any]) -> list[Any]:
         """The conversation as the model shall see it; `message` makes one of some words."""
         if len(messages) < self._longest:
             # Somebody made the conversation shorter: places in it do not mean anything any more.

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Final
 
-from steadyhelm.adapter import Can
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.adapter import Capabilities
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.monitor import Monitor
@@ -28,7 +28,7 @@ Ask = Callable[[str], str | bool]
 _RUNS_KEPT: Final = 10_000
 
 # Which runs an adapter began, by id: an agent that starts inside one of them is its child.
-_watched: Final["weakref.WeakValueDictionary[str, WatchedRun]"] = weakref.WeakValueDictionary()
+_watched: Final["weakref.WeakValueDictionary[str, AgentRun]"] = weakref.WeakValueDictionary()
 
 
 class Boundary:
@@ -50,7 +50,7 @@ class Boundary:
         self,
         monitor: Monitor,
         source: str,
-        can: Can,
+        can: Capabilities,
         *,
         ask: Ask | None = None,
         sees_models: bool = True,
@@ -73,19 +73,19 @@ class Boundary:
         self.can = {place: frozenset(verdicts) | asking for place, verdicts in can.items()}
         proceed: frozenset[Verdict] = frozenset(("proceed",))
         self.verdicts = proceed.union(*self.can.values())
-        self._runs: OrderedDict[Hashable, WatchedRun] = OrderedDict()
+        self._runs: OrderedDict[Hashable, AgentRun] = OrderedDict()
         self._lock = threading.RLock()
         tell_after_fork(self)
 
-    def begin(
+    def start_run(
         self,
         goal: str = "",
         *,
         key: Hashable = None,
-        parent: WatchedRun | None = None,
+        parent: AgentRun | None = None,
         agent: str = "",
         metadata: dict[str, Any] | None = None,
-    ) -> WatchedRun:
+    ) -> AgentRun:
         """A run begins; one that is known under that key goes on, for whoever else sees it.
 
         Inside a watched run it is a child of it; inside a run that the host opened itself it is that run.
@@ -106,33 +106,33 @@ class Boundary:
                 parent_run_id=parent.run_id if parent is not None else outer,
                 metadata=told,
             )
-            run = WatchedRun(self, run_id, goal, joined=host_run is not None)
+            run = AgentRun(self, run_id, goal, joined=host_run is not None)
             if self.encloses:
                 _watched[run_id] = run
             self._keep(key if key is not None else run_id, run)
         if goal:
-            run.user_said(goal)
+            run.record_user_message(goal)
         return run
 
-    def run_of(self, key: Hashable) -> WatchedRun | None:
+    def find_run(self, key: Hashable) -> AgentRun | None:
         """The run that is known under this key, while it goes on."""
         with self._lock:
             run = self._runs.get(key)
         return run if run is not None and not run.has_ended else None
 
-    def run(self, goal: str = "", **options: Any) -> "Watching":
+    def run(self, goal: str = "", **options: Any) -> "RunContext":
         """A run as a context manager, for whoever makes the outermost call; takes what `begin` takes."""
-        return Watching(self, goal, options)
+        return RunContext(self, goal, options)
 
     @contextmanager
-    def guarded(self, where: str) -> Iterator[None]:
+    def guard(self, where: str) -> Iterator[None]:
         """What fails in here is our fault, and the agent must not notice."""
         try:
             yield
         except Exception as exc:  # noqa: BLE001 - that is what it is for
             self.monitor.health.swallowed(f"{self.source} adapter, {where}", exc)
 
-    def forget(self, run: WatchedRun) -> None:
+    def forget(self, run: AgentRun) -> None:
         """A run has ended."""
         with self._lock:
             for key in [key for key, known in self._runs.items() if known is run]:
@@ -146,7 +146,7 @@ class Boundary:
         for run in self._runs.values():
             run.after_fork()
 
-    def _keep(self, key: Hashable, run: WatchedRun) -> None:
+    def _keep(self, key: Hashable, run: AgentRun) -> None:
         self._runs[key] = run
         while len(self._runs) > _RUNS_KEPT:
             self._runs.popitem(last=False)
@@ -159,7 +159,7 @@ def is_asking() -> bool:
     return run is not None and run.is_asking
 
 
-class Watching:
+class RunContext:
     """The outermost call of an agent, for `with` and `async with`.
 
     An exception that leaves the block passes unchanged, unless the run was stopped: then it is `RunStopped`,
@@ -169,11 +169,11 @@ class Watching:
     def __init__(self, boundary: Boundary, goal: str, options: dict[str, Any]) -> None:
         self._boundary, self._goal, self._options = boundary, goal, options
         self._inside: AbstractContextManager[None] | None = None
-        self._run: WatchedRun | None = None
+        self._run: AgentRun | None = None
 
-    def __enter__(self) -> WatchedRun:
-        self._run = self._boundary.begin(self._goal, **self._options)
-        self._inside = self._run.entered()
+    def __enter__(self) -> AgentRun:
+        self._run = self._boundary.start_run(self._goal, **self._options)
+        self._inside = self._run.activate()
         self._inside.__enter__()
         return self._run
 
@@ -183,11 +183,11 @@ class Watching:
         assert self._run is not None
         assert self._inside is not None
         self._inside.__exit__(kind, error, trace)
-        left = self._run.finished(error)
+        left = self._run.finish(error)
         if left is not None and left is not error:
             raise left from error
 
-    async def __aenter__(self) -> WatchedRun:
+    async def __aenter__(self) -> AgentRun:
         return self.__enter__()
 
     async def __aexit__(

@@ -8,28 +8,28 @@ from typing import Any, ClassVar, Self
 
 from msgspec import Struct
 
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class WatchedCall(Struct, frozen=True, kw_only=True):
     """One call of an entry point: the arguments it is made with, and what is told about it.
 
     `entered` is the block in which it works. `finished` takes its result, or its exception, and gives the
     exception its caller shall receive, if any; `keeps_parts` says that it wants what was streamed.
     """
 
-    entered: Callable[[], AbstractContextManager[None]]
-    finished: Callable[[Any, BaseException | None], BaseException | None]
+    activate: Callable[[], AbstractContextManager[None]]
+    finish: Callable[[Any, BaseException | None], BaseException | None]
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     keeps_parts: bool = True
 
     @classmethod
-    def of(cls, run: WatchedRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
+    def of(cls, run: AgentRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         """A call that is a watched run."""
         return cls(
-            entered=run.entered,
-            finished=lambda _, error: run.finished(error),
+            activate=run.activate,
+            finish=lambda _, error: run.finish(error),
             args=args,
             kwargs=kwargs,
             keeps_parts=False,
@@ -44,7 +44,7 @@ class WatchedObject:
     def __init__(self, agent: Any) -> None:
         self._agent = agent
 
-    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
         """An entry point is called."""
         raise NotImplementedError
 
@@ -75,17 +75,17 @@ class WatchedObject:
     def _run(self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         entry = self.open(method, args, kwargs)
         try:
-            with entry.entered():
+            with entry.activate():
                 result = function(*entry.args, **entry.kwargs)
         except BaseException as exc:
             _leave(entry, None, exc)
             raise
         if inspect.isgenerator(result) or (isinstance(result, Iterator) and method == "stream"):
-            return streamed(entry, result)
+            return watch_stream(entry, result)
         if inspect.isawaitable(result):
             return _awaited(entry, result)
         if isinstance(result, AsyncIterator):
-            return streamed_async(entry, result)
+            return watch_stream_async(entry, result)
         _leave(entry, result, None)
         return result
 
@@ -99,17 +99,17 @@ class WatchedObject:
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Iterator[Any]:
         entry = self.open(method, args, kwargs)
-        yield from streamed(entry, _made(entry, function))
+        yield from watch_stream(entry, _made(entry, function))
 
     async def _stream_async(
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
         entry = self.open(method, args, kwargs)
-        async for part in streamed_async(entry, _made(entry, function)):
+        async for part in watch_stream_async(entry, _made(entry, function)):
             yield part
 
 
-def _made(entry: Entry, function: Callable[..., Any]) -> Any:
+def _made(entry: WatchedCall, function: Callable[..., Any]) -> Any:
     """The call as such, which fails at once where its arguments do not fit."""
     try:
         return function(*entry.args, **entry.kwargs)
@@ -118,16 +118,16 @@ def _made(entry: Entry, function: Callable[..., Any]) -> Any:
         raise
 
 
-def _leave(entry: Entry, result: Any, error: BaseException | None) -> None:
+def _leave(entry: WatchedCall, result: Any, error: BaseException | None) -> None:
     """The call is over: raise what its caller shall receive, unless that is what it has already."""
-    left = entry.finished(result, error)
+    left = entry.finish(result, error)
     if left is not None and left is not error:
         raise left from error
 
 
-async def _awaited(entry: Entry, coming: Any) -> Any:
+async def _awaited(entry: WatchedCall, coming: Any) -> Any:
     try:
-        with entry.entered():
+        with entry.activate():
             result = await coming
     except BaseException as exc:
         _leave(entry, None, exc)
@@ -136,13 +136,13 @@ async def _awaited(entry: Entry, coming: Any) -> Any:
     return result
 
 
-def streamed(entry: Entry, parts: Iterator[Any]) -> Iterator[Any]:
+def watch_stream(entry: WatchedCall, parts: Iterator[Any]) -> Iterator[Any]:
     """What a call streams, part by part; it is over when they are."""
     seen = []
     try:
         while True:
             # Only the agent's own steps belong to its run, not what its caller does between two of them.
-            with entry.entered():
+            with entry.activate():
                 try:
                     part = next(parts)
                 except StopIteration:
@@ -157,12 +157,12 @@ def streamed(entry: Entry, parts: Iterator[Any]) -> Iterator[Any]:
     _leave(entry, joined(seen), None)
 
 
-async def streamed_async(entry: Entry, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def watch_stream_async(entry: WatchedCall, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """The same, awaited."""
     seen = []
     try:
         while True:
-            with entry.entered():
+            with entry.activate():
                 try:
                     part = await anext(parts)
                 except StopAsyncIteration:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 
-def when_dropped(thing: Any, then: Callable[[], object]) -> "weakref.finalize[..., Any]":
+def on_garbage_collected(thing: Any, then: Callable[[], object]) -> "weakref.finalize[..., Any]":
     """Calls `then` once nobody holds the thing, unless what this gives is detached before.
 
     The garbage collector works in the middle of whatever is going on, perhaps where we hold a lock: so it is

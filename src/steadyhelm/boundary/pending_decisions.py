@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from steadyhelm.adapter import GO_ON, Can, Place, Steer
+from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction
 from steadyhelm.decisions import Decision, Verdict
 from steadyhelm.findings import Severity
 from steadyhelm.policy.ladder import VERDICTS
@@ -18,14 +18,14 @@ ABOUT_TO: Final[dict[str, str]] = {
 }
 
 
-class Answers:
+class PendingDecisions:
     """What is still to be done about one run: words, and at most one thing that is more than words.
 
     Args:
         can: What can be carried out, by place.
     """
 
-    def __init__(self, can: Can) -> None:
+    def __init__(self, can: Capabilities) -> None:
         self.can = can
         self.strong: Decision | None = None
         self._words: list[Decision] = []
@@ -42,21 +42,21 @@ class Answers:
             self._words = [it for it in self._words if it.guidance != decision.guidance][1 - _WORDS_KEPT :]
             self._words.append(decision)
 
-    def at(self, place: Place, goal: str, only: Collection[Verdict] | None = None) -> Steer:
+    def at(self, place: HookPoint, goal: str, only: Collection[Verdict] | None = None) -> Instruction:
         """What can be carried out here: words are handed over once, a strong answer stays until done."""
         possible = set(self.can.get(place, ()))
         possible = possible if only is None else possible.intersection(only)
         strong = self.strong
         if strong is not None and strong.verdict in possible:
             words = question(strong, goal) if strong.verdict == "ask" else strong.guidance
-            return Steer(verdict=strong.verdict, words=words, decision=strong)
+            return Instruction(verdict=strong.verdict, text=words, decision=strong)
         if strong is not None and place == "before_tool" and "deny" in possible:
-            return Steer(verdict="deny", words=ABOUT_TO[strong.verdict], decision=strong)
+            return Instruction(verdict="deny", text=ABOUT_TO[strong.verdict], decision=strong)
         if not self._words or place == "before_tool" or "guide" not in possible:
-            return GO_ON
+            return CONTINUE
         said, self._words = self._words, []
         words = "\n\n".join(decision.guidance for decision in said)
-        return Steer(verdict="guide", words=words, decision=said[-1])
+        return Instruction(verdict="guide", text=words, decision=said[-1])
 
     def done(self) -> None:
         """The strong answer was carried out, or could not be."""

@@ -5,10 +5,10 @@ import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from steadyhelm.adapter import Can, Reply
-from steadyhelm.boundary.answers import Answers
-from steadyhelm.boundary.calls import Call, Calls
-from steadyhelm.boundary.errors_told import ErrorsTold
+from steadyhelm.adapter import Capabilities, ModelReply
+from steadyhelm.boundary.call_book import CallBook, PendingCall
+from steadyhelm.boundary.pending_decisions import PendingDecisions
+from steadyhelm.boundary.seen_errors import SeenErrors
 from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 
@@ -24,7 +24,7 @@ _MODELS_KEPT: Final = 1024
 _CHECKPOINT_EVERY: Final = 3
 
 
-class ToldRun:
+class RecordedRun:
     """One run as an adapter tells of it; what there is to do about it is left to `WatchedRun`.
 
     Every method may be called from any thread or task, and none raises.
@@ -36,18 +36,18 @@ class ToldRun:
         self.boundary = boundary
         self.run_id = run_id
         self.goal = goal
-        self.can: Can = boundary.can
+        self.can: Capabilities = boundary.can
         self._monitor = boundary.monitor
         # Held for our own books alone, never while the monitor works: its listeners are the host's code.
         self._lock = threading.RLock()
-        self._calls = Calls()
-        self._errors = ErrorsTold()
+        self._calls = CallBook()
+        self._errors = SeenErrors()
         self._models: dict[str, float] = {}
-        self._answers = Answers(boundary.can)
+        self._answers = PendingDecisions(boundary.can)
         self._issued_seq = 0
         self._turns = 0
         self._checkpoint_due = True
-        self.unsaid = 0
+        self.undelivered = 0
         """How many answers nobody could carry out, because this adapter has no way to."""
 
     @property
@@ -61,26 +61,26 @@ class ToldRun:
         """Whether a model call is under way."""
         return bool(self._models)
 
-    def entered(self) -> AbstractContextManager[None]:
+    def activate(self) -> AbstractContextManager[None]:
         """A block of code that belongs to this run: agents that begin inside it are its children."""
         return self._monitor.within(self.run_id)
 
-    def user_said(self, text: str) -> None:
+    def record_user_message(self, text: str) -> None:
         """The user speaks: their goal at the beginning, or another turn."""
-        with self.boundary.guarded("user turn"):
+        with self.boundary.guard("user turn"):
             self._give_up_calls()
             self._said(text)
 
-    def tell(self, name: str, **told: Any) -> None:
+    def record_state(self, name: str, **told: Any) -> None:
         """Something else happened in the run, such as a hand-over to another agent."""
-        with self.boundary.guarded(name):
+        with self.boundary.guard(name):
             self._record(STATE_TRANSITION, name, metadata=told)
 
     # --- the model -------------------------------------------------------------------------------
 
-    def model_begins(self, *, key: str = "", state: str | None = None) -> None:
+    def begin_model_call(self, *, key: str = "", state: str | None = None) -> None:
         """A model call begins, told by a surface that only looks on, or before anybody asks what to do."""
-        with self.boundary.guarded("before_model"):
+        with self.boundary.guard("before_model"):
             with self._lock:
                 self._models[key] = time.perf_counter()
                 if len(self._models) > _MODELS_KEPT:
@@ -88,15 +88,15 @@ class ToldRun:
             if state is not None:
                 self._checkpoint(state)
 
-    def after_model(self, reply: Reply | None = None, *, key: str = "", error: object = None) -> None:
+    def after_model(self, reply: ModelReply | None = None, *, key: str = "", error: object = None) -> None:
         """The model has answered, or failed to; under a key that nobody announced it is dropped."""
-        with self.boundary.guarded("after_model"):
+        with self.boundary.guard("after_model"):
             with self._lock:
                 began_s = self._models.pop(key, None)
                 self._turns += 1
             if began_s is None and key:
                 return
-            reply = reply or Reply()
+            reply = reply or ModelReply()
             counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
             told = {"model": reply.model, **counts}
             self._record(
@@ -113,9 +113,9 @@ class ToldRun:
 
     # --- tools -----------------------------------------------------------------------------------
 
-    def tool_begins(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
+    def begin_tool_call(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
         """A tool is called, told by a surface that only looks on: nobody is asked about the call."""
-        with self.boundary.guarded("before_tool"):
+        with self.boundary.guard("before_tool"):
             if self._calls.owned(call_id, surface):
                 self._give_up(call_id)
                 self._begin_call(call_id, self._call(name, args, surface))
@@ -124,18 +124,18 @@ class ToldRun:
         self, call_id: str, result: Any = None, *, error: object = None, surface: str = ""
     ) -> None:
         """A tool has answered, or failed to; a call nobody announced is dropped."""
-        with self.boundary.guarded("after_tool"):
+        with self.boundary.guard("after_tool"):
             call = self._calls.end(call_id, surface)
             if call is not None:
                 self._record_call(call_id, call, result, error)
 
-    def call_failed(
+    def record_failed_call(
         self, call_id: str, name: str, args: Any = None, *, error: object, surface: str = ""
     ) -> None:
         """The model asked for a call that was never made: no such tool, or not with such arguments."""
-        self.call_made(call_id, name, args, error=error, surface=surface)
+        self.record_call(call_id, name, args, error=error, surface=surface)
 
-    def call_made(
+    def record_call(
         self,
         call_id: str,
         name: str,
@@ -146,14 +146,14 @@ class ToldRun:
         surface: str = "",
     ) -> None:
         """A call was made without our being asked, for instance by the model's provider itself."""
-        with self.boundary.guarded("call_made"):
+        with self.boundary.guard("call_made"):
             if self._calls.owned(call_id, surface):
                 self._calls.drop(call_id)
                 self._record_call(call_id, self._call(name, args, surface), result, error)
 
-    def call_dropped(self, call_id: str) -> None:
+    def drop_call(self, call_id: str) -> None:
         """A call that was announced was not made after all: there is nothing to tell of it."""
-        with self.boundary.guarded("call_dropped"):
+        with self.boundary.guard("call_dropped"):
             self._calls.drop(call_id)
 
     def after_fork(self) -> None:
@@ -170,10 +170,10 @@ class ToldRun:
         seq = self._calls.earliest_seq()
         return self._monitor.seen(self.run_id) if seq is None else seq
 
-    def _call(self, name: str, args: Any, surface: str) -> Call:
-        return Call(name, args, surface, self._issued(), time.perf_counter())
+    def _call(self, name: str, args: Any, surface: str) -> PendingCall:
+        return PendingCall(name, args, surface, self._issued(), time.perf_counter())
 
-    def _begin_call(self, call_id: str, call: Call) -> None:
+    def _begin_call(self, call_id: str, call: PendingCall) -> None:
         for lost_id, lost in self._calls.open(call_id, call):
             self._record_call(lost_id, lost, None, None)
 
@@ -191,7 +191,7 @@ class ToldRun:
         if call is not None:
             self._record_call(call_id, call, None, None)
 
-    def _record_call(self, call_id: str, call: Call, result: Any, error: object) -> None:
+    def _record_call(self, call_id: str, call: PendingCall, result: Any, error: object) -> None:
         if isinstance(error, self.boundary.control):
             return
         self._record(
@@ -217,7 +217,7 @@ class ToldRun:
             with self._lock:
                 self._answers.note(decision)
         elif decision.wanted is not None:
-            self.unsaid += 1
+            self.undelivered += 1
             self._monitor.health.count(
                 f"{self.boundary.source} has no way to carry out {decision.wanted} where it is used"
             )

@@ -9,7 +9,7 @@ _KEPT: Final = 8
 _CAUSES: Final = 8
 
 
-class ErrorsTold:
+class SeenErrors:
     """The latest errors that steps told of."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class ErrorsTold:
         """A step has failed."""
         self._told.append(error_text(error))
 
-    def is_news(self, error: BaseException) -> bool:
+    def is_new(self, error: BaseException) -> bool:
         """Whether an error is not just one that was told, in other clothes."""
         at: BaseException | None = error
         for _ in range(_CAUSES):

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Result, Steer
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.adapter import Instruction, ToolResult
+from steadyhelm.boundary.agent_run import AgentRun
 
 Flow = Generator[Any, Any, Any]
 
@@ -25,35 +25,35 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     args: Any = None
-    refused: Callable[[Steer], Any]
-    result: Callable[[Any], Result] = lambda value: Result(value=value)
-    ask: Callable[[Steer], object] | None = None
+    refused: Callable[[Instruction], Any]
+    result: Callable[[Any], ToolResult] = lambda value: ToolResult(value=value)
+    ask: Callable[[Instruction], object] | None = None
     surface: str = ""
 
 
-def around_tool(run: WatchedRun, call: ToolCall, handler: Callable[[], Any]) -> Any:
+def call_tool(run: AgentRun, call: ToolCall, handler: Callable[[], Any]) -> Any:
     """Call a tool, watched and steered."""
     return _walked(_tool_flow(run, call), handler)
 
 
-async def around_tool_async(run: WatchedRun, call: ToolCall, handler: Callable[[], Awaitable[Any]]) -> Any:
+async def call_tool_async(run: AgentRun, call: ToolCall, handler: Callable[[], Awaitable[Any]]) -> Any:
     """Call a tool, watched and steered."""
     return await _walked_async(_tool_flow(run, call), handler)
 
 
-def _tool_flow(run: WatchedRun, call: ToolCall) -> Flow:
-    steer = run.before_tool(call.call_id, call.name, call.args, surface=call.surface)
-    if steer.verdict == "ask" and call.ask is not None:
-        steer = run.answered(call.ask(steer), steer, call.call_id)
-    if steer.verdict != "proceed":
-        return call.refused(steer)
+def _tool_flow(run: AgentRun, call: ToolCall) -> Flow:
+    instruction = run.before_tool(call.call_id, call.name, call.args, surface=call.surface)
+    if instruction.verdict == "ask" and call.ask is not None:
+        instruction = run.apply_answer(call.ask(instruction), instruction, call.call_id)
+    if instruction.verdict != "proceed":
+        return call.refused(instruction)
     try:
         answer = yield
     except BaseException as exc:
         run.after_tool(call.call_id, error=exc, surface=call.surface)
         raise
-    read = Result(value=answer)
-    with run.boundary.guarded("tool's result"):
+    read = ToolResult(value=answer)
+    with run.boundary.guard("tool's result"):
         read = call.result(answer)
     run.after_tool(call.call_id, read.value, error=read.error, surface=call.surface)
     return answer

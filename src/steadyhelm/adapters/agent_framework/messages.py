@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from steadyhelm.adapter import Reply
+from steadyhelm.adapter import ModelReply
 
 _CALL, _RESULT = "_tool_call", "_tool_result"
 
@@ -36,10 +36,10 @@ def goal_of(messages: Iterable[Any]) -> str:
     return str(said[-1]) if said else ""
 
 
-def reply_of(response: Any) -> Reply:
+def reply_of(response: Any) -> ModelReply:
     """What the model answered, and the tokens that took."""
     usage = response.usage_details or {}
-    return Reply(
+    return ModelReply(
         text=response.text or "",
         model=str(response.model or ""),
         input_tokens=usage.get("input_token_count") or 0,

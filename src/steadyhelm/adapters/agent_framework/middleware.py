@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, Self
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.agent_framework.messages import args_of, value_of
 from steadyhelm.adapters.agent_framework.requests import approval, ask, failed, is_closing_calls, replied
 from steadyhelm.adapters.agent_framework.runs import CAN, CAN_APPROVE, Live, Runs
@@ -78,7 +78,7 @@ class AgentFrameworkAdapter:
     """What `monitor.wrap` gives for an agent: a copy of it that has our middlewares as well."""
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether it is an agent that takes middleware."""
         return issubclass(type(agent), AgentMiddlewareLayer)
 
@@ -108,13 +108,13 @@ class _AgentRuns(_Shared, AgentMiddleware):
         """One run, or the beginning of one that is streamed."""
         live: Live | None = None
         if self._runs.is_first(context):
-            with self._runs.boundary.guarded("run"):
+            with self._runs.boundary.guard("run"):
                 live = self._runs.begin(context)
         if live is None:
             await call_next()
             return
         try:
-            with live.entered():
+            with live.activate():
                 await call_next()
         except MiddlewareTermination:
             self._runs.end(live, None, context.result)  # a middleware of the host's has the last word
@@ -153,7 +153,7 @@ class _AgentRuns(_Shared, AgentMiddleware):
     def _pulled(self, live: Live) -> Iterator[None]:
         """A part of the stream is fetched: only meanwhile is the agent at work."""
         try:
-            with live.entered():
+            with live.activate():
                 yield
         except StopAsyncIteration:
             live.exhausted = True
@@ -221,22 +221,22 @@ class _ToolCalls(_Shared, FunctionMiddleware):
                 run.after_tool(call_id, error=error)
             raise
         value: Any = None
-        with self._runs.boundary.guarded("tool's result"):
+        with self._runs.boundary.guard("tool's result"):
             value = value_of(context.result)
         run.after_tool(call_id, value)
 
     def _is_refused(self, context: FunctionInvocationContext, live: Live, call_id: str) -> bool:
         """Whether the call is not made; then its result is set, or the whole run ends."""
         run = live.run
-        steer = Steer()
+        instruction = Instruction()
         if run.stopped is None:
-            steer = run.before_tool(call_id, context.function.name, args_of(context.arguments))
+            instruction = run.before_tool(call_id, context.function.name, args_of(context.arguments))
         if run.stopped is not None:
             # Any other exception would be told to the model, and the agent would go on.
             raise MiddlewareFailure(str(run.stopped)) from run.stopped
-        if steer.verdict == "ask":
-            live.asked[call_id] = steer
-            context.result = approval(context, call_id, steer.words)
-        elif steer.verdict == "deny":
-            context.result = steer.words
-        return steer.verdict != "proceed"
+        if instruction.verdict == "ask":
+            live.asked[call_id] = instruction
+            context.result = approval(context, call_id, instruction.text)
+        elif instruction.verdict == "deny":
+            context.result = instruction.text
+        return instruction.verdict != "proceed"

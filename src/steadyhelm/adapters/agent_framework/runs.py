@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.adapter import Can, Steer
+from steadyhelm.adapter import Capabilities, Instruction
 from steadyhelm.adapters.agent_framework.messages import Wanted, call_id_of, contents_of, goal_of, value_of
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
 
-CAN: Final[Can] = {
+CAN: Final[Capabilities] = {
     "before_model": frozenset({"guide", "rollback", "stop"}),
     "before_tool": frozenset({"deny", "stop"}),
 }
-CAN_APPROVE: Final[Can] = {**CAN, "before_tool": frozenset({"deny", "ask", "stop"})}
+CAN_APPROVE: Final[Capabilities] = {**CAN, "before_tool": frozenset({"deny", "ask", "stop"})}
 
 _PAUSED_KEPT: Final = 1000
 _COMES_BACK: Final = ("function_approval_response", "function_result")
@@ -28,21 +28,21 @@ _COMES_BACK: Final = ("function_approval_response", "function_result")
 class Live(Struct):
     """One run: the edits of its session, by agent, what the model asked for, what waits for the user."""
 
-    run: WatchedRun
+    run: AgentRun
     agent_id: str
-    edits: dict[str, MessageEdits]
+    edits: dict[str, ConversationEdits]
     wanted: dict[str, Wanted] = field(default_factory=dict)
-    asked: dict[str, Steer] = field(default_factory=dict)
+    asked: dict[str, Instruction] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
     asking: set[str] = field(default_factory=set)
     exhausted: bool = False
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def activate(self) -> Iterator[None]:
         """A block of code that is the agent at work."""
         token = _inside.set((*_inside.get(), self))
         try:
-            with self.run.entered():
+            with self.run.activate():
                 yield
         finally:
             _inside.reset(token)
@@ -56,7 +56,7 @@ class Live(Struct):
                 continue
             value = value_of(piece.items) if piece.items else piece.result
             wanted = self.wanted.pop(piece.call_id)
-            self.run.call_made(piece.call_id, *wanted, value, error=piece.exception)
+            self.run.record_call(piece.call_id, *wanted, value, error=piece.exception)
 
 
 # The runs that the code now running is inside of, outermost first; other monitors' agents may be among them.
@@ -77,7 +77,9 @@ class Runs:
         self.boundary = boundary
         self.monitor = boundary.monitor
         self._paused = _paused.setdefault(self.monitor, OrderedDict())
-        self._edits: weakref.WeakKeyDictionary[Any, dict[str, MessageEdits]] = weakref.WeakKeyDictionary()
+        self._edits: weakref.WeakKeyDictionary[Any, dict[str, ConversationEdits]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def here(self) -> Live | None:
         """The run that the code now running belongs to."""
@@ -100,9 +102,9 @@ class Runs:
         if paused:
             _take_answers(paused[0], messages)
             return paused[0]
-        run = self.boundary.begin(goal_of(messages), agent=str(context.agent.name or ""))
+        run = self.boundary.start_run(goal_of(messages), agent=str(context.agent.name or ""))
         if _inside.get():
-            run.now_can(
+            run.set_capabilities(
                 CAN
             )  # whoever called it, a tool perhaps, does not expect it to come back with a question
         return Live(run, str(context.agent.id), self._edits_of(context))
@@ -119,8 +121,8 @@ class Runs:
             return
         if error is not None and run.stopped is None:
             for call_id, wanted in live.wanted.items():
-                run.call_failed(call_id, *wanted, error=error)
-        left = run.finished(error)
+                run.record_failed_call(call_id, *wanted, error=error)
+        left = run.finish(error)
         if left is not None and left is not error:
             raise left from error
 
@@ -130,7 +132,7 @@ class Runs:
         while len(self._paused) > _PAUSED_KEPT:
             self._paused.popitem(last=False)[1].run.end(outcome="left at a question")
 
-    def _edits_of(self, context: Any) -> dict[str, MessageEdits]:
+    def _edits_of(self, context: Any) -> dict[str, ConversationEdits]:
         """A conversation's edits last as long as its session."""
         return {} if context.session is None else self._edits.setdefault(context.session, {})
 
@@ -141,12 +143,12 @@ def _take_answers(live: Live, messages: Sequence[Any]) -> None:
     words = goal_of(messages[from_here:])
     was_asked = False
     for answer in contents_of(messages[from_here:]):
-        steer = live.asked.pop(call_id_of(answer), None)
-        if steer is None:
+        instruction = live.asked.pop(call_id_of(answer), None)
+        if instruction is None:
             continue
         was_asked = True
         said = True if answer.approved else words or False
-        if live.run.answered(said, steer, call_id_of(answer)).verdict == "proceed":
+        if live.run.apply_answer(said, instruction, call_id_of(answer)).verdict == "proceed":
             live.allowed.add(call_id_of(answer))
     if words and not was_asked:
-        live.run.user_said(words)
+        live.run.record_user_message(words)

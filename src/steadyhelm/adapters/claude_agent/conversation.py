@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.claude_agent.speaker import Said, Speaker
 from steadyhelm.adapters.hooks import claude_code
 from steadyhelm.adapters.hooks.step import BatchCall, HookStep, text_of
-from steadyhelm.boundary.answers import ABOUT_TO
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.pending_decisions import ABOUT_TO
 from steadyhelm.errors import RunStopped
 
 EVENTS: Final = (*(event for event in claude_code.KINDS if event != "SessionEnd"), "SubagentStart")
@@ -35,7 +35,7 @@ class Errand(Struct, frozen=True):
     call_id: str
     kind: str
     task: str
-    parent: WatchedRun
+    parent: AgentRun
 
 
 class Conversation:
@@ -56,7 +56,7 @@ class Conversation:
         self._parts: dict[str, Speaker] = {}
         self._part_of_call: dict[str, str] = {}
         self._errands: list[Errand] = []
-        self._asked: dict[str, Steer] = {}
+        self._asked: dict[str, Instruction] = {}
         self._done: OrderedDict[str, None] = OrderedDict()
         self._cost_usd = 0.0
         if goal:
@@ -67,9 +67,9 @@ class Conversation:
         """Why the conversation was stopped, if it was."""
         return self._speaker.run.stopped if self._speaker is not None else None
 
-    def entered(self) -> AbstractContextManager[None]:
+    def activate(self) -> AbstractContextManager[None]:
         """A block of code that belongs to the conversation's run, once it has begun."""
-        return self._speaker.run.entered() if self._speaker is not None else nullcontext()
+        return self._speaker.run.activate() if self._speaker is not None else nullcontext()
 
     # --- the hooks -------------------------------------------------------------------------------
 
@@ -94,10 +94,10 @@ class Conversation:
             return self._before(speaker, step)
         if step.kind in {"after_tool", "after_batch"}:
             self._after(speaker, step)
-            return self._say(speaker, step, speaker.run.take("after_tool"))
+            return self._say(speaker, step, speaker.run.take_instruction("after_tool"))
         if step.kind in {"prompt", "notice"}:
             self._prompted(speaker, step)
-            return self._say(speaker, step, speaker.run.take("before_model"))
+            return self._say(speaker, step, speaker.run.take_instruction("before_model"))
         self._turn_over(speaker, step, busy=bool(payload.get("background_tasks")))
         return {}
 
@@ -111,20 +111,20 @@ class Conversation:
                 step.tool, reason=ABOUT_TO["stop"], call_id=step.call_id, run_id=run.run_id
             )
             return _refusal(step, ABOUT_TO["stop"], stops=True)
-        steer = run.before_tool(step.call_id, step.tool, step.args)
-        if steer.verdict == "proceed":
+        instruction = run.before_tool(step.call_id, step.tool, step.args)
+        if instruction.verdict == "proceed":
             if step.tool in _AGENT_TOOLS:
                 args = step.args if isinstance(step.args, dict) else {}
                 task = Errand(step.call_id, text_of(args, "subagent_type"), text_of(args, "prompt"), run)
                 self._errands.append(task)
             return {}
-        if steer.verdict == "ask":
-            self._asked[step.call_id] = steer
-            return _output(step, permissionDecision="ask", permissionDecisionReason=steer.words)
+        if instruction.verdict == "ask":
+            self._asked[step.call_id] = instruction
+            return _output(step, permissionDecision="ask", permissionDecisionReason=instruction.text)
         self._is_done(step.call_id)
-        if steer.verdict == "stop" and not self.listens:
+        if instruction.verdict == "stop" and not self.listens:
             run.end()
-        return _refusal(step, steer.words, stops=steer.verdict == "stop")
+        return _refusal(step, instruction.text, stops=instruction.verdict == "stop")
 
     def _after(self, speaker: Speaker, step: HookStep) -> None:
         if step.kind == "after_batch":
@@ -135,27 +135,27 @@ class Conversation:
         elif not self._is_done(step.call_id):
             asked = self._asked.pop(step.call_id, None)
             if asked is not None:
-                speaker.run.answered(True, asked, step.call_id)
+                speaker.run.apply_answer(True, asked, step.call_id)
             if step.error is not None:
                 self._errands = [it for it in self._errands if it.call_id != step.call_id]
             speaker.run.after_tool(step.call_id, step.result, error=step.error)
 
-    def _never_made(self, run: WatchedRun, call: BatchCall) -> None:
+    def _never_made(self, run: AgentRun, call: BatchCall) -> None:
         """No such tool, bad arguments, no permission; or the user was asked, and said no."""
         asked = self._asked.pop(call.call_id, None)
         if asked is not None:
-            run.answered(call.told, asked, call.call_id)
+            run.apply_answer(call.told, asked, call.call_id)
         else:
-            run.call_failed(call.call_id, call.tool, call.args, error=call.told or "not called")
+            run.record_failed_call(call.call_id, call.tool, call.args, error=call.told or "not called")
 
     def _prompted(self, speaker: Speaker, step: HookStep) -> None:
         speaker.failed = False
         speaker.turn_ends()
         self._asked.clear()
         if step.kind == "notice":
-            speaker.run.tell("harness", text=step.text[:200])
+            speaker.run.record_state("harness", text=step.text[:200])
         elif self._heard_first:
-            speaker.run.user_said(step.text)
+            speaker.run.record_user_message(step.text)
         self._heard_first = True
 
     def _turn_over(self, speaker: Speaker, step: HookStep, *, busy: bool) -> None:
@@ -170,12 +170,12 @@ class Conversation:
             return
         speaker.run.end(outcome="error: the model failed" if step.error is not None else "")
 
-    def _say(self, speaker: Speaker, step: HookStep, steer: Steer) -> Answer:
-        if steer.verdict == "stop":
+    def _say(self, speaker: Speaker, step: HookStep, instruction: Instruction) -> Answer:
+        if instruction.verdict == "stop":
             if not self.listens:
                 speaker.run.end()
-            return {"continue_": False, "stopReason": steer.words}
-        return _output(step, additionalContext=steer.words) if steer.words else {}
+            return {"continue_": False, "stopReason": instruction.text}
+        return _output(step, additionalContext=instruction.text) if instruction.text else {}
 
     # --- the messages ----------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class Conversation:
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def finished(self, error: BaseException | None = None) -> BaseException | None:
+    def finish(self, error: BaseException | None = None) -> BaseException | None:
         """The conversation is over; gives the exception that its caller shall receive, if any."""
         for part in self._parts.values():
             part.run.end()
@@ -230,7 +230,7 @@ class Conversation:
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, goal: str) -> Speaker:
-        self._speaker = Speaker(self.boundary.begin(goal), listens=self.listens, since=time.time())
+        self._speaker = Speaker(self.boundary.start_run(goal), listens=self.listens, since=time.time())
         return self._speaker
 
     def _speaker_of(self, step: HookStep, kind: str) -> Speaker | None:
@@ -255,7 +255,7 @@ class Conversation:
             self._errands.remove(errand)
             self._part_of_call.setdefault(errand.call_id, step.part)
         parent = errand.parent if errand is not None else self._speaker.run if self._speaker else None
-        run = self.boundary.begin(errand.task if errand is not None else "", parent=parent, agent=kind)
+        run = self.boundary.start_run(errand.task if errand is not None else "", parent=parent, agent=kind)
         self._parts[step.part] = Speaker(run, listens=self.listens, since=0.0)
         return self._parts[step.part]
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from steadyhelm.adapter import Can
+from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.claude_agent.conversation import EVENTS, Answer, Conversation
 from steadyhelm.adapters.claude_agent.speaker import Said
 from steadyhelm.boundary.driver import Ask, Boundary
@@ -21,12 +21,12 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Claude Agent SDK adapter", extra="claude") from exc
 
-CAN: Final[Can] = {
+CAN: Final[Capabilities] = {
     "before_model": {"guide"},  # when the user speaks
     "before_tool": {"deny", "stop"},
     "after_tool": {"guide", "stop"},
 }
-_ASKING: Final[Can] = {**CAN, "before_tool": {"deny", "ask", "stop"}}
+_ASKING: Final[Capabilities] = {**CAN, "before_tool": {"deny", "ask", "stop"}}
 
 _ASKING_TIMEOUT_S: Final = 24 * 3600.0
 _CONVERSATIONS_KEPT: Final = 1000
@@ -47,7 +47,7 @@ class ClaudeAgentAdapter:
     """
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether it is the SDK's query function, client or options."""
         return agent is sdk.query or _is_client_class(agent) or isinstance(agent, _KINDS)
 
@@ -117,11 +117,11 @@ class Watch:
                     yield message
         except BaseException as error:
             await _cut_off(messages)
-            left = talk.finished(error)
+            left = talk.finish(error)
             if left is error or not isinstance(error, Exception):
                 raise
             raise left from error  # type: ignore[misc]
-        left = talk.finished()
+        left = talk.finish()
         if left is not None:
             raise left
 
@@ -154,11 +154,11 @@ class Watch:
                 try:
                     await super().disconnect()
                 finally:
-                    self._talk.finished()
+                    self._talk.finish()
 
             async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> Any:
                 unheard = self._talk.unheard_stop()
-                self._talk.finished(error)
+                self._talk.finish(error)
                 swallow = await super().__aexit__(kind, error, trace)
                 if unheard is not None and error is None:
                     raise unheard
@@ -204,7 +204,7 @@ class Watch:
 
 def _answer(talk: Conversation, payload: Mapping[str, Any]) -> Answer:
     said: list[Answer] = [{}]
-    with talk.boundary.guarded("hook"):
+    with talk.boundary.guard("hook"):
         said.append(talk.hook(payload))
     return said[-1]
 
@@ -214,16 +214,16 @@ async def heard(talk: Conversation, messages: Any) -> AsyncGenerator[Any]:
     while True:
         talk.is_waiting = True
         try:
-            with talk.entered():
+            with talk.activate():
                 message = await anext(messages)
         except StopAsyncIteration:
             return
         finally:
             talk.is_waiting = False
-        with talk.boundary.guarded("message"):
+        with talk.boundary.guard("message"):
             tell(talk, message)
         if talk.stopped is not None and isinstance(message, sdk.ResultMessage):
-            talk.finished()
+            talk.finish()
             raise talk.stopped
         yield message
 

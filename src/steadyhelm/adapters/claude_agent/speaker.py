@@ -5,10 +5,10 @@ Hooks and messages both show a reply, either of them first; it is told once, bef
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Reply
+from steadyhelm.adapter import ModelReply
 from steadyhelm.adapters.hooks.step import HookStep
 from steadyhelm.adapters.hooks.usage import Usage, tokens_since
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.events import STATE_TRANSITION
 
 
@@ -31,7 +31,7 @@ class Speaker:
         since: Replies in the transcript from before that time are of an earlier run.
     """
 
-    def __init__(self, run: WatchedRun, *, listens: bool, since: float) -> None:
+    def __init__(self, run: AgentRun, *, listens: bool, since: float) -> None:
         self.run = run
         self.failed = False
         self.calls_shown: set[str] = set()
@@ -125,7 +125,7 @@ class Speaker:
         # What a turn cost is told once, at its end, for all its replies and sub-agents.
         cost = cost_usd if cost_usd is not None or not self._listens else 0.0
         self.run.after_model(
-            Reply(
+            ModelReply(
                 text=said.text,
                 model=said.model,
                 input_tokens=said.input_tokens,

@@ -22,14 +22,14 @@ class AnthropicClientAdapter:
 
     def __new__(cls, monitor: Monitor, client: Any, *, ask: Ask | None = None) -> Any:
         """The client, watched."""
-        if not cls.recognises(client):
+        if not cls.can_wrap(client):
             raise SettingsError(
                 f"wrap() got a {type(client).__name__}, which has no messages.create to watch."
             )
         return wrap(monitor, client, "anthropic_client", SURFACES, ask)
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether the object can be used like Anthropic's client; others have a `messages.create` too."""
         return all(callable(found(agent, f"messages.{method}")) for method in _METHODS)
 

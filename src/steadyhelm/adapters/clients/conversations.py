@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.clients.items import beginning, chain, last_results, steps_of
 from steadyhelm.adapters.clients.known_marks import KnownMarks
 from steadyhelm.adapters.content import Part
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Conversation:
         self.number = number
         self.rewritten = 0
         self.goal = ""
-        self.run: WatchedRun | None = None
+        self.run: AgentRun | None = None
         self.home: str | None = None
         self.origin = 0
         self.through = 0
@@ -56,8 +56,8 @@ class Conversation:
         self.was_left = False
         self.open: dict[str, Part] = {}
         self.answered: set[str] = set()
-        self.edits: MessageEdits | None = None
-        self.unsaid: Steer | None = None
+        self.edits: ConversationEdits | None = None
+        self.undelivered: Instruction | None = None
         self.states: OrderedDict[str, State] = OrderedDict()
         self.asked_at: int | None = None
         self.answered_at: int | None = None

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import structs
 
-from steadyhelm.adapter import Reply, Steer
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.clients.conversations import Conversation, State
 from steadyhelm.adapters.clients.dialect import Answer, Dialect, Gathering
 from steadyhelm.adapters.clients.items import characters, grouped, steps_of
 from steadyhelm.adapters.clients.origins import Through
 from steadyhelm.adapters.content import Part
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.runs import outcome_of
 from steadyhelm.errors import RunStopped
 
@@ -40,7 +40,7 @@ class Exchange:
     """
 
     conversation: Conversation
-    run: WatchedRun
+    run: AgentRun
 
     def __init__(
         self, watch: "ClientWatch", dialect: Dialect, arguments: dict[str, Any], through: Through
@@ -67,9 +67,9 @@ class Exchange:
             self.is_settled = True
             raise
 
-    def guarded(self, where: str) -> AbstractContextManager[None]:
+    def guard(self, where: str) -> AbstractContextManager[None]:
         """What fails in here is our fault, and the host must not notice."""
-        return self.watch.boundary.guarded(where)
+        return self.watch.boundary.guard(where)
 
     @property
     def is_half_read(self) -> bool:
@@ -93,16 +93,16 @@ class Exchange:
         conversation.was_left = False
         run = self.run = self._watched(home, steps)
         self._tell(steps)
-        steer = run.before_model(key=self._key, state=self._state())
-        if steer.verdict == "stop" and run.stopped is not None:
+        instruction = run.before_model(key=self._key, state=self._state())
+        if instruction.verdict == "stop" and run.stopped is not None:
             self._stop(run.stopped)
             run.end(run.stopped)
         elif self.held.at is not None:
-            self._steer_held(steer)
+            self._steer_held(instruction)
         else:
-            self._steer(steer)
+            self._steer(instruction)
 
-    def _watched(self, home: str | None, steps: list[Part]) -> WatchedRun:
+    def _watched(self, home: str | None, steps: list[Part]) -> AgentRun:
         """The run of this conversation; where it has ended, or the host has opened another, a new one."""
         conversation, before = self.conversation, self.conversation.run
         if before is not None and not before.has_ended and conversation.home == home:
@@ -115,7 +115,7 @@ class Exchange:
         caller = None
         if before is None:
             caller = self.watch.conversations.caller_of(conversation.goal, conversation)
-        run = self.watch.boundary.begin(
+        run = self.watch.boundary.start_run(
             conversation.goal,
             key=(conversation.number, self._key),
             parent=caller.conversation.run if caller is not None else None,
@@ -136,7 +136,7 @@ class Exchange:
                 asked[call_id] = step
             elif step.kind == "text":
                 conversation.open.clear()
-                self.run.user_said(step.words)
+                self.run.record_user_message(step.words)
             elif call_id in conversation.open or call_id not in before:
                 if conversation.open.pop(call_id, None) is None:
                     call = asked.get(call_id, step)
@@ -170,50 +170,52 @@ class Exchange:
             conversation.keep(made, label)
         return f"{conversation.name}:{label}"
 
-    def _steer(self, steer: Steer) -> None:
+    def _steer(self, instruction: Instruction) -> None:
         """Say it, or go back, in a copy of the messages, and again with every request that follows."""
         conversation, groups = self.conversation, None
-        if steer.verdict in {"guide", "rollback"}:
+        if instruction.verdict in {"guide", "rollback"}:
             groups = grouped(self.items, self.marks)
-            conversation.edits = conversation.edits or MessageEdits()
-            conversation.edits.add(self._understood(steer, str.isdigit), len(groups))
+            conversation.edits = conversation.edits or ConversationEdits()
+            conversation.edits.add(self._understood(instruction, str.isdigit), len(groups))
         if conversation.edits is None:
             return
         groups = groups if groups is not None else grouped(self.items, self.marks)
         behind = self.items[sum(map(len, groups)) :]
         edited: list[Any] = []
-        for it in [*conversation.edits.applied(groups, _Words), behind]:
+        for it in [*conversation.edits.apply(groups, _Words), behind]:
             if isinstance(it, _Words):
                 self.dialect.place(edited, it.text)
             else:
                 edited += it
         self.arguments = {**self.arguments, self.dialect.field: edited}
 
-    def _steer_held(self, steer: Steer) -> None:
+    def _steer_held(self, instruction: Instruction) -> None:
         """The same where the model's side holds the conversation: what it is told once it keeps."""
         conversation = self.conversation
-        if steer.verdict in {"guide", "rollback"}:
-            conversation.unsaid = steer
-        if conversation.unsaid is None:
+        if instruction.verdict in {"guide", "rollback"}:
+            conversation.undelivered = instruction
+        if conversation.undelivered is None:
             return
         states, items = conversation.states, list(self.items)
-        steer = self._understood(conversation.unsaid, states.__contains__)
-        if steer.verdict == "rollback" and steer.checkpoint is not None:
-            state = states[steer.checkpoint.label]
+        instruction = self._understood(conversation.undelivered, states.__contains__)
+        if instruction.verdict == "rollback" and instruction.checkpoint is not None:
+            state = states[instruction.checkpoint.label]
             kept = {name: it for name, it in self.arguments.items() if name not in self.held.arguments}
             self.arguments, items = {**kept, **state.held}, list(state.items)
-        self.dialect.place(items, steer.words)
+        self.dialect.place(items, instruction.text)
         self.arguments = {**self.arguments, self.dialect.field: items}
 
-    def _understood(self, steer: Steer, knows: Callable[[str], bool]) -> Steer:
+    def _understood(self, instruction: Instruction, knows: Callable[[str], bool]) -> Instruction:
         """The steer with the state's name as this conversation knows it; only words where it does not."""
-        if steer.verdict != "rollback" or steer.checkpoint is None:
-            return steer
-        name, _, label = steer.checkpoint.label.partition(":")
+        if instruction.verdict != "rollback" or instruction.checkpoint is None:
+            return instruction
+        name, _, label = instruction.checkpoint.label.partition(":")
         if name == self.conversation.name and knows(label):
-            return structs.replace(steer, checkpoint=structs.replace(steer.checkpoint, label=label))
-        self.run.could_not("the state to return to is not one of this conversation as it stands")
-        return structs.replace(steer, verdict="guide")
+            return structs.replace(
+                instruction, checkpoint=structs.replace(instruction.checkpoint, label=label)
+            )
+        self.run.report_not_carried_out("the state to return to is not one of this conversation as it stands")
+        return structs.replace(instruction, verdict="guide")
 
     # --- the reply -------------------------------------------------------------------------------
 
@@ -260,7 +262,7 @@ class Exchange:
         if error is not None:
             conversation.failed = outcome_of(error)
             return
-        conversation.unsaid = None
+        conversation.undelivered = None
         self._note_calls(answer)
         if is_latest:
             self._answered(answer)
@@ -288,7 +290,7 @@ class Exchange:
         reply_id = "" if self.held.lasts else answer.reply_id
         self.watch.conversations.answered(self.conversation, answer.items, reply_id)
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: Answer) -> ModelReply:
         asked, came = answer.input_tokens, answer.output_tokens
         if not (asked or came) and (answer.text or answer.parts):
             # A stream tells no usage unless it is asked to: a quarter of the characters is near enough.
@@ -296,4 +298,4 @@ class Exchange:
             came = (
                 len(answer.text) + sum(len(str(part.args)) for part in answer.parts)
             ) // _CHARACTERS_A_TOKEN
-        return Reply(text=answer.text, model=answer.model, input_tokens=asked, output_tokens=came)
+        return ModelReply(text=answer.text, model=answer.model, input_tokens=asked, output_tokens=came)

@@ -26,14 +26,14 @@ class OpenAIClientAdapter:
 
     def __new__(cls, monitor: Monitor, client: Any, *, ask: Ask | None = None) -> Any:
         """The client, watched."""
-        if not cls.recognises(client):
+        if not cls.can_wrap(client):
             raise SettingsError(
                 f"wrap() got a {type(client).__name__}, which has no chat.completions.create to watch."
             )
         return wrap(monitor, client, "openai_client", SURFACES, ask)
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether the object can be used like OpenAI's client."""
         return callable(found(agent, "chat.completions.create"))
 

@@ -10,14 +10,14 @@ from steadyhelm.adapters.clients.exchanges import Exchange
 
 def received(exchange: Exchange, result: Any) -> Any:
     """What the host gets: the reply itself, or a stream that is watched while it is read."""
-    with exchange.guarded("reply"):
+    with exchange.guard("reply"):
         answer = exchange.dialect.read(result)
         if answer is not None:
             exchange.took(answer)
         elif hasattr(result, "http_response") and callable(getattr(result, "parse", None)):
             _when_opened(exchange, result)
         elif _is_stream(result):
-            return streamed(exchange, result)
+            return watch_stream(exchange, result)
         else:
             exchange.leave()
     return result
@@ -35,11 +35,11 @@ async def awaited(exchange: Exchange, coming: Any) -> Any:
 
 def failed(exchange: Exchange, error: BaseException) -> None:
     """The request came to nothing; who takes it back has not failed."""
-    with exchange.guarded("failure"):
+    with exchange.guard("failure"):
         exchange.fail(error) if isinstance(error, Exception) else exchange.leave()
 
 
-def streamed(exchange: Exchange, stream: Any) -> Any:
+def watch_stream(exchange: Exchange, stream: Any) -> Any:
     """The stream, watched: itself where it can be watched from inside, else something that stands for it."""
     pieces = getattr(stream, "_iterator", None)
     if pieces is None:
@@ -131,7 +131,7 @@ class WatchedPieces:
             self._over()
 
     def _over(self, *, is_over: bool = True) -> None:
-        with self._exchange.guarded("end of a reply"):
+        with self._exchange.guard("end of a reply"):
             self._exchange.leave(is_over=is_over)
 
 
@@ -173,12 +173,12 @@ class WatchedManager:
         return await self._manager.__aexit__(*left)
 
     def _opened(self, stream: Any) -> Any:
-        with self._exchange.guarded("stream"):
-            streamed(self._exchange, getattr(stream, "_raw_stream", stream))
+        with self._exchange.guard("stream"):
+            watch_stream(self._exchange, getattr(stream, "_raw_stream", stream))
         return stream
 
     def _left(self) -> None:
-        with self._exchange.guarded("end of a stream"):
+        with self._exchange.guard("end of a stream"):
             self._exchange.leave()
 
 
@@ -202,7 +202,7 @@ def _when_opened(exchange: Exchange, response: Any) -> None:
 
 def _closing(exchange: Exchange, close: "weakref.WeakMethod[Any]") -> Any:
     def closed() -> Any:
-        with exchange.guarded("end of a stream"):
+        with exchange.guard("end of a stream"):
             exchange.leave()
         method = close()
         return method() if method is not None else None

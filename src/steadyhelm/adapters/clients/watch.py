@@ -5,7 +5,7 @@ import weakref
 from collections import OrderedDict, deque
 from typing import Any, Final
 
-from steadyhelm.adapter import Can
+from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.clients.conversations import Conversations
 from steadyhelm.adapters.clients.dialect import Dialect
 from steadyhelm.adapters.clients.exchanges import Exchange
@@ -13,7 +13,7 @@ from steadyhelm.adapters.clients.origins import Through
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.monitor import Monitor
 
-CAN: Final[Can] = {"before_model": ("guide", "rollback", "stop")}
+CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop")}
 """A host makes its calls itself: they are seen, and cannot be refused from here."""
 
 _WAITING_KEPT: Final = 1000
@@ -79,7 +79,7 @@ class ClientWatch:
 
     def _catch_up(self) -> None:
         """What was only noted is told now; replies first, for they hold on to where they come from."""
-        with self.boundary.guarded("what was dropped"):
+        with self.boundary.guard("what was dropped"):
             while self._dropped:
                 self._dropped.popleft().leave()
             origins = {self._gone.popleft() for _ in range(len(self._gone))}

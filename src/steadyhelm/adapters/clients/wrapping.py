@@ -196,7 +196,7 @@ class _Wrapping:
     def _copying(self, method: Method) -> Method:
         def copied(*args: Any, **kwargs: Any) -> Any:
             client = method(*args, **kwargs)
-            with self.watch.boundary.guarded("copy of the client"):
+            with self.watch.boundary.guard("copy of the client"):
                 _Wrapping(client, self.watch, self._surfaces, self.through.origin)
             return client
 
@@ -204,7 +204,7 @@ class _Wrapping:
 
     def _closing(self, method: Method) -> Method:
         def closed(*args: Any, **kwargs: Any) -> Any:
-            with self.watch.boundary.guarded("end of the client"):
+            with self.watch.boundary.guard("end of the client"):
                 self.watch.closed(self.through.origin.number)
             return method(*args, **kwargs)
 
@@ -217,7 +217,7 @@ class _Wrapping:
         if self.watch.monitor.disabled or is_asking():
             return None
         exchange = None
-        with self.watch.boundary.guarded("request"):
+        with self.watch.boundary.guard("request"):
             exchange = self.watch.open(dialect, _named(method, args, kwargs), self.through)
         stop = exchange.stopped if exchange is not None else None
         if stop is not None:

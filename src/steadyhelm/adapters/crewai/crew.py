@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from steadyhelm.adapter import Can
+from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.crewai.goals import asked, filled, first_words, goal_of, name_of
 from steadyhelm.adapters.crewai.runs import Part, watching
 from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.dropped import when_dropped
-from steadyhelm.boundary.entry_points import Entry, WatchedObject, streamed, streamed_async
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, watch_stream, watch_stream_async
+from steadyhelm.boundary.finalizers import on_garbage_collected
 from steadyhelm.engine import registry
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
@@ -23,7 +23,7 @@ try:
 except ImportError as exc:
     raise MissingExtraError("CrewAI adapter", extra="crewai") from exc
 
-CAN: Final[Can] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny"}}
+CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny"}}
 """CrewAI can be stopped where it asks a model, and only there: at a tool an abort just refuses the call."""
 
 _SEVERAL: Final = (
@@ -66,7 +66,7 @@ class CrewAIAdapter(WatchedObject):
     ENTRY_POINTS = (*_ONE, *_SEVERAL)
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether it is a crew, an agent or a flow that can be kicked off, be it watched already."""
         if issubclass(type(agent), CrewAIAdapter):
             return True
@@ -81,14 +81,14 @@ class CrewAIAdapter(WatchedObject):
         self._boundary = Boundary(monitor, "crewai", CAN, ask=ask)
         self._goal = goal
 
-    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
         """It is kicked off: that is a run, or several, of which each begins by itself."""
         part = Part(self._boundary)
         if method in _ONE:
             goal = self._goal
-            with self._boundary.guarded("goal"):
+            with self._boundary.guard("goal"):
                 goal = self._goal_of(args, kwargs)
-            run = self._boundary.begin(goal, agent=name_of(self._agent))
+            run = self._boundary.start_run(goal, agent=name_of(self._agent))
             part = Part(self._boundary, self._agent, run=run)
         return _entry(part, args, kwargs)
 
@@ -132,13 +132,13 @@ def watch_crews(monitor: Monitor, *, ask: Ask | None = None) -> Iterator[None]:
     entry = _entry(Part(Boundary(monitor, "crewai", CAN, ask=ask)), (), {})
     error: BaseException | None = None
     try:
-        with entry.entered():
+        with entry.activate():
             yield
     except BaseException as exc:
         error = exc
         raise
     finally:
-        left = entry.finished(None, error)
+        left = entry.finish(None, error)
         if left is not None and left is not error:
             raise left from error
 
@@ -149,23 +149,23 @@ def _checked(agent: Any) -> Any:
             "wrap() got a crew, an agent or a flow of CrewAI that is watched already, and only one monitor "
             "can watch it. Wrap the Crew, the Agent or the Flow itself."
         )
-    if not CrewAIAdapter.recognises(agent):
+    if not CrewAIAdapter.can_wrap(agent):
         raise SettingsError(
             f"The CrewAI adapter takes a Crew, an Agent or a Flow, got a {type(agent).__name__}."
         )
     return agent
 
 
-def _entry(part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-    def finished(result: Any, error: BaseException | None) -> BaseException | None:
+def _entry(part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
+    def finish(result: Any, error: BaseException | None) -> BaseException | None:
         if error is None and _is_stream(result):
             _follow(result, part)
             return None
         for stream in filter(_is_stream, result if isinstance(result, list) else ()):
             _follow(stream, Part(part.boundary))
-        return part.finished(error)
+        return part.finish(error)
 
-    return Entry(entered=lambda: watching(part), finished=finished, args=args, kwargs=kwargs)
+    return WatchedCall(activate=lambda: watching(part), finish=finish, args=args, kwargs=kwargs)
 
 
 def _is_stream(result: Any) -> bool:
@@ -174,8 +174,8 @@ def _is_stream(result: Any) -> bool:
 
 def _follow(stream: Any, part: Part) -> None:
     """A stream does its work while it is read: that belongs to the part, which is over when it is."""
-    entry = Entry(entered=lambda: watching(part), finished=lambda _, error: part.finished(error))
-    for name, follow in (("_sync_iterator", streamed), ("_async_iterator", streamed_async)):
+    entry = WatchedCall(activate=lambda: watching(part), finish=lambda _, error: part.finish(error))
+    for name, follow in (("_sync_iterator", watch_stream), ("_async_iterator", watch_stream_async)):
         parts = getattr(stream, name, None)
         if parts is not None:
             setattr(stream, name, follow(entry, parts))
@@ -184,8 +184,8 @@ def _follow(stream: Any, part: Part) -> None:
     def closed() -> None:
         if tidy_up is not None:
             tidy_up()
-        part.finished(GeneratorExit())
+        part.finish(GeneratorExit())
 
     # Also one that nobody reads is over when it is closed, or nobody holds it any more.
     stream._on_cleanup = closed  # noqa: SLF001 - CrewAI has no other way to say so
-    when_dropped(stream, functools.partial(part.finished, GeneratorExit()))
+    on_garbage_collected(stream, functools.partial(part.finish, GeneratorExit()))

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapter import Reply, Steer
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.adapter import Instruction, ModelReply
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
 
 try:
@@ -40,7 +40,7 @@ class ModelCalls:
         above: The model calls of the run that this one is in.
     """
 
-    def __init__(self, run: WatchedRun, above: "ModelCalls | None") -> None:
+    def __init__(self, run: AgentRun, above: "ModelCalls | None") -> None:
         self.run = run
         self.executor: Any = None
         self._above = above
@@ -60,11 +60,11 @@ class ModelCalls:
             self._hear_user(context)
         self._asked = _Asked(context.llm, _used(context.llm))
         if not is_own:
-            self.run.model_begins()
+            self.run.begin_model_call()
             return
-        steer = self.run.before_model(state=_state(context.messages))
+        instruction = self.run.before_model(state=_state(context.messages))
         self._stop_if_told()
-        self._carry_out(steer, context.messages)
+        self._carry_out(instruction, context.messages)
 
     def after(self, context: Any) -> None:
         """The model has said something; of a model that the bus hears it is known by now."""
@@ -110,7 +110,7 @@ class ModelCalls:
             return
         before, _, after = I18N_DEFAULT.slice("feedback_instructions").partition("{feedback}")
         said = str(context.messages[-1].get("content") or "")
-        self.run.user_said(said.removeprefix(before).removesuffix(after))
+        self.run.record_user_message(said.removeprefix(before).removesuffix(after))
 
     def _answered(self) -> _Asked | None:
         with self._lock:
@@ -136,16 +136,16 @@ class ModelCalls:
             yield calls
             calls = calls._above  # noqa: SLF001 - one of its own
 
-    def _carry_out(self, steer: Steer, messages: list[Any]) -> None:
+    def _carry_out(self, instruction: Instruction, messages: list[Any]) -> None:
         """The messages are the executor's own: what is said stays said, and what is cut stays away."""
-        if steer.verdict == "rollback" and steer.checkpoint is not None:
-            length = _length(steer.checkpoint.label, messages)
+        if instruction.verdict == "rollback" and instruction.checkpoint is not None:
+            length = _length(instruction.checkpoint.label, messages)
             if length is None:
-                self.run.could_not("the conversation was rewritten since")
+                self.run.report_not_carried_out("the conversation was rewritten since")
             else:
                 del messages[length:]
-        if steer.verdict in {"guide", "rollback"} and steer.words:
-            messages.append({"role": "user", "content": steer.words})
+        if instruction.verdict in {"guide", "rollback"} and instruction.text:
+            messages.append({"role": "user", "content": instruction.text})
 
 
 def _state(messages: list[Any]) -> str | None:
@@ -166,9 +166,9 @@ def _said(event: Any) -> str:
     return "" if event.call_type.value == "tool_call" else json.dumps(event.response, default=str)
 
 
-def _reply(text: str, model: str | None, used: Any) -> Reply:
+def _reply(text: str, model: str | None, used: Any) -> ModelReply:
     tokens = (used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)
-    return Reply(text=text, model=model or "", input_tokens=tokens[0], output_tokens=tokens[1])
+    return ModelReply(text=text, model=model or "", input_tokens=tokens[0], output_tokens=tokens[1])
 
 
 def _used(llm: Any) -> Any:

@@ -14,8 +14,8 @@ from typing import Any, Final
 from steadyhelm.adapters.crewai.goals import asked, goal_of, name_of
 from steadyhelm.adapters.crewai.models import ModelCalls
 from steadyhelm.adapters.crewai.tools import ToolCalls
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
 from steadyhelm.errors import MissingExtraError, RunStopped
 
 try:
@@ -37,7 +37,7 @@ class Part:
         self,
         boundary: Boundary,
         *whats: Any,
-        run: WatchedRun | None = None,
+        run: AgentRun | None = None,
         above: "Part | None" = None,
     ) -> None:
         self.boundary = boundary
@@ -72,7 +72,7 @@ class Part:
 
     def begin(self, goal: str, agent: str, *whats: Any) -> None:
         """A part of this one begins, here and now."""
-        run = self.boundary.begin(goal, parent=self.run, agent=agent)
+        run = self.boundary.start_run(goal, parent=self.run, agent=agent)
         part = Part(self.boundary, *whats, run=run, above=self)
         part.enter()
         self.below.append(part)
@@ -80,7 +80,7 @@ class Part:
     def enter(self) -> None:
         """From here on the code in this context belongs to this part."""
         assert self.run is not None
-        self._inside = self.run.entered()
+        self._inside = self.run.activate()
         self._inside.__enter__()
         _here.set(self)
 
@@ -114,7 +114,7 @@ class Part:
         if self.models is not None:
             self.models.settle(error)
 
-    def finished(self, error: BaseException | None) -> BaseException | None:
+    def finish(self, error: BaseException | None) -> BaseException | None:
         """The outermost call is over; gives the exception that its caller shall receive, if any."""
         self.end(error)
         return self.stopped if self.stopped is not None else error
@@ -138,7 +138,7 @@ def watching(part: Part) -> Iterator[None]:
     with ExitStack() as stack:
         stack.callback(_here.reset, _here.set(part))
         if part.run is not None:
-            stack.enter_context(part.run.entered())
+            stack.enter_context(part.run.activate())
         stack.enter_context(scoped_hooks({point: _hooks_at(point) for point in InterceptionPoint}))
         if not is_heard:
             stack.callback(reset_stream_sinks, add_stream_sink(_hear))
@@ -178,7 +178,7 @@ def _hear(source: Any, event: Any) -> None:
     part = _here.get()
     told = _EVENTS.get(event.type)
     if part is not None and told is not None:
-        with part.boundary.guarded(event.type):
+        with part.boundary.guard(event.type):
             told(part, source, event)
 
 
@@ -226,7 +226,7 @@ def _is_over(part: Part, what: Any, event: Any) -> None:
 
 def _user_spoke(part: Part, _flow: Any, event: Any) -> None:
     if part.run is not None:
-        part.run.user_said(event.feedback)
+        part.run.record_user_message(event.feedback)
 
 
 _HOOKS: Final = {

@@ -59,10 +59,10 @@ class ToolCalls:
         if call is None or call.is_asked or not call.native:
             call = self._opened(context.tool_name, context.tool_input, native=False)
         call.is_asked = True
-        steer = self._run.before_tool(call.call_id, call.name, call.args)
-        if steer.verdict == "proceed":
+        instruction = self._run.before_tool(call.call_id, call.name, call.args)
+        if instruction.verdict == "proceed":
             return None
-        call.refusal = steer.words or "Not called."
+        call.refusal = instruction.text or "Not called."
         return False
 
     def after(self, context: Any) -> str | None:
@@ -70,7 +70,7 @@ class ToolCalls:
         call = self._current() or self._opened(context.tool_name, context.tool_input, native=False)
         if not call.is_asked:
             # Another hook has refused it before we were asked.
-            self._run.call_failed(call.call_id, call.name, call.args, error=context.tool_result)
+            self._run.record_failed_call(call.call_id, call.name, call.args, error=context.tool_result)
             self._over(call)
             return None
         call.result = context.tool_result if context.raw_tool_result is None else context.raw_tool_result
@@ -91,7 +91,7 @@ class ToolCalls:
             return
         if call.error is not None:
             attempt_id = f"{call.call_id}.{call.attempts}"
-            self._run.call_made(attempt_id, call.name, call.args, error=call.error)
+            self._run.record_call(attempt_id, call.name, call.args, error=call.error)
             call.error = None
         call.attempts += 1
 
@@ -102,7 +102,7 @@ class ToolCalls:
             call.error = event.error
             self._tell_if_unasked(call)
 
-    def finished(self, event: Any) -> None:
+    def finish(self, event: Any) -> None:
         """A tool has answered, if only that it could not do it; of a native call the hook knows by now."""
         call = self._current()
         if call is None:
@@ -124,7 +124,7 @@ class ToolCalls:
         self._models.settle()
         args = _parsed(event.tool_args)
         call_id = self._call_id(event.tool_name, args)
-        self._run.call_failed(call_id, event.tool_name, args, error=event.failure.message)
+        self._run.record_failed_call(call_id, event.tool_name, args, error=event.failure.message)
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class ToolCalls:
     def _tell_if_unasked(self, call: _Call) -> None:
         """A model that was handed the functions themselves calls them, and asks no hook."""
         if call.native and not call.is_asked:
-            self._run.call_made(call.call_id, call.name, call.args, call.result, error=call.error)
+            self._run.record_call(call.call_id, call.name, call.args, call.result, error=call.error)
             self._over(call)
 
     def _over(self, call: _Call) -> None:

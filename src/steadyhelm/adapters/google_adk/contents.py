@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapter import Reply
+from steadyhelm.adapter import ModelReply
 from steadyhelm.errors import RunStopped
 
 CONFIRMATION: Final = "adk_request_confirmation"
@@ -45,10 +45,10 @@ def task_in(contents: Sequence[Any]) -> str:
     return ""
 
 
-def reply_of(response: Any) -> Reply:
+def reply_of(response: Any) -> ModelReply:
     """A model's answer; events carry the same fields."""
     usage = response.usage_metadata
-    return Reply(
+    return ModelReply(
         text=text_of(response.content),
         model=response.model_version or "",
         input_tokens=_sum(usage, "prompt_token_count", "tool_use_prompt_token_count"),

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import structs
 
-from steadyhelm.adapter import Steer
-from steadyhelm.adapters.google_adk.turns import KEPT, Place
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.adapter import Instruction
+from steadyhelm.adapters.google_adk.turns import KEPT, HookPoint
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 
 
 class Requests:
@@ -21,7 +21,7 @@ class Requests:
 
     def __init__(self, message: Callable[[str], Any]) -> None:
         self._message = message
-        self._edits: OrderedDict[Place, MessageEdits] = OrderedDict()
+        self._edits: OrderedDict[HookPoint, ConversationEdits] = OrderedDict()
 
     def state(self, context: Any, request: Any) -> str | None:
         """How the conversation stands; None where a place in it may be another one with the next request."""
@@ -29,30 +29,30 @@ class Requests:
             return None
         if getattr(context.get_invocation_context().agent, "static_instruction", None):
             return None
-        return f"{MessageEdits.state(request.contents)} {Place.of(context)}"
+        return f"{ConversationEdits.state(request.contents)} {HookPoint.of(context)}"
 
-    def carry_out(self, run: WatchedRun, steer: Steer, context: Any, request: Any) -> None:
+    def carry_out(self, run: AgentRun, instruction: Instruction, context: Any, request: Any) -> None:
         """Say what there is to say, here and in all requests that follow; with nothing to say all stays."""
-        if steer.verdict == "proceed" and not self._edits:
+        if instruction.verdict == "proceed" and not self._edits:
             return
-        place = Place.of(context)
+        place = HookPoint.of(context)
         edits = self._edits.get(place)
-        if steer.verdict in {"guide", "rollback"}:
-            edits = edits or MessageEdits()
+        if instruction.verdict in {"guide", "rollback"}:
+            edits = edits or ConversationEdits()
             self._edits[place] = edits
-            edits.add(_for_here(run, steer, place), len(request.contents))
+            edits.add(_for_here(run, instruction, place), len(request.contents))
             if len(self._edits) > KEPT:
                 self._edits.popitem(last=False)
         if edits is not None:
-            request.contents = edits.applied(request.contents, self._message)
+            request.contents = edits.apply(request.contents, self._message)
 
 
-def _for_here(run: WatchedRun, steer: Steer, place: Place) -> Steer:
+def _for_here(run: AgentRun, instruction: Instruction, place: HookPoint) -> Instruction:
     """What is to be done, by this agent's own count of messages."""
-    if steer.checkpoint is None:
-        return steer
-    length, _, whose = steer.checkpoint.label.partition(" ")
+    if instruction.checkpoint is None:
+        return instruction
+    length, _, whose = instruction.checkpoint.label.partition(" ")
     if whose == str(place):
-        return structs.replace(steer, checkpoint=structs.replace(steer.checkpoint, label=length))
-    run.could_not("the checkpoint is in another agent's view of the conversation")
-    return Steer(verdict="guide", words=steer.words, decision=steer.decision)
+        return structs.replace(instruction, checkpoint=structs.replace(instruction.checkpoint, label=length))
+    run.report_not_carried_out("the checkpoint is in another agent's view of the conversation")
+    return Instruction(verdict="guide", text=instruction.text, decision=instruction.decision)

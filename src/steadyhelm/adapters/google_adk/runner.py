@@ -59,7 +59,7 @@ class GoogleADKAdapter:
     """
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether this is a runner, an app or an agent of the framework."""
         return issubclass(type(agent), Runner | App | BaseNode)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, NamedTuple, Self
 
-from steadyhelm.adapter import Can, Steer
+from steadyhelm.adapter import Capabilities, Instruction
 from steadyhelm.adapters.google_adk.contents import stop_in, task_in, text_of
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
 
@@ -19,7 +19,7 @@ NO_ANSWER: Final = "the model gave no whole answer"
 
 # The runs whose tool the code now running is part of, one for each monitor that watches: each call works in a
 # task, and so in a context, of its own.
-_calling: Final[ContextVar[tuple[WatchedRun, ...]]] = ContextVar("steadyhelm_adk_calling", default=())
+_calling: Final[ContextVar[tuple[AgentRun, ...]]] = ContextVar("steadyhelm_adk_calling", default=())
 
 
 def session_name(app: str, user: str, session: str) -> str:
@@ -27,7 +27,7 @@ def session_name(app: str, user: str, session: str) -> str:
     return f"{app}/{user}/{session}"
 
 
-class Place(NamedTuple):
+class HookPoint(NamedTuple):
     """Where a step is taken.
 
     Agents in one branch of a session share a conversation, and each is shown it in its own way.
@@ -48,17 +48,17 @@ class Place(NamedTuple):
         return "/".join(self)
 
 
-def caller(monitor: Monitor) -> WatchedRun | None:
+def caller(monitor: Monitor) -> AgentRun | None:
     """The run that the code now running works for: the one of this monitor, else of whoever watches."""
     runs = _calling.get()
     return next((run for run in runs if run.boundary.monitor is monitor), runs[-1] if runs else None)
 
 
-def calls(run: WatchedRun) -> None:
+def calls(run: AgentRun) -> None:
     """From here on the code in this context works for a call of this run: what begins here is its child."""
     others = (it for it in _calling.get() if it.boundary.monitor is not run.boundary.monitor)
     _calling.set((*others, run))
-    inside = run.entered()
+    inside = run.activate()
     inside.__enter__()
     # Left in a copy of the context: this one, which ends with the call, stays inside.
     copy_context().run(inside.__exit__, None, None, None)
@@ -73,12 +73,12 @@ class Turn:
     def __init__(self, session: str) -> None:
         self.session = session
         self.is_nested = bool(_calling.get())
-        self.runs: dict[str, WatchedRun] = {}
+        self.runs: dict[str, AgentRun] = {}
         self.speakers: set[str] = set()
         self.going: set[str] = set()
         self.paused: set[str] = set()
-        self.asked: dict[str, tuple[WatchedRun, Steer]] = {}
-        self.settled: dict[str, Steer] = {}
+        self.asked: dict[str, tuple[AgentRun, Instruction]] = {}
+        self.settled: dict[str, Instruction] = {}
         self.code: dict[str, str] = {}
 
     @property
@@ -91,11 +91,11 @@ class Turn:
         """Why it was stopped, if it was."""
         return next((run.stopped for run in self.runs.values() if run.stopped is not None), None)
 
-    def at(self, place: Any) -> WatchedRun | None:
+    def at(self, place: Any) -> AgentRun | None:
         """The run of the branch that a context, or an event, is in; None when nobody has worked there yet."""
         return self.runs.get(place.branch or "")
 
-    def around(self, branch: str) -> WatchedRun:
+    def around(self, branch: str) -> AgentRun:
         """The run of the nearest branch that this one came from."""
         while branch and branch not in self.runs:
             branch = branch.rpartition(".")[0]
@@ -110,7 +110,7 @@ class Turns:
         nested_can: What can be carried out in an agent that works inside a tool, where that is less.
     """
 
-    def __init__(self, boundary: Boundary, nested_can: Can | None = None) -> None:
+    def __init__(self, boundary: Boundary, nested_can: Capabilities | None = None) -> None:
         self._boundary = boundary
         self._nested_can = nested_can
         self._turns: dict[str, Turn] = {}
@@ -128,7 +128,7 @@ class Turns:
         self._watch_task(context.invocation_id)
         return turn
 
-    def run(self, context: Any, contents: Sequence[Any] = ()) -> WatchedRun | None:
+    def run(self, context: Any, contents: Sequence[Any] = ()) -> AgentRun | None:
         """The run of this place: an agent in a branch of its own has its own conversation, and its own run.
 
         `contents` is that conversation, where it is known.
@@ -136,16 +136,16 @@ class Turns:
         turn = self._turns.get(context.invocation_id)
         if turn is None:
             return None
-        return turn.at(context) or self.branched(turn, context, Place.of(context).agent, contents)
+        return turn.at(context) or self.branched(turn, context, HookPoint.of(context).agent, contents)
 
-    def branched(self, turn: Turn, at: Any, agent: str, contents: Sequence[Any] = ()) -> WatchedRun:
+    def branched(self, turn: Turn, at: Any, agent: str, contents: Sequence[Any] = ()) -> AgentRun:
         """A run of the branch that a context, or an event, is in."""
         branch = at.branch or ""
         if branch not in turn.runs:
             parent = turn.around(branch)
             goal = task_in(contents) or parent.goal
             key = (at.invocation_id, branch)
-            turn.runs[branch] = self._boundary.begin(goal, key=key, parent=parent, agent=agent)
+            turn.runs[branch] = self._boundary.start_run(goal, key=key, parent=parent, agent=agent)
         return turn.runs[branch]
 
     def over(self, invocation_id: str, error: BaseException | None = None, *, left: bool = False) -> None:
@@ -180,11 +180,11 @@ class Turns:
     # --- inside ----------------------------------------------------------------------------------
 
     def _begun(self, context: Any, goal: str) -> Turn:
-        place = Place.of(context)
+        place = HookPoint.of(context)
         # An app of which only the plugin is ours tells nothing of an invocation that ran out of time.
         self.left_by(asyncio.current_task(), place.session)
         turn = self._turns[context.invocation_id] = Turn(place.session)
-        turn.runs[""] = run = self._boundary.begin(
+        turn.runs[""] = run = self._boundary.start_run(
             goal,
             key=(context.invocation_id, ""),
             parent=caller(self._boundary.monitor),
@@ -192,7 +192,7 @@ class Turns:
             metadata={"session": context.session.id},
         )
         if turn.is_nested and self._nested_can is not None:
-            run.now_can(self._nested_can)
+            run.set_capabilities(self._nested_can)
         if len(self._turns) > KEPT:
             self.over(next(iter(list(self._turns))), left=True)
         return turn

@@ -6,12 +6,12 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from steadyhelm.adapter import GO_ON, Result, Steer
+from steadyhelm.adapter import CONTINUE, Instruction, ToolResult
 from steadyhelm.adapters.langchain.agents import Agents
 from steadyhelm.adapters.langchain.messages import Asked, asked_in, reply_of, result_of, tool_messages_in
 from steadyhelm.adapters.langchain.scopes import SPACE, Node, Scope, graph_of
 from steadyhelm.adapters.langchain.steering import carry_out, config_here, make_boundary, state_here
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 
@@ -33,7 +33,7 @@ def _guarded(callback: F) -> F:
     """What fails in here is our fault, and the agent must not notice; what is raised to steer is meant."""
 
     @functools.wraps(callback)
-    def guarded(self: "Eyes", *args: Any, **kwargs: Any) -> None:
+    def guard(self: "Eyes", *args: Any, **kwargs: Any) -> None:
         if self.monitor.disabled:
             return
         try:
@@ -43,7 +43,7 @@ def _guarded(callback: F) -> F:
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.monitor.health.swallowed(f"langchain adapter, {callback.__name__}", exc)
 
-    return guarded  # type: ignore[return-value]
+    return guard  # type: ignore[return-value]
 
 
 class Eyes:
@@ -134,7 +134,7 @@ class Eyes:
         if run is None:
             return
         carry_out(scope, run, scope.returning or _steer(scope, run, metadata))
-        run.model_begins(key=str(run_id), state=state_here() if scope.can_return else None)
+        run.begin_model_call(key=str(run_id), state=state_here() if scope.can_return else None)
         model = str((metadata or {}).get("ls_model_name") or "")
         self.agents.tree.add(run_id, Node(scope, "model", is_first=above is None, model=model), metadata)
 
@@ -188,7 +188,7 @@ class Eyes:
             args = inputs if isinstance(inputs, Mapping) else {"input": input_str}
             scope.asked.pop(call_id, None)
             if scope.can_refuse:
-                run.tool_begins(call_id, name, args, surface=_SURFACE)
+                run.begin_tool_call(call_id, name, args, surface=_SURFACE)
             else:
                 carry_out(scope, run, run.before_tool(call_id, name, args, surface=_SURFACE))
         # Also where nobody watches: an agent inside this tool is no part of the agent around it.
@@ -228,14 +228,14 @@ class Eyes:
         return Node(opened, "chain")
 
 
-def _steer(scope: Scope, run: WatchedRun, metadata: Mapping[str, Any] | None) -> Steer:
+def _steer(scope: Scope, run: AgentRun, metadata: Mapping[str, Any] | None) -> Instruction:
     """What to do before the model is asked; where middleware stands before it, only a stop is seen to."""
     if graph_of(str((metadata or {}).get(SPACE, ""))) not in scope.speaks_in:
-        return run.take("before_model", only=_WITHOUT_WORDS)
-    return GO_ON if run.stopped is None else Steer(verdict="stop")
+        return run.take_instruction("before_model", only=_WITHOUT_WORDS)
+    return CONTINUE if run.stopped is None else Instruction(verdict="stop")
 
 
-def _tell_untold(scope: Scope, run: WatchedRun, outputs: Any) -> None:
+def _tell_untold(scope: Scope, run: AgentRun, outputs: Any) -> None:
     """Calls for which no tool was called, but whose results are there.
 
     Such are unknown tools, nodes that do their tools' work themselves, and results out of a cache.
@@ -246,5 +246,7 @@ def _tell_untold(scope: Scope, run: WatchedRun, outputs: Any) -> None:
             _tell(run, asked, result_of(message))
 
 
-def _tell(run: WatchedRun, asked: Asked, result: Result) -> None:
-    run.call_made(asked.call_id, asked.name, asked.args, result.value, error=result.error, surface="results")
+def _tell(run: AgentRun, asked: Asked, result: ToolResult) -> None:
+    run.record_call(
+        asked.call_id, asked.name, asked.args, result.value, error=result.error, surface="results"
+    )

@@ -14,7 +14,7 @@ from steadyhelm.adapters.langchain.middleware import SteadyhelmMiddleware, said
 from steadyhelm.adapters.langchain.scopes import Scope
 from steadyhelm.adapters.langchain.steering import EYES, config_here, make_boundary
 from steadyhelm.adapters.langchain.trips import Trip, stepped, stepped_async, walked, walked_async
-from steadyhelm.adapters.langchain.unsaid import Unsaid
+from steadyhelm.adapters.langchain.undelivered import Unsaid
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.decisions import Verdict
@@ -71,7 +71,7 @@ class LangChainAdapter(WatchedObject):
         self._unsaid = Unsaid(str(getattr(agent, "name", "") or type(agent).__name__))
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether it is a graph, an agent or another runnable."""
         return isinstance(agent, Runnable)
 
@@ -88,7 +88,7 @@ class LangChainAdapter(WatchedObject):
         trip = self._set_out(input, config, kwargs)
         while True:
             result = None
-            with trip.attempt(), trip.entered():
+            with trip.attempt(), trip.activate():
                 result = self._agent.invoke(trip.given, trip.config, **kwargs)
             walked(trip.way_on(self._agent), self._agent)
             if trip.has_arrived:
@@ -100,7 +100,7 @@ class LangChainAdapter(WatchedObject):
         trip = self._set_out(input, config, kwargs)
         while True:
             result = None
-            with trip.attempt(), trip.entered():
+            with trip.attempt(), trip.activate():
                 result = await self._agent.ainvoke(trip.given, trip.config, **kwargs)
             await walked_async(trip.way_on(self._agent), self._agent)
             if trip.has_arrived:
@@ -159,7 +159,7 @@ class LangChainAdapter(WatchedObject):
         scope.can_return = can_return
         stops = [kwargs.get(name) or getattr(self._agent, f"{name}_nodes", ()) for name in _BREAKPOINTS]
         return Trip(
-            self._eyes, scope, given, config, said=said, unsaid=self._unsaid, has_breakpoints=any(stops)
+            self._eyes, scope, given, config, said=said, undelivered=self._unsaid, has_breakpoints=any(stops)
         )
 
 

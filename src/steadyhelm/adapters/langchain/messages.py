@@ -7,7 +7,7 @@ that is not what it should be.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapter import Reply, Result
+from steadyhelm.adapter import ModelReply, ToolResult
 
 _NESTED: Final = 4
 _GOALS: Final = ("input", "query", "question", "task", "topic", "text", "content")
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
     call_id: str
     name: str
     args: Any
-    result: Result | None = None
+    result: ToolResult | None = None
 
 
 def goal_of(given: Any) -> str:
@@ -44,7 +44,7 @@ def is_continued(given: Any) -> bool:
     return given is None or getattr(given, "resume", None) is not None
 
 
-def reply_of(response: Any, model: str = "") -> Reply:
+def reply_of(response: Any, model: str = "") -> ModelReply:
     """What a model answered, out of an LLMResult."""
     generation = _first(_first(getattr(response, "generations", None)))
     message = getattr(generation, "message", None)
@@ -54,7 +54,7 @@ def reply_of(response: Any, model: str = "") -> Reply:
         usage = _old_usage(getattr(response, "llm_output", None))
     told = getattr(message, "response_metadata", None)
     told = told if isinstance(told, Mapping) else {}
-    return Reply(
+    return ModelReply(
         text=text,
         model=str(told.get("model_name") or told.get("model") or model or ""),
         input_tokens=_count(usage, "input_tokens", "prompt_tokens"),
@@ -70,7 +70,7 @@ def asked_in(response: Any) -> list[Asked]:
     return [*_made_by_provider(message), *wanted]
 
 
-def result_of(output: Any, call_id: str = "") -> Result:
+def result_of(output: Any, call_id: str = "") -> ToolResult:
     """What came of a tool call, out of what its tool or its node gives back."""
     if getattr(output, "type", None) == "tool":
         return _result_in(output)
@@ -78,7 +78,7 @@ def result_of(output: Any, call_id: str = "") -> Result:
         if not call_id or message.tool_call_id == call_id:
             return _result_in(message)
     update = getattr(output, "update", None)
-    return Result(value=update if not isinstance(output, Mapping) and update is not None else output)
+    return ToolResult(value=update if not isinstance(output, Mapping) and update is not None else output)
 
 
 def tool_messages_in(output: Any, depth: int = 0) -> Iterator[Any]:
@@ -118,16 +118,16 @@ def _made_by_provider(message: Any) -> Iterator[Asked]:
         came = results.get(block.get("id"), {})
         failed = came.get("status") == "error"
         output = came.get("output")
-        result = Result(value=None if failed else output, error=(output or "failed") if failed else None)
+        result = ToolResult(value=None if failed else output, error=(output or "failed") if failed else None)
         yield Asked(str(block.get("id")), str(block.get("name") or "tool"), block.get("args"), result)
 
 
-def _result_in(message: Any) -> Result:
+def _result_in(message: Any) -> ToolResult:
     content = getattr(message, "content", None)
     value = words_of(message) or content if isinstance(content, list) else content
     if getattr(message, "status", "") == "error":
-        return Result(error=value or "failed")
-    return Result(value=value)
+        return ToolResult(error=value or "failed")
+    return ToolResult(value=value)
 
 
 def _last_human(messages: Any) -> str:

@@ -4,16 +4,16 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.langchain.callbacks import eyes_of
 from steadyhelm.adapters.langchain.messages import result_of
 from steadyhelm.adapters.langchain.scopes import SPACE, Scope, graph_of
 from steadyhelm.adapters.langchain.steering import EYES, carry_out, config_here, make_boundary
-from steadyhelm.boundary.answers import reason
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask
-from steadyhelm.boundary.flows import ToolCall, around_tool, around_tool_async
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.pending_decisions import reason
+from steadyhelm.boundary.tool_calls import ToolCall, call_tool, call_tool_async
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
@@ -63,7 +63,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if scope is None or run is None:
             return handler(request)
         request = self._steered(scope, run, request)
-        with run.entered():
+        with run.activate():
             return handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -72,7 +72,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if scope is None or run is None:
             return await handler(request)
         request = self._steered(scope, run, request)
-        with run.entered():
+        with run.activate():
             return await handler(request)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -82,10 +82,10 @@ class SteadyhelmMiddleware(AgentMiddleware):
             return handler(request)
 
         def made() -> Any:
-            with run.entered():
+            with run.activate():
                 return handler(request)
 
-        return around_tool(run, self._call(scope, run, request.tool_call), made)
+        return call_tool(run, self._call(scope, run, request.tool_call), made)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same, awaited."""
@@ -94,17 +94,17 @@ class SteadyhelmMiddleware(AgentMiddleware):
             return await handler(request)
 
         async def made() -> Any:
-            with run.entered():
+            with run.activate():
                 return await handler(request)
 
-        return await around_tool_async(run, self._call(scope, run, request.tool_call), made)
+        return await call_tool_async(run, self._call(scope, run, request.tool_call), made)
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _here(self, *, before_model: bool = False) -> tuple[Scope | None, WatchedRun | None]:
+    def _here(self, *, before_model: bool = False) -> tuple[Scope | None, AgentRun | None]:
         """The agent this is part of, and its run, which can be steered from here from now on."""
         scope = run = None
-        with self._boundary.guarded("middleware"):
+        with self._boundary.guard("middleware"):
             scope = None if self._boundary.monitor.disabled else self._eyes.scope_here()
             if scope is not None:
                 if scope.boundary is None:
@@ -114,7 +114,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
                     self._show_up(scope, run, before_model=before_model)
         return scope, run
 
-    def _show_up(self, scope: Scope, run: WatchedRun, *, before_model: bool) -> None:
+    def _show_up(self, scope: Scope, run: AgentRun, *, before_model: bool) -> None:
         config = config_here()
         graph = graph_of(str(config.get("metadata", {}).get(SPACE, "")))
         if scope.can_refuse and (not before_model or graph in scope.speaks_in):
@@ -128,31 +128,31 @@ class SteadyhelmMiddleware(AgentMiddleware):
         back: list[Verdict] = ["rollback"] if scope.can_return else []
         words: list[Verdict] = ["guide", *ask] if scope.speaks_in else []
         # A stop before a call waits for the model: a call without a result would spoil the conversation.
-        run.now_can({"before_model": ["stop", *words, *back], "before_tool": ["deny", *ask]})
+        run.set_capabilities({"before_model": ["stop", *words, *back], "before_tool": ["deny", *ask]})
 
-    def _steered(self, scope: Scope, run: WatchedRun, request: Any) -> Any:
+    def _steered(self, scope: Scope, run: AgentRun, request: Any) -> Any:
         """The request after what there is to do; raises to stop, to go back, and to ask."""
-        steer = scope.returning or run.take("before_model")
-        if steer.verdict == "ask":
-            steer = run.answered(self._answer(scope, run, steer), steer)
-        if steer.verdict != "guide":
-            carry_out(scope, run, steer)
-        with self._boundary.guarded("words"):
+        instruction = scope.returning or run.take_instruction("before_model")
+        if instruction.verdict == "ask":
+            instruction = run.apply_answer(self._answer(scope, run, instruction), instruction)
+        if instruction.verdict != "guide":
+            carry_out(scope, run, instruction)
+        with self._boundary.guard("words"):
             graph = graph_of(str(config_here().get("metadata", {}).get(SPACE, "")))
-            if steer.verdict == "guide":
-                scope.edits.setdefault(graph, MessageEdits()).add(steer, len(request.messages))
+            if instruction.verdict == "guide":
+                scope.edits.setdefault(graph, ConversationEdits()).add(instruction, len(request.messages))
             if graph in scope.edits:
-                return request.override(messages=scope.edits[graph].applied(request.messages, said))
+                return request.override(messages=scope.edits[graph].apply(request.messages, said))
         return request
 
-    def _call(self, scope: Scope, run: WatchedRun, call: dict[str, Any]) -> ToolCall:
+    def _call(self, scope: Scope, run: AgentRun, call: dict[str, Any]) -> ToolCall:
         call_id, name = str(call["id"]), str(call["name"])
         scope.asked.pop(call_id, None)
 
-        def refused(steer: Steer) -> ToolMessage:
-            if steer.verdict != "deny":
-                carry_out(scope, run, steer)
-            return ToolMessage(steer.words, tool_call_id=call_id, name=name, status="error")
+        def refused(instruction: Instruction) -> ToolMessage:
+            if instruction.verdict != "deny":
+                carry_out(scope, run, instruction)
+            return ToolMessage(instruction.text, tool_call_id=call_id, name=name, status="error")
 
         return ToolCall(
             call_id=call_id,
@@ -160,30 +160,32 @@ class SteadyhelmMiddleware(AgentMiddleware):
             args=call.get("args"),
             refused=refused,
             result=lambda output: result_of(output, call_id),
-            ask=lambda steer: self._answer(scope, run, steer, call),
+            ask=lambda instruction: self._answer(scope, run, instruction, call),
             surface=_SURFACE,
         )
 
     def _answer(
-        self, scope: Scope, run: WatchedRun, steer: Steer, call: dict[str, Any] | None = None
+        self, scope: Scope, run: AgentRun, instruction: Instruction, call: dict[str, Any] | None = None
     ) -> object:
         """What the user says; an interrupt leaves the node, which comes back here with the answer."""
         if self._ask is not None:
-            return self._put(self._ask, scope, run, steer)
+            return self._put(self._ask, scope, run, instruction)
         about = {"name": call["name"], "args": call.get("args"), "id": call["id"]} if call else None
-        return interrupt({"source": "steadyhelm", "question": steer.words, "call": about})
+        return interrupt({"source": "steadyhelm", "question": instruction.text, "call": about})
 
-    def _put(self, ask: Ask, scope: Scope, run: WatchedRun, steer: Steer) -> object:
+    def _put(self, ask: Ask, scope: Scope, run: AgentRun, instruction: Instruction) -> object:
         """Ask by the host's own function; who cannot be asked cannot let it go on."""
         answer: object = None
         try:
-            answer = ask(steer.words)
+            answer = ask(instruction.text)
         except Exception as exc:  # noqa: BLE001 - the host's own function
             self._boundary.monitor.health.count(f"the user could not be asked: {type(exc).__name__}")
         if answer is None:
-            run.could_not("the user could not be asked")
+            run.report_not_carried_out("the user could not be asked")
             carry_out(
-                scope, run, Steer(verdict="stop", words=reason(steer.decision), decision=steer.decision)
+                scope,
+                run,
+                Instruction(verdict="stop", text=reason(instruction.decision), decision=instruction.decision),
             )
         return answer
 

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.langchain.messages import Asked, goal_of
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
 
 Kind = Literal["chain", "model", "tool"]
 
@@ -40,7 +40,7 @@ class Scope:
         self.given = given
         self.agent = agent
         self.parent = parent
-        self.run: WatchedRun | None = None
+        self.run: AgentRun | None = None
         self.thread: Hashable = None
         self.is_owned = False
         self.is_linked = False
@@ -48,14 +48,14 @@ class Scope:
         self.speaks_in: set[str] = set()
         self.can_refuse = False
         self.can_return = False
-        self.returning: Steer | None = None
+        self.returning: Instruction | None = None
         self.asked: OrderedDict[str, Asked] = OrderedDict()
         self.paused_inside: dict[str, Scope] = {}
         self.under_way: set[UUID] = set()
-        self.edits: dict[str, MessageEdits] = {}
+        self.edits: dict[str, ConversationEdits] = {}
         self._lock = threading.Lock()
 
-    def begun(self, given: Any = None) -> WatchedRun | None:
+    def begun(self, given: Any = None) -> AgentRun | None:
         """The run, begun now if it is new, with what was given as its goal; None when nobody watches."""
         if self.run is not None or self.boundary is None:
             return self.run
@@ -63,9 +63,9 @@ class Scope:
         with self._lock:
             if self.run is None:
                 goal = ""
-                with self.boundary.guarded("goal"):
+                with self.boundary.guard("goal"):
                     goal = goal_of(self.given) or goal_of(given)
-                self.run = self.boundary.begin(goal, parent=above, agent=self.agent)
+                self.run = self.boundary.start_run(goal, parent=above, agent=self.agent)
         return self.run
 
     def note_asked(self, asked: Asked) -> None:

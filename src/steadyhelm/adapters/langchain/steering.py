@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from steadyhelm.adapter import Can, Steer
+from steadyhelm.adapter import Capabilities, Instruction
 from steadyhelm.adapters.langchain.scopes import Scope
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped
 
@@ -16,7 +16,7 @@ try:
 except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
 
-EYES: Final[Can] = {"before_model": {"stop"}, "before_tool": {"stop"}}
+EYES: Final[Capabilities] = {"before_model": {"stop"}, "before_tool": {"stop"}}
 """What can be carried out by callbacks alone."""
 
 
@@ -28,23 +28,25 @@ class GraphReturn(GraphBubbleUp):
     """Leaves a graph that is to be taken back, for whoever made the outermost call."""
 
 
-def make_boundary(monitor: Monitor, can: Can = EYES, ask: Ask | None = None) -> Boundary:
+def make_boundary(monitor: Monitor, can: Capabilities = EYES, ask: Ask | None = None) -> Boundary:
     """Where an agent's steps are told; what LangGraph steers itself by is no failure."""
     return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,))
 
 
-def carry_out(scope: Scope, run: WatchedRun, steer: Steer) -> None:
+def carry_out(scope: Scope, run: AgentRun, instruction: Instruction) -> None:
     """Do what can be done without a word to the model: stop, or leave the graph to be taken back.
 
     Words that cannot be said must not get lost: where the user gave them, or forbade a call, the run stops.
     """
-    if steer.verdict == "proceed":
+    if instruction.verdict == "proceed":
         return
-    if steer.verdict == "rollback":
-        scope.returning = steer
+    if instruction.verdict == "rollback":
+        scope.returning = instruction
         raise GraphReturn
     if run.stopped is None:
-        run.stopped = RunStopped(f"Run stopped. {steer.words}", run_id=run.run_id, decision=steer.decision)
+        run.stopped = RunStopped(
+            f"Run stopped. {instruction.text}", run_id=run.run_id, decision=instruction.decision
+        )
     raise GraphStopped(str(run.stopped), run_id=run.run_id, decision=run.stopped.decision)
 
 

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from steadyhelm.adapter import Steer
+from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.langchain.eyes import Eyes, opening
 from steadyhelm.adapters.langchain.messages import is_continued
 from steadyhelm.adapters.langchain.scopes import Scope
 from steadyhelm.adapters.langchain.steering import GraphReturn
-from steadyhelm.adapters.langchain.unsaid import Unsaid
+from steadyhelm.adapters.langchain.undelivered import Unsaid
 
 Way = Generator[tuple[str, tuple[Any, ...]], Any, None]
 """What is to be asked of the graph between two attempts: names of its methods, and what to call them with."""
@@ -36,7 +36,7 @@ class Trip:
         config: Any,
         *,
         said: Callable[[str], Any],
-        unsaid: Unsaid,
+        undelivered: Unsaid,
         has_breakpoints: bool = False,
     ) -> None:
         self.scope = scope
@@ -45,7 +45,7 @@ class Trip:
         self.has_arrived = False
         self._eyes = eyes
         self._said = said
-        self._unsaid = unsaid
+        self._unsaid = undelivered
         self._has_breakpoints = has_breakpoints
         self._error: BaseException | None = None
         # A thread that goes on after a pause we know nothing of tells its goal when it first asks its model.
@@ -53,12 +53,12 @@ class Trip:
             scope.begun()
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def activate(self) -> Iterator[None]:
         """A block of code that belongs to the agent."""
         run, before = self.scope.run, opening.get()
         opening.set((*before, (self._eyes, self.scope)))
         try:
-            with run.entered() if run is not None else nullcontext():
+            with run.activate() if run is not None else nullcontext():
                 yield
         finally:
             opening.set(before)
@@ -95,11 +95,11 @@ class Trip:
         assert run is not None
         if scope.returning is not None:
             scope.returning = None
-            run.could_not("the agent failed before it could be taken back")
+            run.report_not_carried_out("the agent failed before it could be taken back")
         if scope.is_paused and error is None and scope.can_return and run.stopped is None:
             self._eyes.agents.pause(scope)
             return
-        left = run.finished(error)
+        left = run.finish(error)
         if left is not None and left is not error:
             raise left from error
         if error is not None:
@@ -110,25 +110,27 @@ class Trip:
 
         Where that fails it goes on from where it is.
         """
-        steer, self.scope.returning = self.scope.returning, None
-        assert steer is not None
+        instruction, self.scope.returning = self.scope.returning, None
+        assert instruction is not None
         self.given = None
         try:
-            yield from self._taken_back(agent, steer)
+            yield from self._taken_back(agent, instruction)
         except Exception as exc:  # noqa: BLE001 - a checkpointer's own failure is not the agent's
             if self.scope.run is not None:
-                self.scope.run.could_not(f"the graph could not be taken back: {type(exc).__name__}")
+                self.scope.run.report_not_carried_out(
+                    f"the graph could not be taken back: {type(exc).__name__}"
+                )
             self.config = self._config_at({})
 
-    def _taken_back(self, agent: Any, steer: Steer) -> Way:
-        label = steer.checkpoint.label if steer.checkpoint is not None else ""
+    def _taken_back(self, agent: Any, instruction: Instruction) -> Way:
+        label = instruction.checkpoint.label if instruction.checkpoint is not None else ""
         there = self._config_at({"checkpoint_ns": "", "checkpoint_id": label})
         state = yield "get_state", (there,)
         messages = state.values.get("messages") if isinstance(state.values, dict) else None
         if not state.values:
             raise LookupError(label)
         if messages is not None and "messages" in getattr(agent, "channels", ()):
-            update = {"messages": [self._said(steer.words)]}
+            update = {"messages": [self._said(instruction.text)]}
             there = yield "update_state", (there, update)
         self.config = self._config_at(there["configurable"])
 
@@ -144,7 +146,7 @@ def stepped(trip: Trip, parts: Iterator[Any]) -> Iterator[Any]:
     """The parts of a stream; only the agent's own steps belong to its run, not what happens in between."""
     try:
         while True:
-            with trip.entered():
+            with trip.activate():
                 try:
                     part = next(parts)
                 except StopIteration:
@@ -160,7 +162,7 @@ async def stepped_async(trip: Trip, parts: AsyncIterator[Any]) -> AsyncGenerator
     """The same, awaited."""
     try:
         while True:
-            with trip.entered():
+            with trip.activate():
                 try:
                     part = await anext(parts)
                 except StopAsyncIteration:

@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from steadyhelm.adapters.langchain.scopes import Scope
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
 
 _log: Final = logging.getLogger("steadyhelm")
 
@@ -20,9 +20,9 @@ class Unsaid:
         self._graph = graph
         self._is_told = False
 
-    def look(self, scope: Scope, run: WatchedRun | None) -> None:
+    def look(self, scope: Scope, run: AgentRun | None) -> None:
         """A call is over."""
-        if self._is_told or scope.speaks_in or run is None or not run.unsaid:
+        if self._is_told or scope.speaks_in or run is None or not run.undelivered:
             return
         self._is_told = True
         _log.warning(

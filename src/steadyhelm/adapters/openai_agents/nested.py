@@ -11,25 +11,25 @@ from agents.run import get_default_agent_runner, set_default_agent_runner
 from steadyhelm.adapters.openai_agents.run import RunWatch
 
 
-class Place(NamedTuple):
+class HookPoint(NamedTuple):
     """Where the code now running is: in a run that is watched, and by whom."""
 
     adapter: Any
     watch: RunWatch
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def activate(self) -> Iterator[None]:
         """What runs in here belongs to that run."""
         before = inside.get()
         inside.set(self)
         try:
-            with self.watch.run.entered():
+            with self.watch.run.activate():
                 yield
         finally:
             inside.set(before)
 
 
-inside: Final[ContextVar[Place | None]] = ContextVar("steadyhelm_openai_agents", default=None)
+inside: Final[ContextVar[HookPoint | None]] = ContextVar("steadyhelm_openai_agents", default=None)
 
 
 class NestedRunner:

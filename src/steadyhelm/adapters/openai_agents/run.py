@@ -9,11 +9,11 @@ from agents import AgentsException, Handoff, RunConfig, RunHooks
 from agents.models import get_default_model
 from agents.tool_context import ToolContext
 
-from steadyhelm.adapter import Reply, Steer
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.openai_agents.calls import Calls
 from steadyhelm.adapters.openai_agents.items import asked_in, is_whole, results_in, words_in
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.errors import RunStopped
 
 _SERVER_KEEPS: Final = ("conversation_id", "previous_response_id", "auto_previous_response_id")
@@ -43,12 +43,12 @@ class RunWatch(RunHooks):
         outer: The run inside of which it began.
     """
 
-    def __init__(self, run: WatchedRun, outer: "RunWatch | None" = None) -> None:
+    def __init__(self, run: AgentRun, outer: "RunWatch | None" = None) -> None:
         self.run = run
         self.calls = Calls(run)
-        self._guarded = run.boundary.guarded
+        self._guarded = run.boundary.guard
         self._outer = outer
-        self._edits: MessageEdits | None = None
+        self._edits: ConversationEdits | None = None
         self._is_asking = False
 
     @property
@@ -114,23 +114,25 @@ class RunWatch(RunHooks):
         return await _awaited(self._their_filter(data))
 
     def _edited(self, items: list[Any]) -> list[Any]:
-        steer = self.run.before_model(state=None if self._server_keeps else MessageEdits.state(items))
+        instruction = self.run.before_model(
+            state=None if self._server_keeps else ConversationEdits.state(items)
+        )
         if self._server_keeps:
             # The server keeps what it was given: words go in once, and nothing can be taken out.
-            return [*items, _message(steer.words)] if steer.verdict == "guide" else items
-        if steer.verdict == "rollback" and not self._can_return(steer, items):
-            self.run.could_not("the conversation is no longer the one it was")
-            steer = Steer(verdict="guide", words=steer.words, decision=steer.decision)
-        if steer.verdict in {"guide", "rollback"}:
-            self._edits = self._edits or MessageEdits()
-            self._edits.add(steer, len(items))
-        return items if self._edits is None else self._edits.applied(items, _message)
+            return [*items, _message(instruction.text)] if instruction.verdict == "guide" else items
+        if instruction.verdict == "rollback" and not self._can_return(instruction, items):
+            self.run.report_not_carried_out("the conversation is no longer the one it was")
+            instruction = Instruction(verdict="guide", text=instruction.text, decision=instruction.decision)
+        if instruction.verdict in {"guide", "rollback"}:
+            self._edits = self._edits or ConversationEdits()
+            self._edits.add(instruction, len(items))
+        return items if self._edits is None else self._edits.apply(items, _message)
 
-    def _can_return(self, steer: Steer, items: list[Any]) -> bool:
+    def _can_return(self, instruction: Instruction, items: list[Any]) -> bool:
         """Whether every call keeps its result: a filter may have made another conversation of it."""
-        tried = deepcopy(self._edits) if self._edits is not None else MessageEdits()
-        tried.add(steer, len(items))
-        return is_whole(tried.applied(items, _message))
+        tried = deepcopy(self._edits) if self._edits is not None else ConversationEdits()
+        tried.add(instruction, len(items))
+        return is_whole(tried.apply(items, _message))
 
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: list[Any]
@@ -149,9 +151,9 @@ class RunWatch(RunHooks):
             self.calls.decide(asked_in(response.output, _handoffs(agent)), context, agent)
         self._stop_if_told()
 
-    def _reply(self, agent: Any, response: Any) -> Reply:
+    def _reply(self, agent: Any, response: Any) -> ModelReply:
         model = self._model or agent.model or get_default_model()
-        return Reply(
+        return ModelReply(
             text=words_in(response.output),
             model=model if isinstance(model, str) else str(getattr(model, "model", "")),
             input_tokens=response.usage.input_tokens,
@@ -185,7 +187,7 @@ class RunWatch(RunHooks):
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
         """Another agent takes over; the run is the same."""
         with self._guarded("handoff"):
-            self.run.tell("handoff", **{"from": from_agent.name, "to": to_agent.name})
+            self.run.record_state("handoff", **{"from": from_agent.name, "to": to_agent.name})
         await self._theirs.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:

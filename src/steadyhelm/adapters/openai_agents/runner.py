@@ -9,11 +9,11 @@ from collections import OrderedDict
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final, Literal
 
-from steadyhelm.adapter import Can
+from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.openai_agents.items import goal_in
 from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.dropped import when_dropped
-from steadyhelm.boundary.entry_points import Entry, WatchedObject
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject
+from steadyhelm.boundary.finalizers import on_garbage_collected
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 
@@ -23,13 +23,13 @@ try:
     from agents.run import AgentRunner
 
     from steadyhelm.adapters.openai_agents.approvals import own_copy
-    from steadyhelm.adapters.openai_agents.nested import NestedRunner, Place, inside
+    from steadyhelm.adapters.openai_agents.nested import HookPoint, NestedRunner, inside
     from steadyhelm.adapters.openai_agents.run import NestedRunStopped, RunWatch
 except ImportError as exc:
     raise MissingExtraError("OpenAI Agents SDK adapter", extra="openai-agents") from exc
 
-_CAN: Final[Can] = {"before_model": ("guide", "rollback", "stop"), "before_tool": ("deny", "stop")}
-_CAN_INTERRUPT: Final[Can] = {**_CAN, "before_tool": ("deny", "ask", "stop")}
+_CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop"), "before_tool": ("deny", "stop")}
+_CAN_INTERRUPT: Final[Capabilities] = {**_CAN, "before_tool": ("deny", "ask", "stop")}
 _PAUSED_KEPT: Final = 1000
 
 
@@ -47,7 +47,7 @@ class OpenAIAgentsAdapter(WatchedObject):
     ENTRY_POINTS: ClassVar[tuple[str, ...]] = ("run", "run_sync", "run_streamed")
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether this is an agent of the SDK, or what runs one."""
         if isinstance(agent, type):
             return issubclass(agent, Runner)
@@ -92,42 +92,42 @@ class OpenAIAgentsAdapter(WatchedObject):
         same.__dict__.update(self.__dict__, _agent=runner)
         return same
 
-    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
         """An agent begins to work, or goes on; what the SDK will refuse itself is left to it."""
         agent: Any = args[0] if args else kwargs.get("starting_agent")
         given = args[1] if len(args) > 1 else kwargs.get("input")
         watch = None
-        with self._boundary.guarded(method):
+        with self._boundary.guard(method):
             if not self._boundary.monitor.disabled and _is_proper(agent, kwargs):
                 watch = self._watch(agent, given)
                 kwargs = watch.joined(kwargs, given)
         if watch is None:
-            return Entry(entered=nullcontext, finished=lambda _, error: error, args=args, kwargs=kwargs)
-        with self._boundary.guarded("copies"):
+            return WatchedCall(activate=nullcontext, finish=lambda _, error: error, args=args, kwargs=kwargs)
+        with self._boundary.guard("copies"):
             if self._copies and not isinstance(given, RunState) and args:
                 args = (own_copy(agent), *args[1:])
             elif self._copies and not isinstance(given, RunState):
                 kwargs["starting_agent"] = own_copy(agent)
         NestedRunner.hold()
-        place = Place(self, watch)
-        finished = functools.partial(self._finished, watch, agent.name)
-        return Entry(entered=place.entered, finished=finished, args=args, kwargs=kwargs)
+        place = HookPoint(self, watch)
+        finish = functools.partial(self._finished, watch, agent.name)
+        return WatchedCall(activate=place.activate, finish=finish, args=args, kwargs=kwargs)
 
     def _watch(self, agent: Any, given: Any) -> RunWatch:
         """A run that begins, or the one that goes on from this state."""
         outer = inside.get()
         if not isinstance(given, RunState):
-            run = self._boundary.begin(goal_in(given), agent=agent.name)
+            run = self._boundary.start_run(goal_in(given), agent=agent.name)
             return RunWatch(run, outer.watch if outer is not None else None)
         found = None
         for item in given.get_interruptions():
             found = self._paused.pop((agent.name, str(item.call_id)), found)
         if found is None:
             # It was begun in another process, or long ago.
-            run = self._boundary.begin(goal_in(getattr(given, "_original_input", "")), agent=agent.name)
+            run = self._boundary.start_run(goal_in(getattr(given, "_original_input", "")), agent=agent.name)
             found = RunWatch(run, outer.watch if outer is not None else None)
         if said := goal_in(given.pending_input):
-            found.run.user_said(said)
+            found.run.record_user_message(said)
         return found
 
     def _finished(
@@ -139,7 +139,7 @@ class OpenAIAgentsAdapter(WatchedObject):
             return self._ended(watch, agent, result, error)
         # A task that an interrupt, or the end of its loop, leaves behind never says that it is done.
         left = functools.partial(self._ended, watch, agent, None, asyncio.CancelledError())
-        dropped = when_dropped(task, left)
+        dropped = on_garbage_collected(task, left)
 
         def done(task: "asyncio.Task[Any]") -> None:
             if dropped.detach() is not None:
@@ -153,7 +153,7 @@ class OpenAIAgentsAdapter(WatchedObject):
     ) -> BaseException | None:
         NestedRunner.release()
         waiting: list[str] = []
-        with self._boundary.guarded("end"):
+        with self._boundary.guard("end"):
             waiting = watch.leave(result, error)
             self._paused.update({(agent, call_id): watch for call_id in waiting})
             while len(self._paused) > _PAUSED_KEPT:
@@ -161,7 +161,7 @@ class OpenAIAgentsAdapter(WatchedObject):
         if waiting:
             return None
         outcome = "left early" if isinstance(error, asyncio.CancelledError) else ""
-        left = watch.run.finished(error, outcome=outcome)
+        left = watch.run.finish(error, outcome=outcome)
         if watch.is_nested and type(left) is RunStopped:
             return error if isinstance(error, NestedRunStopped) else NestedRunStopped.of(left)
         return left

@@ -4,11 +4,11 @@ import asyncio
 import copy
 from typing import Any, Final
 
-from steadyhelm.adapter import Can, Reply
+from steadyhelm.adapter import Capabilities, ModelReply
 from steadyhelm.adapters.pydantic_ai.course import Course, Paused
 from steadyhelm.adapters.pydantic_ai.messages import can_ask, last_words, own_words, result_of, words_of
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.message_edits import MessageEdits
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 
@@ -29,8 +29,8 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
 
-_CAN: Final[Can] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
-_CAN_ASK: Final[Can] = {**_CAN, "before_tool": {"deny", "ask", "stop"}}
+_CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
+_CAN_ASK: Final[Capabilities] = {**_CAN, "before_tool": {"deny", "ask", "stop"}}
 _CONTROL: Final = (ApprovalRequired, CallDeferred)
 
 
@@ -85,20 +85,20 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         if course is None:
             return await handler()
         try:
-            with course.run.entered():
+            with course.run.activate():
                 result = await handler()
         except asyncio.CancelledError:
             course.cut_off()
-            course.run.finished(outcome="left early")
+            course.run.finish(outcome="left early")
             raise
         except BaseException as exc:
             course.cut_off(exc)
-            _raise_other(course.run.finished(exc), exc)
+            _raise_other(course.run.finish(exc), exc)
             raise
         if course.run.stopped is None and isinstance(result.output, DeferredToolRequests):
             self._paused.keep(ctx.conversation_id, course)
             return result
-        _raise_other(course.run.finished())
+        _raise_other(course.run.finish())
         return result
 
     async def on_run_error(self, _ctx: Any, *, error: BaseException) -> Any:
@@ -119,13 +119,13 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         if course is None:
             return await handler(request_context)
         request, run, key = request_context, course.run, str(ctx.run_step)
-        with self._boundary.guarded("before the model"):
+        with self._boundary.guard("before the model"):
             course.cut_off()
             course.catch_up(ctx)
-        steer = run.before_model(key=key, state=MessageEdits.state(request_context.messages))
+        instruction = run.before_model(key=key, state=ConversationEdits.state(request_context.messages))
         _raise_other(run.stopped)
-        with self._boundary.guarded("words"):
-            request = course.edited(request_context, steer)
+        with self._boundary.guard("words"):
+            request = course.edited(request_context, instruction)
         try:
             response = await handler(request)
         except SkipModelRequest as skipped:
@@ -135,7 +135,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             course.cut = ctx, request
             raise
         except BaseException as exc:
-            run.after_model(Reply(model=request.model.model_name), key=key, error=exc)
+            run.after_model(ModelReply(model=request.model.model_name), key=key, error=exc)
             raise
         course.replied(ctx, request, response)
         return response
@@ -157,14 +157,14 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         if course is None:
             return await handler(args)
         run, call_id = course.run, call.tool_call_id
-        steer = course.before_tool(ctx, call, args)
+        instruction = course.before_tool(ctx, call, args)
         _raise_other(run.stopped)
-        if steer.verdict == "ask":
-            course.asked[call_id] = steer
-            raise ApprovalRequired(metadata={"steadyhelm": steer.words})
+        if instruction.verdict == "ask":
+            course.asked[call_id] = instruction
+            raise ApprovalRequired(metadata={"steadyhelm": instruction.text})
         course.told.add(call_id)
-        if steer.verdict != "proceed":
-            return ToolDenied(steer.words)
+        if instruction.verdict != "proceed":
+            return ToolDenied(instruction.text)
         try:
             result = await handler(args)
         except SkipToolExecution as skipped:
@@ -173,7 +173,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         except _CONTROL:
             # It is not made yet, but may be: whoever decides about it answers later.
             course.told.discard(call_id)
-            run.call_dropped(call_id)
+            run.drop_call(call_id)
             raise
         except BaseException as exc:
             course.after_tool(call_id, error=own_words(exc))
@@ -192,14 +192,14 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             return None
 
     def _new(self, ctx: Any) -> Course:
-        run = self._boundary.begin(
+        run = self._boundary.start_run(
             words_of(ctx.prompt) or last_words(ctx.messages),
             key=ctx.run_id,
             agent=getattr(ctx.agent, "name", None) or "",
             metadata={"conversation": ctx.conversation_id},
         )
         if self._boundary.ask is None and can_ask(ctx, self.output_type):
-            run.now_can(_CAN_ASK)
+            run.set_capabilities(_CAN_ASK)
         return Course(run)
 
 
@@ -252,7 +252,7 @@ class PydanticAIAdapter:
     """What `monitor.wrap` gives for an agent of Pydantic AI: a `WatchedAgent`."""
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether this is an agent of Pydantic AI."""
         return isinstance(agent, AbstractAgent)
 

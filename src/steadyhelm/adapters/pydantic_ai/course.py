@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from typing import Any, Final
 
-from steadyhelm.adapter import Reply, Steer
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.pydantic_ai.messages import (
     answer_of,
     calls_of_last_reply,
@@ -16,8 +16,8 @@ from steadyhelm.adapters.pydantic_ai.messages import (
     requests_since_reply,
     words_of,
 )
-from steadyhelm.boundary.message_edits import MessageEdits
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
 
@@ -32,44 +32,44 @@ class Course:
     `cut` is a reply that was cut off: a stream tells why it ended to who reads it, not to us.
     """
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: AgentRun) -> None:
         self.run = run
-        self.asked: dict[str, Steer] = {}
+        self.asked: dict[str, Instruction] = {}
         self.told: set[str] = set()
         self.heard: dict[int, Any] = {}
         self._prompted = ""
         self.output_tools: frozenset[str] = frozenset()
         self.cut: tuple[Any, Any] | None = None
-        self._edits: MessageEdits | None = None
+        self._edits: ConversationEdits | None = None
         self._early: list[tuple[str, Any, object]] = []
 
     # --- the model -------------------------------------------------------------------------------
 
-    def edited(self, request: Any, steer: Steer) -> Any:
+    def edited(self, request: Any, instruction: Instruction) -> Any:
         """The request with what there is to say; the conversation itself stays as it is."""
         messages = request.messages
-        if steer.verdict in {"guide", "rollback"}:
-            self._edits = self._edits or MessageEdits()
-            self._edits.add(steer, len(messages))
+        if instruction.verdict in {"guide", "rollback"}:
+            self._edits = self._edits or ConversationEdits()
+            self._edits.add(instruction, len(messages))
         # A reply that its provider only paused is asked for again with just what it was asked for with.
         if self._edits is None or not is_request(messages[-1]):
             return request
-        return dataclasses.replace(request, messages=self._edits.applied(messages, message_of))
+        return dataclasses.replace(request, messages=self._edits.apply(messages, message_of))
 
     def replied(self, ctx: Any, request: Any, response: Any) -> None:
         """The model has answered: with words, with calls, or with both."""
-        run, reply = self.run, Reply(model=request.model.model_name)
-        with run.boundary.guarded("reply"):
+        run, reply = self.run, ModelReply(model=request.model.model_name)
+        with run.boundary.guard("reply"):
             self.catch_up(ctx)
             for asked, error in failed_attempts(response):
                 run.after_model(asked, error=error)
             self.output_tools = frozenset(it.name for it in request.model_request_parameters.output_tools)
             reply = reply_of(response, self.output_tools)
         self._model_is_done(ctx, reply)
-        with run.boundary.guarded("calls of a reply"):
+        with run.boundary.guard("calls of a reply"):
             self.told = set()
             for call, answer in response.native_tool_calls:
-                run.call_made(call.tool_call_id, call.tool_name, call.args_as_dict(), answer.content)
+                run.record_call(call.tool_call_id, call.tool_name, call.args_as_dict(), answer.content)
             tools = ctx.tool_manager
             for call in response.tool_calls if tools is not None else ():
                 if tools.get_tool_def(call.tool_name) is None:
@@ -80,14 +80,14 @@ class Course:
         if self.cut is None:
             return
         (ctx, request), self.cut = self.cut, None
-        reply = Reply(model=request.model.model_name)
-        with self.run.boundary.guarded("reply that was cut off"):
+        reply = ModelReply(model=request.model.model_name)
+        with self.run.boundary.guard("reply that was cut off"):
             last = ctx.messages[-1]
             if not is_request(last) and last.run_id == ctx.run_id:
                 reply = reply_of(last, self.output_tools)
         self._model_is_done(ctx, reply, error)
 
-    def _model_is_done(self, ctx: Any, reply: Reply, error: object = None) -> None:
+    def _model_is_done(self, ctx: Any, reply: ModelReply, error: object = None) -> None:
         self.run.after_model(reply, key=str(ctx.run_step), error=error)
         while self._early:
             call_id, result, failure = self._early.pop(0)
@@ -95,11 +95,11 @@ class Course:
 
     # --- tools -----------------------------------------------------------------------------------
 
-    def before_tool(self, ctx: Any, call: Any, args: Any) -> Steer:
+    def before_tool(self, ctx: Any, call: Any, args: Any) -> Instruction:
         """Whether a call shall be made; the user may have said so."""
         asked = self.asked.pop(call.tool_call_id, None)
         if asked is not None and ctx.tool_call_approved:
-            return self.run.answered(True, asked, call.tool_call_id)
+            return self.run.apply_answer(True, asked, call.tool_call_id)
         return self.run.before_tool(call.tool_call_id, call.tool_name, args)
 
     def after_tool(self, call_id: str, result: Any = None, *, error: object = None) -> None:
@@ -112,7 +112,7 @@ class Course:
     def never_made(self, call: Any, error: object) -> None:
         """The model asked for a call that cannot be made."""
         self.told.add(call.tool_call_id)
-        self.run.call_failed(call.tool_call_id, call.tool_name, call.args_as_dict(), error=error)
+        self.run.record_failed_call(call.tool_call_id, call.tool_name, call.args_as_dict(), error=error)
 
     # --- what passes by no hook ------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Course:
             if self._prompted != ctx.run_id and part.content == ctx.prompt:
                 self._prompted = ctx.run_id
             else:
-                self.run.user_said(words_of(part.content))
+                self.run.record_user_message(words_of(part.content))
 
     def _came_back(self, part: Any, calls: dict[str, Any]) -> None:
         """A call was answered from outside: by the user who was asked, or by whoever made it elsewhere."""
@@ -147,18 +147,18 @@ class Course:
         args = calls[call_id].args_as_dict() if call_id in calls else None
         asked = self.asked.pop(call_id, None)
         if part.outcome == "success":
-            self.run.call_made(call_id, name, args, part.content)
+            self.run.record_call(call_id, name, args, part.content)
         elif part.outcome == "denied" and asked is not None:
-            self.run.answered(answer_of(part), asked, call_id)
+            self.run.apply_answer(answer_of(part), asked, call_id)
         else:
-            self.run.call_failed(call_id, name, args, error=part.model_response_str())
+            self.run.record_failed_call(call_id, name, args, error=part.model_response_str())
 
     def nobody_answers(self) -> None:
         """A question found nobody who could answer it: the run cannot go on."""
-        steer = next(iter(self.asked.values()))
-        self.run.could_not("there was nobody to ask")
+        instruction = next(iter(self.asked.values()))
+        self.run.report_not_carried_out("there was nobody to ask")
         self.run.stopped = self.run.stopped or RunStopped(
-            f"Run stopped. {steer.words}", run_id=self.run.run_id, decision=steer.decision
+            f"Run stopped. {instruction.text}", run_id=self.run.run_id, decision=instruction.decision
         )
 
 
@@ -185,5 +185,5 @@ class Paused:
             return None
         said = words_of(ctx.prompt)
         if said:
-            course.run.user_said(said)
+            course.run.record_user_message(said)
         return course

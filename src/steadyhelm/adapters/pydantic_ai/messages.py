@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from steadyhelm.adapter import Reply
+from steadyhelm.adapter import ModelReply
 from steadyhelm.errors import MissingExtraError
 
 try:
@@ -63,12 +63,12 @@ def calls_of_last_reply(messages: list[Any]) -> dict[str, Any]:
     return {}
 
 
-def reply_of(response: Any, output_tools: frozenset[str]) -> Reply:
+def reply_of(response: Any, output_tools: frozenset[str]) -> ModelReply:
     """A reply; an answer that has the form of a call, for the sake of its structure, is what was said."""
     said = [response.text or ""]
     said += [call.args_as_json_str() for call in response.tool_calls if call.tool_name in output_tools]
     usage = response.usage
-    return Reply(
+    return ModelReply(
         text="\n".join(text for text in said if text),
         model=response.model_name or "",
         input_tokens=usage.input_tokens,
@@ -77,12 +77,12 @@ def reply_of(response: Any, output_tools: frozenset[str]) -> Reply:
     )
 
 
-def failed_attempts(response: Any) -> Iterator[tuple[Reply, str]]:
+def failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
     """The models that were asked in vain before this reply came, and why."""
     for attempt in response.failed_attempts or ():
         usage = attempt.usage
         tokens = (usage.input_tokens, usage.output_tokens) if usage is not None else (0, 0)
-        reply = Reply(model=attempt.model_name, input_tokens=tokens[0], output_tokens=tokens[1])
+        reply = ModelReply(model=attempt.model_name, input_tokens=tokens[0], output_tokens=tokens[1])
         yield reply, attempt.error or "the reply was rejected"
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.adapter import Can
+from steadyhelm.adapter import Capabilities
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 
@@ -22,16 +22,16 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Strands adapter", extra="strands") from exc
 
-CAN: Final[Can] = {"before_tool": frozenset({"stop"})}
+CAN: Final[Capabilities] = {"before_tool": frozenset({"stop"})}
 
 # The run that an agent's next one is a child of, while it is a node's turn.
-PARENTS: Final[weakref.WeakKeyDictionary[Any, WatchedRun]] = weakref.WeakKeyDictionary()
+PARENTS: Final[weakref.WeakKeyDictionary[Any, AgentRun]] = weakref.WeakKeyDictionary()
 
 
 class _Orchestration(Struct):
     """One run of a graph or a swarm: the nodes at work, each with the id of its turn."""
 
-    run: WatchedRun
+    run: AgentRun
     turns: int = 0
     at_work: dict[str, str] = field(default_factory=dict)
     stopped: BaseException | None = None
@@ -64,7 +64,7 @@ class GraphHooks:
 
     def _before_node(self, event: BeforeNodeCallEvent) -> None:
         source, node_id = event.source, event.node_id
-        with self._boundary.guarded("node"):
+        with self._boundary.guard("node"):
             live = self._live.get(source) or self._begin(source)
             executor = source.nodes[node_id].executor
             PARENTS[executor] = live.run
@@ -80,7 +80,7 @@ class GraphHooks:
                 event.cancel_node = str(live.run.stopped)
 
     def _after_node(self, event: AfterNodeCallEvent) -> None:
-        with self._boundary.guarded("node's result"):
+        with self._boundary.guard("node's result"):
             live = self._live.get(event.source)
             executor = event.source.nodes[event.node_id].executor
             PARENTS.pop(executor, None)
@@ -99,14 +99,14 @@ class GraphHooks:
         del self._live[event.source]
         error = sys.exc_info()[1] if _status(event.source) != "completed" else None
         stopped = live.run.stopped or live.stopped
-        left = live.run.finished(stopped or error)
+        left = live.run.finish(stopped or error)
         if stopped is not None and stopped is not error:
             raise left or stopped from error
 
     def _begin(self, source: Any) -> _Orchestration:
         task = source.state.task
         said = task if isinstance(task, str) else "\n".join(it.get("text", "") for it in task)
-        run = self._boundary.begin(said, agent=str(source.id), parent=PARENTS.get(source))
+        run = self._boundary.start_run(said, agent=str(source.id), parent=PARENTS.get(source))
         self._live[source] = _Orchestration(run)
         return self._live[source]
 

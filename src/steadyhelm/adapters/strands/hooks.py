@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from steadyhelm.adapter import Can, Reply, Steer
+from steadyhelm.adapter import Capabilities, Instruction, ModelReply
 from steadyhelm.adapters.strands.graphs import PARENTS, GraphHooks
 from steadyhelm.adapters.strands.messages import Words, never_made, plain_answer, reply_of, text_of, value_of
+from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.watched_run import WatchedRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
 
@@ -37,11 +37,11 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Strands adapter", extra="strands") from exc
 
-CAN: Final[Can] = {
+CAN: Final[Capabilities] = {
     "before_model": frozenset({"guide", "rollback", "stop"}),
     "before_tool": frozenset({"deny", "stop"}),
 }
-CAN_INTERRUPT: Final[Can] = {**CAN, "before_tool": frozenset({"deny", "ask", "stop"})}
+CAN_INTERRUPT: Final[Capabilities] = {**CAN, "before_tool": frozenset({"deny", "ask", "stop"})}
 LAST: Final = 1000
 """After all others: what they changed is what happens, and nobody misses a turn where we raise."""
 
@@ -57,11 +57,11 @@ class _Invocation(Struct):
     `state` is what Strands hands through the invocation: kept, so that nobody else's can have its id.
     """
 
-    run: WatchedRun
+    run: AgentRun
     state: Any
     told: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
-    asked: dict[str, Steer] = field(default_factory=dict)
+    asked: dict[str, Instruction] = field(default_factory=dict)
 
 
 class SteadyhelmHooks:
@@ -111,7 +111,7 @@ class SteadyhelmHooks:
     def _begins(self, event: BeforeInvocationEvent) -> None:
         if event.messages is None:
             return  # the deprecated `structured_output`, whose model call no hook sees
-        with self._boundary.guarded("invocation"):
+        with self._boundary.guard("invocation"):
             agent = event.agent
             if agent not in self._staged:
                 self._staged.add(agent)
@@ -126,7 +126,7 @@ class SteadyhelmHooks:
                 paused.run.end(outcome="left at a question")
             said = [text_of(it) for it in event.messages if it["role"] == "user"]
             goal = next((text for text in reversed(said) if text), "")
-            run = self._boundary.begin(goal, agent=agent.name, parent=PARENTS.get(agent))
+            run = self._boundary.start_run(goal, agent=agent.name, parent=PARENTS.get(agent))
             self._live[_key(event)] = _Invocation(run, event.invocation_state)
 
     def _ends(self, event: AfterInvocationEvent) -> None:
@@ -139,7 +139,7 @@ class SteadyhelmHooks:
             return
         # Hooks are not told how an invocation failed; they run while its exception is on its way.
         error = sys.exc_info()[1] if result is None else None
-        left = live.run.finished(error)
+        left = live.run.finish(error)
         if left is not None and left is not error:
             self._graphs.node_stopped(event.agent, left)
             raise left from error
@@ -150,14 +150,14 @@ class SteadyhelmHooks:
         live = self._live.get(_key(event))
         if live is None or event.cancel:
             return
-        with self._boundary.guarded("before model"):
+        with self._boundary.guard("before model"):
             if live.run.stopped is None:
                 messages = event.agent.messages
-                steer = live.run.before_model(
+                instruction = live.run.before_model(
                     key=_CALL, state=messages[-1].get("tracking_id") if messages else None
                 )
-                if steer.verdict in {"guide", "rollback"}:
-                    self._words.say(event.agent, steer, live.run)
+                if instruction.verdict in {"guide", "rollback"}:
+                    self._words.say(event.agent, instruction, live.run)
         if live.run.stopped is not None:
             event.cancel = str(live.run.stopped)
 
@@ -165,14 +165,14 @@ class SteadyhelmHooks:
         live = self._live.get(_key(event))
         if live is None or live.run.stopped is not None:
             return
-        reply = Reply()
-        with self._boundary.guarded("model's reply"):
+        reply = ModelReply()
+        with self._boundary.guard("model's reply"):
             reply = reply_of(event)
         live.run.after_model(reply, key=_CALL, error=event.exception)
 
     def _model_stage(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
         """The request, with what was said so far; it belongs to the run while it is under way."""
-        with self._boundary.guarded("words for the model"):
+        with self._boundary.guard("words for the model"):
             context = self._words.said_in(context)
         return self._inside(context, next_fn)
 
@@ -186,23 +186,23 @@ class SteadyhelmHooks:
         call_id = str(use["toolUseId"])
         live.told.add(call_id)
         if event.cancel_tool:
-            live.run.call_failed(call_id, use["name"], use["input"], error=str(event.cancel_tool))
+            live.run.record_failed_call(call_id, use["name"], use["input"], error=str(event.cancel_tool))
             return
         if call_id in live.open:
             return  # it was interrupted, and goes on
-        steer = live.asked.get(call_id) or self._steer(live.run, call_id, use)
-        if steer.verdict == "ask":
-            live.asked[call_id] = steer
-            answer = event.interrupt("steadyhelm", reason=steer.words)
-            steer = live.run.answered(plain_answer(answer), live.asked.pop(call_id), call_id)
-        if steer.verdict == "proceed":
+        instruction = live.asked.get(call_id) or self._steer(live.run, call_id, use)
+        if instruction.verdict == "ask":
+            live.asked[call_id] = instruction
+            answer = event.interrupt("steadyhelm", reason=instruction.text)
+            instruction = live.run.apply_answer(plain_answer(answer), live.asked.pop(call_id), call_id)
+        if instruction.verdict == "proceed":
             live.open.add(call_id)
         else:
-            event.cancel_tool = steer.words or str(live.run.stopped)
+            event.cancel_tool = instruction.text or str(live.run.stopped)
 
-    def _steer(self, run: WatchedRun, call_id: str, use: Any) -> Steer:
+    def _steer(self, run: AgentRun, call_id: str, use: Any) -> Instruction:
         if run.stopped is not None:
-            return Steer(verdict="stop", words=str(run.stopped))
+            return Instruction(verdict="stop", text=str(run.stopped))
         return run.before_tool(call_id, use["name"], use["input"])
 
     def _after_tool(self, event: AfterToolCallEvent) -> None:
@@ -213,7 +213,7 @@ class SteadyhelmHooks:
         live.open.discard(call_id)
         value: object = None
         failed: object = event.exception
-        with self._boundary.guarded("tool's result"):
+        with self._boundary.guard("tool's result"):
             value = value_of(event.result)
             if failed is None and event.result["status"] == "error":
                 failed = value or "failed"
@@ -224,10 +224,10 @@ class SteadyhelmHooks:
         live = self._live.get(_key(event))
         if live is None:
             return
-        with self._boundary.guarded("calls never made"):
+        with self._boundary.guard("calls never made"):
             for use, error in never_made(event, live.told):
                 live.told.add(use["toolUseId"])
-                live.run.call_failed(use["toolUseId"], use["name"], use["input"], error=error)
+                live.run.record_failed_call(use["toolUseId"], use["name"], use["input"], error=error)
         if not live.open and not live.asked:
             live.told.clear()  # of a batch that waits for the user, the results so far come once more
 
@@ -242,7 +242,7 @@ class SteadyhelmHooks:
                         event = await anext(events)
                     else:
                         # Step by step: what the caller does between two of them is not the agent's.
-                        with live.run.entered():
+                        with live.run.activate():
                             event = await anext(events)
                 except StopAsyncIteration:
                     return
@@ -255,7 +255,7 @@ class StrandsAdapter:
     """What `monitor.wrap` gives for an agent, a graph or a swarm: the same object, with hooks of ours."""
 
     @staticmethod
-    def recognises(agent: Any) -> bool:
+    def can_wrap(agent: Any) -> bool:
         """Whether it is an agent, a graph or a swarm of Strands."""
         return issubclass(type(agent), Agent | Graph | Swarm)
 

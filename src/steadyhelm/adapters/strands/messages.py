@@ -4,25 +4,25 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Final
 
-from steadyhelm.adapter import Reply, Steer
-from steadyhelm.boundary.watched_run import WatchedRun
+from steadyhelm.adapter import Instruction, ModelReply
+from steadyhelm.boundary.agent_run import AgentRun
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
-def reply_of(event: Any) -> Reply:
+def reply_of(event: Any) -> ModelReply:
     """What the model answered, and the tokens that took."""
     config = event.agent.model.get_config()
     model = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
     if event.stop_response is None:
-        return Reply(model=str(model or ""))
+        return ModelReply(model=str(model or ""))
     message = event.stop_response.message
     usage = (message.get("metadata") or {}).get("usage") or {}
     tokens_in, tokens_out = usage.get("inputTokens", 0), usage.get("outputTokens", 0)
     if tokens_in + tokens_out != usage.get("totalTokens", 0):
         # Some providers count what came from a cache apart, and only in the total.
         tokens_in += usage.get("cacheReadInputTokens", 0) + usage.get("cacheWriteInputTokens", 0)
-    return Reply(
+    return ModelReply(
         text=text_of(message), model=str(model or ""), input_tokens=tokens_in, output_tokens=tokens_out
     )
 
@@ -65,17 +65,17 @@ class Words:
     def __init__(self) -> None:
         self._said: weakref.WeakKeyDictionary[Any, dict[str, list[str]]] = weakref.WeakKeyDictionary()
 
-    def say(self, agent: Any, steer: Steer, run: WatchedRun) -> None:
+    def say(self, agent: Any, instruction: Instruction, run: AgentRun) -> None:
         """Say it from now on, behind the last message; with a rollback, behind that of the checkpoint."""
         messages = agent.messages
-        if steer.checkpoint is not None:
+        if instruction.checkpoint is not None:
             ids = [message.get("tracking_id") for message in messages]
-            if agent.model.stateful or steer.checkpoint.label not in ids:
-                run.could_not("the conversation of the checkpoint is not here any more")
+            if agent.model.stateful or instruction.checkpoint.label not in ids:
+                run.report_not_carried_out("the conversation of the checkpoint is not here any more")
             else:
-                del messages[ids.index(steer.checkpoint.label) + 1 :]
+                del messages[ids.index(instruction.checkpoint.label) + 1 :]
         said = self._said.setdefault(agent, {})
-        said.setdefault(messages[-1].get("tracking_id", ""), []).append(steer.words)
+        said.setdefault(messages[-1].get("tracking_id", ""), []).append(instruction.text)
 
     def said_in(self, context: Any) -> Any:
         """A model call with everything that was said so far."""
