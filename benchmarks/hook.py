@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.measures import Measure, from_repeats, not_measured
 from benchmarks.processes import ROOT, environment
 
-from steadyhelm.cli.hook_host import end
-from steadyhelm.cli.hook_settings import command_for, status_line_command
+from steadyhelm.hooks.install import command_for, status_line_command
+from steadyhelm.hooks.resident import end
 
 NAME = "hook"
 BAR = 2.5

@@ -29,8 +29,9 @@ from steered_scenarios import SCENARIOS, Scenario
 from workshop_tools import Workshop
 
 from steadyhelm import Decision, DriftMonitor, Incident, Intervention
-from steadyhelm.cli.output import console, print_rows, safe, severity
-from steadyhelm.cli.words import counted, number, steps
+from steadyhelm.cli.output import print_rows
+from steadyhelm.reports.formats import counted, number, steps
+from steadyhelm.reports.terminal import console, safe, severity
 
 AGENT: Final = "steered-agent"
 RUNGS: Final = {

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from steadyhelm import DriftMonitor
-from steadyhelm.adapters.hooks.dialects import DIALECTS
-from steadyhelm.adapters.runfile import ReadRun, RunFile
-from steadyhelm.cli.hook_watch import Watch, parts_for
 from steadyhelm.decisions import DriftAction
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE
 from steadyhelm.findings import DriftEvent
+from steadyhelm.hooks.sessions import Watch, parts_for
 from steadyhelm.incidents import Incident
+from steadyhelm.recordings.hook_events.dialects import DIALECTS
+from steadyhelm.recordings.run_file import ReadRun, RunFile
 from steadyhelm.replay import Judge, with_soft_limits
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore

@@ -4,11 +4,11 @@ import json
 import pytest
 from msgspec import Struct
 
-from steadyhelm.adapters.runfile import RunFile
 from steadyhelm.decisions import DriftAction
 from steadyhelm.detector import Detector
 from steadyhelm.engine.health import Health
 from steadyhelm.findings import Severity
+from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.replay import Judge, spared
 from steadyhelm.settings import Settings
 

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from steadyhelm.checkpoint import CheckpointKeeper as CheckpointKeeper
     from steadyhelm.checkpoints.disk import DiskKeeper as DiskKeeper
     from steadyhelm.checkpoints.memory import MemoryKeeper as MemoryKeeper
+    from steadyhelm.compat.loop_records import LoopDetection as LoopDetection
+    from steadyhelm.compat.loop_records import LoopEvent as LoopEvent
+    from steadyhelm.compat.loop_records import LoopSignal as LoopSignal
+    from steadyhelm.compat.loop_records import LoopType as LoopType
+    from steadyhelm.compat.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
+    from steadyhelm.compat.windowed import DriftDetector as DriftDetector
+    from steadyhelm.compat.windowed import Event as Event
     from steadyhelm.corrections.foresight import foresee_correction as foresee_correction
     from steadyhelm.corrections.replies import ReplyLabel as ReplyLabel
     from steadyhelm.corrections.replies import classify_user_reply as classify_user_reply
@@ -55,13 +62,6 @@ if TYPE_CHECKING:
     from steadyhelm.goals.reminders import GoalReminderInjector as GoalReminderInjector
     from steadyhelm.goals.tree import GoalTree as GoalTree
     from steadyhelm.incidents import Incident as Incident
-    from steadyhelm.loops.loop_records import LoopDetection as LoopDetection
-    from steadyhelm.loops.loop_records import LoopEvent as LoopEvent
-    from steadyhelm.loops.loop_records import LoopSignal as LoopSignal
-    from steadyhelm.loops.loop_records import LoopType as LoopType
-    from steadyhelm.loops.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
-    from steadyhelm.loops.windowed import DriftDetector as DriftDetector
-    from steadyhelm.loops.windowed import Event as Event
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
     from steadyhelm.settings import Settings as Settings
     from steadyhelm.sink import Sink as Sink
@@ -96,7 +96,7 @@ _HOMES: Final = {
     "DriftAction": "steadyhelm.decisions:DriftAction",
     "DriftAssessment": "steadyhelm.decisions:DriftAssessment",
     "DriftCrew": "steadyhelm.adapters.crewai:DriftCrew",
-    "DriftDetector": "steadyhelm.loops.windowed:DriftDetector",
+    "DriftDetector": "steadyhelm.compat.windowed:DriftDetector",
     "DriftEngine": "steadyhelm.policy.drift_engine:DriftEngine",
     "DriftEvent": "steadyhelm.findings:DriftEvent",
     "DriftMonitor": "steadyhelm.assembly:DriftMonitor",
@@ -104,7 +104,7 @@ _HOMES: Final = {
     "DriftSignals": "steadyhelm.decisions:DriftSignals",
     "DriftTrend": "steadyhelm.decisions:DriftTrend",
     "Embedder": "steadyhelm.embedder:Embedder",
-    "Event": "steadyhelm.loops.windowed:Event",
+    "Event": "steadyhelm.compat.windowed:Event",
     "FlushResult": "steadyhelm.engine.dispatch:FlushResult",
     "FormatError": "steadyhelm.errors:FormatError",
     "GoalDNA": "steadyhelm.goals.dna:GoalDNA",
@@ -112,17 +112,16 @@ _HOMES: Final = {
     "GoalDriftDetector": "steadyhelm.detectors.goal_drift:GoalDrift",
     "GoalReminderInjector": "steadyhelm.goals.reminders:GoalReminderInjector",
     "GoalTree": "steadyhelm.goals.tree:GoalTree",
-    "SteadyhelmError": "steadyhelm.errors:SteadyhelmError",
     "Incident": "steadyhelm.incidents:Incident",
     "Intervention": "steadyhelm.decisions:Intervention",
-    "LoopDetection": "steadyhelm.loops.loop_records:LoopDetection",
-    "LoopEvent": "steadyhelm.loops.loop_records:LoopEvent",
-    "LoopSignal": "steadyhelm.loops.loop_records:LoopSignal",
-    "LoopType": "steadyhelm.loops.loop_records:LoopType",
+    "LoopDetection": "steadyhelm.compat.loop_records:LoopDetection",
+    "LoopEvent": "steadyhelm.compat.loop_records:LoopEvent",
+    "LoopSignal": "steadyhelm.compat.loop_records:LoopSignal",
+    "LoopType": "steadyhelm.compat.loop_records:LoopType",
     "MemoryKeeper": "steadyhelm.checkpoints.memory:MemoryKeeper",
     "MissingExtraError": "steadyhelm.errors:MissingExtraError",
     "Monitor": "steadyhelm.engine.monitor:Monitor",
-    "MultiResolutionLoopDetector": "steadyhelm.loops.multi_resolution:MultiResolutionLoopDetector",
+    "MultiResolutionLoopDetector": "steadyhelm.compat.multi_resolution:MultiResolutionLoopDetector",
     "NotFoundError": "steadyhelm.errors:NotFoundError",
     "ReplyLabel": "steadyhelm.corrections.replies:ReplyLabel",
     "ReplyScore": "steadyhelm.style.reply_score:ReplyScore",
@@ -137,6 +136,7 @@ _HOMES: Final = {
     "SettingsError": "steadyhelm.errors:SettingsError",
     "Severity": "steadyhelm.findings:Severity",
     "Sink": "steadyhelm.sink:Sink",
+    "SteadyhelmError": "steadyhelm.errors:SteadyhelmError",
     "Store": "steadyhelm.store:Store",
     "StoreError": "steadyhelm.errors:StoreError",
     "TaskProfile": "steadyhelm.decisions:TaskProfile",

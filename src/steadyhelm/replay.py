@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, field, structs
 
-from steadyhelm.adapters.runfile import ReadRun
 from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, declared
 from steadyhelm.engine import registry
@@ -20,6 +19,7 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.parts import detector_factory, make_steering
 from steadyhelm.policy.ladder import DRIFT_SCORE, FIRST_RUNG, first_rung
+from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
 from steadyhelm.store import Store
 

@@ -20,7 +20,7 @@ from opentelemetry.trace import (
 )
 
 from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
-from steadyhelm.adapters.span_runs import BLIND
+from steadyhelm.recordings.span_runs import BLIND
 from steadyhelm.testing.watching import Watch
 
 ASKED = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}])

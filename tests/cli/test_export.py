@@ -6,8 +6,8 @@ import stat
 import pyarrow.parquet as pq
 import pytest
 
-from steadyhelm.adapters.runfile import RunFile
 from steadyhelm.events import TraceEvent
+from steadyhelm.recordings.run_file import RunFile
 
 
 class TestExport:

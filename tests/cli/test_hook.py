@@ -3,9 +3,9 @@ import sqlite3
 
 import pytest
 
-from steadyhelm.cli.hook import wants
-from steadyhelm.cli.hook_answers import answered, log_lines
-from steadyhelm.cli.hook_line import line
+from steadyhelm.hooks.client import wants
+from steadyhelm.hooks.handler import answered, log_lines
+from steadyhelm.hooks.status_line import line
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from steadyhelm.adapters.hooks.dialects import AGENTS
-from steadyhelm.cli.hook_commands import app
-from steadyhelm.cli.hook_settings import PLACES, command_for, rewritten, with_entries, without_entries
+from steadyhelm.cli.hook import app
+from steadyhelm.hooks.install import PLACES, command_for, rewritten, with_entries, without_entries
+from steadyhelm.recordings.hook_events.dialects import AGENTS
 
 FOREIGN = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh", "timeout": 5}]}
 JSON = st.recursive(

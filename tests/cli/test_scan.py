@@ -194,7 +194,10 @@ class TestRecordedRuns:
         """
         Every recorded run and case is judged, none is broken.
         """
-        lines = sum(len(gzip.decompress(path.read_bytes()).splitlines()) for path in (DATA / "runs").glob("*.jsonl.gz"))
+        lines = sum(
+            len(gzip.decompress(path.read_bytes()).splitlines())
+            for path in (DATA / "runs").glob("*.jsonl.gz")
+        )
         lines += len((DATA / "loops" / "cases.jsonl").read_text().splitlines())
         answer = steadyhelm("scan", DATA / "runs", DATA / "loops", "--format", "json")
 

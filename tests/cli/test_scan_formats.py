@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
-from steadyhelm.cli.scan_drawing import signs_of
 from steadyhelm.events import TraceEvent
+from steadyhelm.reports.drawing import signs_of
 
 EVIL = "<script>alert(1)</script>]]>&\"'\x1b[2J\x00\u202e\ufffe\r\n::error::%0A,:"
 VOID = {"meta", "br"}

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from watched_agent import CommandLine, loop, work
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.cli import words
 from steadyhelm.cli.timeline import picked, short
 from steadyhelm.decisions import DriftAction
+from steadyhelm.reports import formats as words
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import AT, an_answer, an_event, an_incident
 

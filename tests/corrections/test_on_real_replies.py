@@ -5,8 +5,8 @@ import pytest
 
 from steadyhelm.corrections.foresight import foresee_correction
 from steadyhelm.corrections.replies import classify_user_reply
-from steadyhelm.lab.replies_read import read_replies
-from steadyhelm.lab.train_figures import auc, macro_f1, scored_f1
+from steadyhelm.lab.training.figures import auc, macro_f1, scored_f1
+from steadyhelm.lab.training.replies import read_replies
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REPLIES = DATA / "replies" / "dev.jsonl"

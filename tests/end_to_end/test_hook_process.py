@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.cli.hook import packed
-from steadyhelm.cli.hook_host import end
+from steadyhelm.hooks.client import packed
+from steadyhelm.hooks.resident import end
 from steadyhelm.stores.sqlite import SQLiteStore
 
 SOURCE = Path(__file__).parents[2] / "src"
-HOOK = "import sys; from steadyhelm.cli.hook import main; main(sys.argv[1:])"
+HOOK = "import sys; from steadyhelm.hooks.client import main; main(sys.argv[1:])"
 LOADED = HOOK + "; print(sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
 GUIDE = ("--agent", "claude-code", "--mode", "guide")
 

@@ -4,15 +4,15 @@ from collections import deque
 
 import pytest
 
-from steadyhelm.fatigue import Trust
-from steadyhelm.loops.multi_resolution import (
+from steadyhelm.compat.multi_resolution import (
     LoopDetection,
     LoopEvent,
     LoopSignal,
     LoopType,
     MultiResolutionLoopDetector,
 )
-from steadyhelm.loops.windowed import DriftDetector, Event
+from steadyhelm.compat.windowed import DriftDetector, Event
+from steadyhelm.fatigue import Trust
 
 
 class TestFourStrategies:

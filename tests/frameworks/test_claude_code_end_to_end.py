@@ -13,7 +13,7 @@ import pytest
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import Ask, Turn
 
-from steadyhelm.cli.hook_host import end
+from steadyhelm.hooks.resident import end
 
 CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
 STEADYHELM = Path(sys.executable).with_name("steadyhelm")

@@ -5,9 +5,9 @@ import json
 
 from msgspec import Struct
 
-from steadyhelm.adapters.runfile import ReadRun, RunFile
 from steadyhelm.detector import Detector
-from steadyhelm.lab.places import RunSet
+from steadyhelm.lab.evaluation.places import RunSet
+from steadyhelm.recordings.run_file import ReadRun, RunFile
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.bars import Bar, Bars, in_text, main
-from steadyhelm.lab.cost import measure
-from steadyhelm.lab.metrics import Estimate, proportion
+from steadyhelm.lab.evaluation.bars import Bar, Bars, in_text, main
+from steadyhelm.lab.evaluation.cost import measure
+from steadyhelm.lab.evaluation.metrics import Estimate, proportion
 from steadyhelm.settings import Settings
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -2,9 +2,9 @@ from functools import partial
 
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, set_of
 
-from steadyhelm.lab.comparison import Comparer
-from steadyhelm.lab.expectations import Question
-from steadyhelm.lab.report_text import comparison_text
+from steadyhelm.lab.evaluation.comparison import Comparer
+from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.report_text import comparison_text
 from steadyhelm.settings import Settings
 
 
@@ -66,7 +66,7 @@ class TestText:
         """
         The text says what changed for which run.
         """
-        from steadyhelm.lab.comparison import Comparison
+        from steadyhelm.lab.evaluation.comparison import Comparison
 
         one = compared(4, 6, line("aaaa", run_id="r\x1b[2J"))
         text = comparison_text(Comparison(before="a", after="b", question=Question(), sets=[one]))

@@ -3,11 +3,11 @@ import json
 
 import pytest
 
-from steadyhelm.adapters.runfile import ReadRun, RunFile
 from steadyhelm.corrections.deferred import course_of
-from steadyhelm.lab.correction_labels import labelled_runs
-from steadyhelm.lab.expectations import Question, expect
-from steadyhelm.lab.importing import write_runs
+from steadyhelm.lab.evaluation.expectations import Question, expect
+from steadyhelm.lab.importers.importing import write_runs
+from steadyhelm.lab.training.correction_labels import labelled_runs
+from steadyhelm.recordings.run_file import ReadRun, RunFile
 
 CALL = {"type": "tool_call", "name": "edit", "args": {"file_path": "parser.py"}, "call_id": "1"}
 RESULT = {"type": "tool_result", "name": "edit", "text": "ok", "call_id": "1"}

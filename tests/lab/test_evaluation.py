@@ -3,8 +3,8 @@ import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation import TOGETHER, Evaluator
-from steadyhelm.lab.expectations import Question
+from steadyhelm.lab.evaluation.evaluation import TOGETHER, Evaluator
+from steadyhelm.lab.evaluation.expectations import Question
 
 FOUR = (LOOPING, MISSED, CLEAN, ALARM)
 

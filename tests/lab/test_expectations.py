@@ -1,7 +1,7 @@
 import pytest
 from labelled_runs import mark, run_of
 
-from steadyhelm.lab.expectations import Expectation, Question, expect, uses
+from steadyhelm.lab.evaluation.expectations import Expectation, Question, expect, uses
 
 LOOP = Question()
 

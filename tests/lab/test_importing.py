@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.adapters.runfile import ReadRun, RunFile
 from steadyhelm.errors import FormatError, SteadyhelmError
-from steadyhelm.lab.importers import IMPORTERS
-from steadyhelm.lab.importing import Document, documents, write_runs
+from steadyhelm.lab.importers.importing import Document, documents, write_runs
+from steadyhelm.lab.importers.table import IMPORTERS
+from steadyhelm.recordings.run_file import ReadRun, RunFile
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

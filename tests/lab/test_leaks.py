@@ -1,9 +1,9 @@
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
-from steadyhelm.lab.expectations import Question
-from steadyhelm.lab.leaks import LeakCheck
-from steadyhelm.lab.report_text import leak_text
+from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.leaks import LeakCheck
+from steadyhelm.lab.evaluation.report_text import leak_text
 
 
 class ReadsNames(Repeats):

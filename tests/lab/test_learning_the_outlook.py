@@ -3,7 +3,7 @@ import pytest
 pytest.importorskip("sklearn", reason="learning needs the lab extra")
 
 from steadyhelm.corrections.outlook import SAME_MATTER, outlook_of
-from steadyhelm.lab.train_outlook import Turn, learn_outlook
+from steadyhelm.lab.training.outlook import Turn, learn_outlook
 
 ASKING = ("agent ends asking", "agent asks at the end")
 

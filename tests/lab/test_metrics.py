@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from steadyhelm.lab.metrics import (
+from steadyhelm.lab.evaluation.metrics import (
     STATISTICS,
     Counts,
     balanced_accuracy,

@@ -5,8 +5,8 @@ from labelled_runs import line
 
 from steadyhelm import DriftMonitor
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.lab.expectations import Question, expect
-from steadyhelm.lab.places import data_folder, read_set, read_sets
+from steadyhelm.lab.evaluation.expectations import Question, expect
+from steadyhelm.lab.evaluation.places import data_folder, read_set, read_sets
 from steadyhelm.stores.sqlite import SQLiteStore
 
 

@@ -5,13 +5,13 @@ import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation import Evaluator
-from steadyhelm.lab.expectations import Question
-from steadyhelm.lab.metrics import Estimate
-from steadyhelm.lab.plots import Row, histogram, intervals
-from steadyhelm.lab.report_html import page
-from steadyhelm.lab.report_text import evaluation_text
-from steadyhelm.lab.tables import table
+from steadyhelm.lab.evaluation.evaluation import Evaluator
+from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.metrics import Estimate
+from steadyhelm.lab.evaluation.plots import Row, histogram, intervals
+from steadyhelm.lab.evaluation.report_html import page
+from steadyhelm.lab.evaluation.report_text import evaluation_text
+from steadyhelm.lab.evaluation.tables import table
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&"
 VOID = {"meta", "br"}

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.expectations import Question, expect, uses
-from steadyhelm.lab.metrics import f1, precision, recall, total
-from steadyhelm.lab.places import read_set
-from steadyhelm.lab.rules import RULES, first_triple
-from steadyhelm.lab.scoring import RunScore
+from steadyhelm.lab.evaluation.expectations import Question, expect, uses
+from steadyhelm.lab.evaluation.metrics import f1, precision, recall, total
+from steadyhelm.lab.evaluation.places import read_set
+from steadyhelm.lab.evaluation.rules import RULES, first_triple
+from steadyhelm.lab.evaluation.scoring import RunScore
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

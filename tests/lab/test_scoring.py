@@ -2,9 +2,9 @@ import pytest
 from labelled_runs import run_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.expectations import Expectation, Question
-from steadyhelm.lab.metrics import Counts
-from steadyhelm.lab.scoring import RunScore, counted, in_words
+from steadyhelm.lab.evaluation.expectations import Expectation, Question
+from steadyhelm.lab.evaluation.metrics import Counts
+from steadyhelm.lab.evaluation.scoring import RunScore, counted, in_words
 from steadyhelm.replay import FindingReport
 
 

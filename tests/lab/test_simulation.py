@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
 from steadyhelm.decisions import DriftAction
-from steadyhelm.lab.places import RunSet, read_sets
-from steadyhelm.lab.simulation import SimulationReport, simulate
-from steadyhelm.lab.simulation_html import page
-from steadyhelm.lab.simulation_text import simulation_text
-from steadyhelm.lab.simulation_truth import known_of, truth_of
+from steadyhelm.lab.evaluation.places import RunSet, read_sets
+from steadyhelm.lab.simulation.html import page
+from steadyhelm.lab.simulation.simulation import SimulationReport, simulate
+from steadyhelm.lab.simulation.text import simulation_text
+from steadyhelm.lab.simulation.truth import known_of, truth_of
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 

@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from steadyhelm.errors import FormatError
-from steadyhelm.lab.replies_read import LabelledReply, ReplyLabels, read_replies
+from steadyhelm.lab.training.replies import LabelledReply, ReplyLabels, read_replies
 
 SAID = {
     "correction_substance": [
@@ -46,7 +46,7 @@ def labelled(sessions=16, each=6):
 @pytest.fixture(scope="module")
 def report():
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from steadyhelm.lab.train import train
+    from steadyhelm.lab.training.train import train
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,7 +56,7 @@ def report():
 @pytest.fixture(scope="module")
 def leaks():
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from steadyhelm.lab.train_leaks import check_leaks
+    from steadyhelm.lab.training.leaks import check_leaks
 
     return {leak.shuffled: leak for leak in check_leaks(labelled())}
 
@@ -139,9 +139,9 @@ class TestTraining:
         The seed's forest and plain words are judged on the same folds.
         """
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
-        from steadyhelm.lab.train_folds import folds
-        from steadyhelm.lab.train_rivals import rivals
-        from steadyhelm.lab.train_weights import prepare
+        from steadyhelm.lab.training.folds import folds
+        from steadyhelm.lab.training.rivals import rivals
+        from steadyhelm.lab.training.weights import prepare
 
         replies = labelled(8)
         found = rivals(prepare(replies), folds([reply.session for reply in replies], 2))
@@ -160,8 +160,8 @@ class TestTraining:
         """
         Training twice writes the same bytes.
         """
-        from steadyhelm.lab.train import write_weights
-        from steadyhelm.lab.train_weights import learn, prepare
+        from steadyhelm.lab.training.train import write_weights
+        from steadyhelm.lab.training.weights import learn, prepare
 
         one, two = tmp_path / "one.json", tmp_path / "two.json"
         write_weights(report.weights, one)
@@ -173,7 +173,7 @@ class TestTraining:
         """
         Only what was said and done is read: two replies that differ in nothing else are the same case.
         """
-        from steadyhelm.lab.train_weights import prepare
+        from steadyhelm.lab.training.weights import prepare
 
         (reply, *_) = labelled()
         other = structs.replace(reply, labels=ReplyLabels(primary="approval", drift=0))
@@ -186,7 +186,7 @@ class TestTraining:
         """
         A turn's outlook is the same whatever the reply to it was.
         """
-        from steadyhelm.lab.train_weights import prepare
+        from steadyhelm.lab.training.weights import prepare
 
         (reply, *_) = labelled()
         one, two = prepare([reply, structs.replace(reply, reply="all of it is wrong", interrupted=True)])
@@ -197,9 +197,9 @@ class TestTraining:
         """
         The report says figures, confusion, calibration, importances, leaks and rivals.
         """
-        from steadyhelm.lab.train_leaks import LeakFigure
-        from steadyhelm.lab.train_report import report_text
-        from steadyhelm.lab.train_rivals import Rival
+        from steadyhelm.lab.training.leaks import LeakFigure
+        from steadyhelm.lab.training.report import report_text
+        from steadyhelm.lab.training.rivals import Rival
 
         leak = LeakFigure(shuffled="labels", drift=0.9, foreseen=0.5, must_fall=("drift",))
         rival = Rival(name="ExtraTrees", f1=0.4, auc=0.8)
@@ -243,7 +243,7 @@ class TestTheCommand:
         import sys
 
         from steadyhelm.errors import MissingExtraError
-        from steadyhelm.lab.train_fit import scikit
+        from steadyhelm.lab.training.fit import scikit
 
         monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
 

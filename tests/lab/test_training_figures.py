@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.lab.train_figures import auc, calibration, confusion, estimate, macro_f1, scored_f1
-from steadyhelm.lab.train_folds import folds
-from steadyhelm.lab.train_thresholds import best_approval_ratio, best_drift_threshold
+from steadyhelm.lab.training.figures import auc, calibration, confusion, estimate, macro_f1, scored_f1
+from steadyhelm.lab.training.folds import folds
+from steadyhelm.lab.training.thresholds import best_approval_ratio, best_drift_threshold
 
 CASES = st.lists(st.tuples(st.booleans(), st.floats(0, 1)), min_size=1, max_size=40)
 GROUPS = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=30)

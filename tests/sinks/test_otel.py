@@ -18,13 +18,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 
-from steadyhelm.adapters import span_layouts
 from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.events import RunSummary
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
+from steadyhelm.recordings import span_layouts
 from steadyhelm.sink import Loss
 from steadyhelm.sinks import otel
 from steadyhelm.sinks.otel import EVALUATION, OTel

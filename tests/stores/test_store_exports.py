@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from steadyhelm.adapters.runfile import RunFile
 from steadyhelm.errors import MissingExtraError, NotFoundError, SettingsError, StoreError
 from steadyhelm.events import RunInfo
+from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.stores.exports import Exported, export
 from steadyhelm.testing.store_records import AT, a_summary, an_event
 

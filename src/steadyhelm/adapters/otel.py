@@ -9,21 +9,21 @@ import threading
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapters.span_layouts import Span
-from steadyhelm.adapters.span_runs import SpanRun
-from steadyhelm.adapters.span_steps import SpanStep, is_told_above, step_of
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.recordings.span_layouts import Span
+from steadyhelm.recordings.span_runs import SpanRun
+from steadyhelm.recordings.span_steps import SpanStep, is_told_above, step_of
 
 try:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.sdk.trace import Span as LiveSpan
 
-    from steadyhelm.adapters.span_nodes import Key, Node, is_ours, read_span
+    from steadyhelm.recordings.span_nodes import Key, Node, is_ours, read_span
 except ImportError as exc:
     raise MissingExtraError("OpenTelemetry span processor", extra="otel-sdk") from exc
 

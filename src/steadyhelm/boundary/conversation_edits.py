@@ -23,8 +23,8 @@ class _Edit(Struct):
 class ConversationEdits:
     """The edits of one conversation.
 
-    >>> edits = MessageEdits()
-    >>> edits.add(Steer(verdict="guide", words="Look up."), 2)
+    >>> edits = ConversationEdits()
+    >>> edits.add(Instruction(verdict="guide", text="Look up."), 2)
     >>> edits.apply(["hello", "hi", "more"], str.upper)
     ['hello', 'hi', 'LOOK UP.', 'more']
     """

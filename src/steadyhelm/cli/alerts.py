@@ -9,9 +9,10 @@ import typer
 from steadyhelm.cli import sending, timeline, verdicts
 from steadyhelm.cli.fitting import print_fitting
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import ago, console, print_json, safe, say, severity, span, when
-from steadyhelm.cli.words import counted, lasting, number, steps
+from steadyhelm.cli.output import ago, print_json, span, when
 from steadyhelm.findings import Severity
+from steadyhelm.reports.formats import counted, lasting, number, steps
+from steadyhelm.reports.terminal import console, safe, say, severity
 
 if TYPE_CHECKING:
     from rich.text import Text

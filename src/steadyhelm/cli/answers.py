@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from steadyhelm.cli.output import safe
-from steadyhelm.cli.words import counted, number
+from steadyhelm.reports.formats import counted, number
+from steadyhelm.reports.terminal import safe
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,9 +11,10 @@ from msgspec import structs
 from steadyhelm.cli import baseline_files
 from steadyhelm.cli.learnt import not_checked_yet
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import confirm, console, print_json, print_rows, safe, say
-from steadyhelm.cli.words import compact, counted, lasting
+from steadyhelm.cli.output import confirm, print_json, print_rows
 from steadyhelm.errors import NotFoundError
+from steadyhelm.reports.formats import compact, counted, lasting
+from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.baselines import BaselineStats, Trend

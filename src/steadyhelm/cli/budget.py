@@ -9,9 +9,10 @@ import typer
 from steadyhelm.cli import profile_files
 from steadyhelm.cli.fitting import print_fitting
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import confirm, console, print_json, print_rows, safe, say
-from steadyhelm.cli.words import compact, counted, lasting
+from steadyhelm.cli.output import confirm, print_json, print_rows
 from steadyhelm.errors import NotFoundError
+from steadyhelm.reports.formats import compact, counted, lasting
+from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.budgets.profiles import BudgetRecommendation

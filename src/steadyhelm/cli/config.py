@@ -8,7 +8,8 @@ import typer
 from msgspec import Struct
 
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import print_json, print_rows, safe, say
+from steadyhelm.cli.output import print_json, print_rows
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Loaded

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import USAGE, fail, safe, say, span
+from steadyhelm.cli.output import USAGE, fail, span
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.runfile import ReadRun
     from steadyhelm.corrections.deferred import Course
     from steadyhelm.events import TraceEvent
+    from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.store import Store
 
 _CORRECTION: Final = "correction"
@@ -68,9 +69,9 @@ class FileRuns:
 
     def _read(self, path: str) -> "Iterator[ReadRun]":
         """The runs of a file; what cannot be read is named, and the rest goes on."""
-        from steadyhelm.adapters.recognition import UNKNOWN, open_runs
-        from steadyhelm.adapters.runfile import BrokenLine
         from steadyhelm.errors import FormatError
+        from steadyhelm.recordings.recognition import UNKNOWN, open_runs
+        from steadyhelm.recordings.run_file import BrokenLine
 
         try:
             for item in open_runs(path):
@@ -98,8 +99,8 @@ class StoredRuns:
         """Every run with what was noticed in it."""
         import tempfile
 
-        from steadyhelm.adapters.runfile import ReadRun, RunFile
         from steadyhelm.cli.lookup import agent_named
+        from steadyhelm.recordings.run_file import ReadRun, RunFile
         from steadyhelm.stores.exports import export
 
         with closing(self._shared.store()) as store, tempfile.TemporaryFile() as lines:

@@ -9,13 +9,14 @@ import typer
 from steadyhelm.cli.context import Shared
 from steadyhelm.cli.correction_runs import FileRuns, StoredRuns, Told
 from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.output import FAILED, OK, USAGE, console, fail, print_json, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, OK, USAGE, fail, print_json
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.runfile import ReadRun
     from steadyhelm.corrections.deferred import DeferredCorrection
-    from steadyhelm.evidence import Evidence
+    from steadyhelm.recordings.run_file import ReadRun
+    from steadyhelm.reports.evidence import Evidence
 
 _TITLES: Final = ("run", "turn", "steps", "later", "p", "noticed", "asked", "the user said")
 _SPARE: Final = ("p", "later", "asked", "steps", "noticed")
@@ -82,8 +83,8 @@ def _all(source: "FileRuns | StoredRuns") -> list[Told]:
 
 def _evidence(shared: Shared) -> "Evidence":
     """What puts texts on one line, with secrets taken out."""
-    from steadyhelm.evidence import Evidence
     from steadyhelm.redaction import Redactor
+    from steadyhelm.reports.evidence import Evidence
 
     settings = shared.load().settings
     return Evidence(Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns))
@@ -188,8 +189,8 @@ def _summary(told: Sequence[Told]) -> str:
 
 
 def _write_labels(target: Path, runs: "Sequence[ReadRun]") -> None:
-    from steadyhelm.lab.correction_labels import labelled_runs
-    from steadyhelm.lab.importing import write_runs
+    from steadyhelm.lab.importers.importing import write_runs
+    from steadyhelm.lab.training.correction_labels import labelled_runs
 
     written = write_runs(labelled_runs(runs), target)
     say(f"Wrote {counted(written, 'labelled run')} to {safe(target)}.")

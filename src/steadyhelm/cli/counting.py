@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from steadyhelm.cli.output import console
+from steadyhelm.reports.terminal import console
 
 
 @contextmanager

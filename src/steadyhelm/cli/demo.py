@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import console, print_rows, safe, severity
-from steadyhelm.cli.words import counted, number
+from steadyhelm.cli.output import print_rows
+from steadyhelm.reports.formats import counted, number
+from steadyhelm.reports.terminal import console, safe, severity
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, console, print_json, safe
+from steadyhelm.cli.output import FAILED, print_json
+from steadyhelm.reports.terminal import console, safe
 
 if TYPE_CHECKING:
     from steadyhelm.cli.doctor_checks import Check

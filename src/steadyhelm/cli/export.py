@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import USAGE, confirm, console, fail, say, span
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import USAGE, confirm, fail, span
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import console, say
 
 if TYPE_CHECKING:
     from steadyhelm.store import Store

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from steadyhelm.cli.output import console, print_rows, safe
+from steadyhelm.cli.output import print_rows
+from steadyhelm.reports.terminal import console, safe
 
 _BETWEEN: Final = 3
 _EDGES: Final = 2

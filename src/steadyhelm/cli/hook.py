@@ -1,234 +1,184 @@
-"""`steadyhelm hook`: hand one event of a coding agent over, and print the answer.
-
-This file is all that a hook process loads as a rule: the event goes to a process that has everything loaded
-already, left behind by an earlier hook, which ends by itself when nobody speaks for a while.
-It keeps nothing that is not in the store. Where there is none yet, a copy of this process becomes one and
-takes the event in, and what there is to say is said with the next event: the agent does not wait.
-Where there can be none, with `STEADYHELM_HOOK_HOST=0`, and where a call may have to be denied now, the same
-is done here, only slower.
-
-Whatever happens, the agent goes on: the exit status is 0, and nothing is printed.
-"""
+"""`steadyhelm hook`: what a person types about it: install, uninstall, status."""
 
 import os
-import sys
-import time
+from typing import Annotated, Final
 
-try:
-    import _socket
-except ImportError:  # pragma: no cover - a Python without sockets
-    _socket = None  # type: ignore[assignment]
+import typer
 
-WAIT_S = 3.0
-"""How long a hook waits for an answer before the agent goes on without one."""
-LATE = "hook: no answer in time"
-MOST_BYTES = 16 << 20
-_ANSWERED = b"+"
-_LONGEST_PATH = 100
-_ATTEMPTS = 75
-_PAUSE_S = 0.02
-_COMMANDS = ("install", "uninstall", "status")
+from steadyhelm.cli.output import FLAGGED, USAGE, confirm, fail, print_json, print_rows
+from steadyhelm.errors import FormatError
+from steadyhelm.hooks import client as hook
+from steadyhelm.reports.terminal import safe, say
+
+app = typer.Typer(
+    help="Watch a coding agent: Claude Code, Codex CLI, Gemini CLI or Cursor.",
+    rich_markup_mode=None,
+)
+
+_MODES: Final = ("observe", "guide", "enforce")
+
+Agent = Annotated[
+    str, typer.Option("--agent", help="claude-code, codex, gemini-cli or cursor.", show_default=False)
+]
+Project = Annotated[
+    bool,
+    typer.Option("--project/--user", help="The settings of this project, or of the user (the default)."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def wants(arguments: "list[str]") -> bool:
-    """Whether these arguments of `steadyhelm` are for us, and not for a person at the command line."""
-    if arguments[:1] != ["hook"]:
-        return False
-    rest = arguments[1:]
-    return not any(word in _COMMANDS or word in {"--help", "-h"} for word in rest)
+@app.callback(invoke_without_command=True)
+def _event(
+    context: typer.Context,
+    agent: Annotated[
+        str, typer.Option("--agent", help="Which agent speaks; recognised when it is not said.")
+    ] = "",
+    mode: Annotated[str, typer.Option("--mode", help="observe, guide or enforce.")] = "",
+) -> None:
+    """Answer one event of a coding agent: JSON on standard input, the answer on standard output."""
+    _take_over(context)
+    if context.invoked_subcommand is None:
+        given = (("--agent", agent), ("--mode", mode))
+        hook.main([word for name, value in given if value for word in (name, value)])
 
 
-def main(arguments: "list[str]") -> None:
-    """Answer one event, or give the status line; `arguments` stand behind `hook`."""
+@app.command("statusline")
+def statusline(context: typer.Context) -> None:
+    """One short line about the session, for Claude Code's status line."""
+    _take_over(context)
+    hook.main(["statusline"])
+
+
+@app.command("install")
+def install(
+    agent: Agent = "",
+    project: Project = False,
+    mode: Annotated[str, typer.Option("--mode", help="observe, guide or enforce.")] = "guide",
+    status_line: Annotated[
+        bool, typer.Option("--status-line", help="Set Claude Code's status line too, unless it has one.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Add the hooks to an agent's settings; shows what would change, and asks."""
+    from steadyhelm.hooks import config_edits as hook_changes
+    from steadyhelm.hooks import install as hook_settings
+
+    _require_agent(agent)
+    if mode not in _MODES:
+        fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", USAGE)
+    path = hook_settings.settings_file(agent, project=project)
+    command = hook_settings.command_for(agent, mode)
+    line = hook_settings.status_line_command() if status_line and agent == "claude-code" else ""
     try:
-        _main(arguments)
-    except BaseException as exc:  # noqa: BLE001 - the agent must not notice
-        _note("hook: " + type(exc).__name__, exc)
+        change = hook_changes.to_install(agent, path, command, status_line=line)
+        if change.is_empty:
+            say(f"{safe(path)} has the hooks already. Nothing was changed.")
+            return
+        _show(change)
+        confirm(f"Change {safe(path)}?", yes=yes)
+        backup = hook_changes.install(change)
+    except FormatError as exc:
+        fail(safe(exc))
+    say(f"Installed in {safe(path)}, mode {mode}.")
+    if backup is not None:
+        say(f"What it was before is kept in {safe(backup)}.")
+    if agent == "codex":
+        say("Codex runs a new hook once you have trusted it: type /hooks in Codex.")
+    say(f"Remove it with `steadyhelm hook uninstall --agent {agent}{' --project' if project else ''}`.")
 
 
-def _main(arguments: "list[str]") -> None:
-    body = _read()
-    if os.environ.get("STEADYHELM_DISABLED", "").lower() in {"1", "true", "yes", "on"}:
-        return
-    if body is None:
-        _note("hook: the event is too large")
-        return
-    answer = asked(arguments, body)
-    if answer is None and not _must_answer_now(arguments):
-        answer = _handed_on(arguments, body)
-    _print(_here(arguments, body) if answer is None else answer)
+@app.command("uninstall")
+def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> None:
+    """Take the hooks out of an agent's settings again, and leave no trace."""
+    from steadyhelm.hooks import config_edits as hook_changes
+    from steadyhelm.hooks import install as hook_settings
+
+    _require_agent(agent)
+    path = hook_settings.settings_file(agent, project=project)
+    try:
+        change = hook_changes.to_uninstall(path)
+        if not change.is_empty:
+            _show(change)
+            confirm(f"Change {safe(path)}?", yes=yes)
+        hook_changes.uninstall(change)
+    except FormatError as exc:
+        fail(safe(exc))
+    _end_host()
+    say(f"{safe(path)} has no hooks of Steadyhelm{' any more' if not change.is_empty else ''}.")
 
 
-def _read() -> "bytes | None":
-    """Everything on standard input; None when that is too much, and then it is read all the same."""
-    pieces, size = [], 0
-    while piece := os.read(0, 1 << 20):
-        size += len(piece)
-        if size <= MOST_BYTES:
-            pieces.append(piece)
-        else:
-            pieces.clear()
-    return b"".join(pieces) if size <= MOST_BYTES else None
+@app.command("status")
+def status(
+    agent: Agent = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say where hooks are installed, and what went wrong lately; status 3 when something did."""
+    from steadyhelm.hooks import config_edits as hook_changes
+    from steadyhelm.hooks import install as hook_settings
+    from steadyhelm.hooks.handler import log_lines
 
-
-def _print(answer: bytes) -> None:
-    if answer:
-        sys.stdout.buffer.write(answer + b"\n")
-        sys.stdout.buffer.flush()
-
-
-def _here(arguments: "list[str]", body: bytes) -> bytes:
-    """The answer, worked out by this process; a copy of it stays behind where it can."""
-    from steadyhelm.cli.hook_answers import answered
-
-    path = address()
-    if not path:
-        return answered(arguments, body)
-    from steadyhelm.cli.hook_host import settle, stay
-
-    settle(path)
-    _print(answered(arguments, body))
-    stay(path)
-    return b""
-
-
-def _must_answer_now(arguments: "list[str]") -> bool:
-    return "enforce" in arguments or os.environ.get("STEADYHELM_MODE") == "enforce"
-
-
-def _handed_on(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """Leave the event to a copy of this process, which then stays; None when that cannot be done.
-
-    The event is on disk until it is taken in: if the copy is not let live, the next hook finds it there.
-    """
-    path = address()
-    if not path:
-        return None
-    os.makedirs(folder(), mode=0o700, exist_ok=True)  # noqa: PTH103 - see folder
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(_PAUSE_S)
-            answer = asked(arguments, body)
-            if answer is not None:
-                return answer
-        lock = locked(path)
-        if lock is not None:
-            break
+    if agent:
+        _require_agent(agent)
+    rows = []
+    for name in [agent] if agent else hook_settings.PLACES:
+        for project in (False, True):
+            found = hook_changes.summary(hook_settings.settings_file(name, project=project))
+            rows.append({"agent": name, "scope": "project" if project else "user", **found})
+    troubles = log_lines()
+    if as_json:
+        print_json({"places": rows, "troubles": len(troubles), "last_trouble": (troubles or [""])[-1]})
     else:
-        return None
-    left = path + ".event"
-    if os.path.exists(left):  # noqa: PTH110 - see folder
-        os.close(lock)
-        return None
-    with open(os.open(left, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123 - see folder
-        file.write(packed(arguments, body))
-    if not os.fork():
-        stay_behind(path, lock)
-    return b"steadyhelm: watching" if "statusline" in arguments else b""
+        shown = [
+            (row["agent"], row["scope"], _state(row), ", ".join(row["modes"]), row["path"]) for row in rows
+        ]
+        print_rows(("agent", "scope", "state", "mode", "file"), shown, empty="")
+        say(f"The command: {safe(hook_settings.command_for(agent or 'claude-code', 'guide'))}")
+        if troubles:
+            say(f"{len(troubles)} events could not be looked at; the last: {safe(troubles[-1], most=300)}")
+    if troubles:
+        raise typer.Exit(FLAGGED)
 
 
-def stay_behind(path: str, lock: int) -> None:
-    """Become the process that answers the hooks to come; only ever called in a copy."""
-    try:
-        # The agent waits until nobody holds its pipes: let go of them before anything is loaded.
-        let_go(lock)
-        from steadyhelm.cli.hook_host import begin
+def _state(row: dict[str, object]) -> str:
+    from steadyhelm.recordings.hook_events.dialects import DIALECTS
 
-        begin(path)
-    finally:
-        os._exit(0)
-
-
-def let_go(lock: int) -> None:
-    """Hold on to nothing of the agent's, and to the lock."""
-    os.setsid()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    os.dup2(lock, 3)
-    os.closerange(4, 256)
-    os.umask(0o077)
+    if row["problem"]:
+        return "cannot be read"
+    events = row["events"]
+    assert isinstance(events, list)
+    missing = [event for event in DIALECTS[str(row["agent"])].kinds if event not in events]
+    if not missing:
+        return "installed"
+    return f"incomplete: no {', '.join(missing)}" if events else "not installed"
 
 
-def locked(path: str) -> "int | None":
-    """The lock of the one process that may listen there; None while another has it."""
-    import fcntl
+def _require_agent(agent: str) -> None:
+    from steadyhelm.recordings.hook_events.dialects import AGENTS
 
-    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
+    if agent not in AGENTS:
+        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.", USAGE)
 
 
-def folder() -> str:
-    """Steadyhelm's own folder, as the settings find it."""
-    return os.environ.get("STEADYHELM_HOME") or os.path.join(os.path.expanduser("~"), ".steadyhelm")  # noqa: PTH111, PTH118 - pathlib costs as much as all the rest
+def _show(change: object) -> None:
+    from steadyhelm.hooks.config_edits import Change, difference
+
+    assert isinstance(change, Change)
+    for line in difference(change):
+        say(safe(line))
 
 
-def address() -> str:
-    """Where the process that has everything loaded listens; empty where there can be none."""
-    path = folder() + "/hook.sock"
-    allowed = os.environ.get("STEADYHELM_HOOK_HOST", "1") != "0" and hasattr(os, "fork")
-    return path if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _LONGEST_PATH else ""
+def _end_host() -> None:
+    path = hook.address()
+    if path:
+        from steadyhelm.hooks.resident import end
+
+        end(path)
 
 
-def build() -> str:
-    """Which installation this is: another one must not answer for it."""
-    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - see folder
-
-
-def asked(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """The answer of the process that has everything loaded; None when there is none to ask.
-
-    One that takes too long was asked all the same: the step is not taken twice, and the agent goes on.
-    """
-    path = address()
-    if not path:
-        return None
-    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    try:
-        line.settimeout(WAIT_S)
-        try:
-            line.connect(path)
-        except OSError:
-            return None
-        line.sendall(packed(arguments, body))
-        answer = b""
-        while piece := line.recv(1 << 16):
-            answer += piece
-    except TimeoutError:
-        _note(LATE)
-        return b""
-    except OSError:
-        return None
-    finally:
-        line.close()
-    return answer[1:] if answer[:1] == _ANSWERED else None
-
-
-def packed(arguments: "list[str]", body: bytes) -> bytes:
-    """All that is needed to answer elsewhere: the event, and whose folder and settings count."""
-    own = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("STEADYHELM_")]
-    head = "\0".join([build(), here_or_root(), str(len(arguments)), *arguments, *own])
-    encoded = head.encode("utf-8", "surrogateescape")
-    return len(encoded).to_bytes(4, "big") + len(body).to_bytes(4, "big") + encoded + body
-
-
-def here_or_root() -> str:
-    """The folder we are in."""
-    try:
-        return os.getcwd()  # noqa: PTH109 - see folder
-    except OSError:
-        return "/"  # the agent's folder was removed
-
-
-def _note(reason: str, exc: object = "") -> None:
-    try:
-        from steadyhelm.cli.hook_answers import note
-
-        note(reason, exc, count=reason != LATE)
-    except BaseException:  # noqa: BLE001, S110 - there is nowhere left to say it
-        pass
+def _take_over(context: typer.Context) -> None:
+    """What was said before the command counts for the hook too."""
+    shared = context.obj
+    if shared is not None and shared.database is not None:
+        os.environ["STEADYHELM_DB_PATH"] = str(shared.database.absolute())
+    if shared is not None and shared.config_file is not None:
+        os.environ["STEADYHELM_CONFIG"] = str(shared.config_file.absolute())

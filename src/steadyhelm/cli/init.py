@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.output import FAILED, USAGE, fail, safe, say
+from steadyhelm.cli.output import FAILED, USAGE, fail
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Setting

@@ -8,8 +8,9 @@ import typer
 
 from steadyhelm.cli.fitting import print_fitting
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import print_json, safe, say, span
-from steadyhelm.cli.words import compact, counted
+from steadyhelm.cli.output import print_json, span
+from steadyhelm.reports.formats import compact, counted
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.lab_train import train
-from steadyhelm.cli.output import FAILED, FLAGGED, OK, USAGE, confirm, fail, print_json, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, FLAGGED, OK, USAGE, confirm, fail, print_json
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.lab.expectations import Question
-    from steadyhelm.lab.places import RunSet
+    from steadyhelm.lab.evaluation.expectations import Question
+    from steadyhelm.lab.evaluation.places import RunSet
 
 app = typer.Typer(
     help="How right the detectors are, measured on labelled runs.",
@@ -87,9 +88,9 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Replay labelled runs and say how right each detector was, beside simple rules."""
-    from steadyhelm.lab.evaluation import Evaluator
-    from steadyhelm.lab.report_html import page
-    from steadyhelm.lab.report_text import evaluation_text
+    from steadyhelm.lab.evaluation.evaluation import Evaluator
+    from steadyhelm.lab.evaluation.report_html import page
+    from steadyhelm.lab.evaluation.report_text import evaluation_text
     from steadyhelm.replay import Judge
 
     sets = _sets(paths)
@@ -120,8 +121,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Say what a change of settings would have done on the same runs."""
-    from steadyhelm.lab.comparison import Comparer, Comparison
-    from steadyhelm.lab.report_text import comparison_text
+    from steadyhelm.lab.evaluation.comparison import Comparer, Comparison
+    from steadyhelm.lab.evaluation.report_text import comparison_text
     from steadyhelm.settings import load
 
     sets = _sets(paths)
@@ -153,8 +154,8 @@ def leak_check(
 
     Exit status: 0 as it should be, 3 something leaks or is not used, 1 something could not be read.
     """
-    from steadyhelm.lab.leaks import LeakCheck
-    from steadyhelm.lab.report_text import leak_text
+    from steadyhelm.lab.evaluation.leaks import LeakCheck
+    from steadyhelm.lab.evaluation.report_text import leak_text
     from steadyhelm.replay import Judge
 
     sets = _sets(paths)
@@ -195,9 +196,9 @@ def simulate(
     could not be read.
     """
     from steadyhelm.cli.counting import counting
-    from steadyhelm.lab.simulation import simulate as simulated
-    from steadyhelm.lab.simulation_html import page
-    from steadyhelm.lab.simulation_text import simulation_text
+    from steadyhelm.lab.simulation.html import page
+    from steadyhelm.lab.simulation.simulation import simulate as simulated
+    from steadyhelm.lab.simulation.text import simulation_text
     from steadyhelm.settings import load
 
     settings = load(_policy(policy or ()), path=config or context.obj.config_file).settings
@@ -226,8 +227,8 @@ def import_runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
 ) -> None:
     """Turn runs in a public layout into a run file, labels kept."""
-    from steadyhelm.lab.importers import IMPORTERS
-    from steadyhelm.lab.importing import documents, write_runs
+    from steadyhelm.lab.importers.importing import documents, write_runs
+    from steadyhelm.lab.importers.table import IMPORTERS
 
     if output.exists():
         confirm(f"{safe(output)} exists. Replace it?", yes=yes)
@@ -249,8 +250,8 @@ def bars(
 
     Exit status: 0 all met, 3 one is not, 1 nothing could be measured.
     """
-    from steadyhelm.lab.bars import Bars, as_data, in_text
-    from steadyhelm.lab.places import data_folder
+    from steadyhelm.lab.evaluation.bars import Bars, as_data, in_text
+    from steadyhelm.lab.evaluation.places import data_folder
 
     measured = Bars(data_folder(data), context.obj.load().settings).measure(cost=cost)
     if as_json:
@@ -261,7 +262,7 @@ def bars(
 
 
 def _sets(paths: list[Path]) -> "list[RunSet]":
-    from steadyhelm.lab.places import read_sets
+    from steadyhelm.lab.evaluation.places import read_sets
 
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
@@ -289,7 +290,7 @@ def _policy(given: Iterable[str]) -> dict[str, str]:
 
 def _question(kind: Kind, severity: Level, label: str | None, adjacent: bool) -> "Question":
     from steadyhelm.findings import Severity
-    from steadyhelm.lab.expectations import LABELS, Question
+    from steadyhelm.lab.evaluation.expectations import LABELS, Question
 
     return Question(
         kind=kind.value,

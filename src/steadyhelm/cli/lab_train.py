@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from steadyhelm.cli.output import USAGE, confirm, fail, print_json, safe, say
+from steadyhelm.cli.output import USAGE, confirm, fail, print_json
+from steadyhelm.reports.terminal import safe, say
 
 
 def train(
@@ -23,10 +24,10 @@ def train(
 
     Takes some minutes; the same replies give the same weights.
     """
-    from steadyhelm.lab.replies_read import read_replies
-    from steadyhelm.lab.train import train as trained
-    from steadyhelm.lab.train import write_weights
-    from steadyhelm.lab.train_report import report_text
+    from steadyhelm.lab.training.replies import read_replies
+    from steadyhelm.lab.training.report import report_text
+    from steadyhelm.lab.training.train import train as trained
+    from steadyhelm.lab.training.train import write_weights
 
     if not replies.is_file():
         fail(f"there is no file {safe(replies)}.", USAGE)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
-from steadyhelm.cli.output import safe
 from steadyhelm.errors import NotFoundError
+from steadyhelm.reports.terminal import safe
 
 if TYPE_CHECKING:
     from steadyhelm.store import Store

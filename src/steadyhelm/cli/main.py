@@ -18,7 +18,6 @@ from steadyhelm.cli import (
     demo,
     doctor,
     export,
-    hook_commands,
     init,
     interventions,
     lab,
@@ -29,9 +28,11 @@ from steadyhelm.cli import (
     scan,
     show,
 )
+from steadyhelm.cli import hook as hook_commands
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, USAGE, safe, say
+from steadyhelm.cli.output import FAILED, USAGE
 from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
     name="steadyhelm",

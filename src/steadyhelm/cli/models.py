@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from steadyhelm.cli.output import FAILED, print_json, safe, say
+from steadyhelm.cli.output import FAILED, print_json
+from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
     help="The weights of the optional minilm embedder.", no_args_is_help=True, rich_markup_mode=None

@@ -1,53 +1,23 @@
-"""How every command speaks: data to standard output, messages to standard error, hostile text made harmless.
-
-Agent output may hold escape sequences, control and bidirectional characters: nothing of it reaches a
-terminal unescaped.
-"""
+"""Helpers of every command: exit statuses, tables, JSON, spans of time, and questions to the user."""
 
 import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from steadyhelm.reports.terminal import console, safe, say
 
 OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 FLAGGED: Final = 3
 
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
-)
 _UNBOUNDED: Final = 10_000
 """The width of a table in a pipe, where nothing may be cut."""
-
-MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
-_COLOURS: Final = {"LOW": "dim", "MED": "yellow", "HIGH": "red", "CRITICAL": "bold red"}
-
-
-def safe(text: object, *, most: int = 0) -> str:
-    """Text that can be shown on a terminal: control characters escaped, one line, at most `most` long."""
-    shown = _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
-    shown = shown.replace("\n", "⏎").replace("\t", " ")
-    return shown if not most or len(shown) <= most else shown[: most - 1] + "…"
-
-
-def console(*, stderr: bool = False) -> "Console":
-    """A console that honours NO_COLOR and draws plainly when it is not a terminal."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def say(text: str) -> None:
-    """A message for the person: standard error."""
-    typer.echo(text, err=True)
 
 
 def fail(text: str, status: int = FAILED) -> NoReturn:
@@ -77,13 +47,6 @@ def print_rows(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empty
     if not out.is_terminal:
         out.width = _UNBOUNDED
     out.print(table)
-
-
-def severity(name: str) -> Any:
-    """A severity as shape, word and colour: never colour alone."""
-    from rich.text import Text
-
-    return Text(f"{MARKS.get(name, '?')} {name}", style=_COLOURS.get(name, ""))
 
 
 def ago(then: float, *, now: float | None = None) -> str:

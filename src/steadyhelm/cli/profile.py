@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from steadyhelm.cli import profile_text
-from steadyhelm.cli.output import FAILED, FLAGGED, confirm, console, print_json, print_rows, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, FLAGGED, confirm, print_json, print_rows
 from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.style.profile import Profile

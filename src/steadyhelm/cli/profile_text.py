@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from steadyhelm.cli.output import print_json, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import print_json
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.errors import SteadyhelmError

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import msgspec
 import typer
 
-from steadyhelm.cli.output import FAILED, OK, USAGE, console, fail, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, OK, USAGE, fail
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ def replies(
 
     Every line comes out again with its label added. Exit status: 0, or 1 when a line could not be read.
     """
-    from steadyhelm.cli.scan_output import destination
+    from steadyhelm.reports.output import destination
 
     if output == Path(_STANDARD):
         output = None
@@ -80,10 +81,10 @@ class _Labels:
 
     def read(self, file: str) -> Iterator[str]:
         """The lines of the file, labelled."""
-        from steadyhelm.adapters.run_entries import Notes
-        from steadyhelm.adapters.runfile import BrokenLine
-        from steadyhelm.adapters.runfile import _value as decoded
-        from steadyhelm.adapters.transcript_reader import Lines
+        from steadyhelm.recordings.run_entries import Notes
+        from steadyhelm.recordings.run_file import BrokenLine
+        from steadyhelm.recordings.run_file import _value as decoded
+        from steadyhelm.recordings.transcript_reader import Lines
 
         for number, line in Lines(file).numbered():
             if isinstance(line, str):
@@ -118,7 +119,7 @@ class _Labels:
 
 def _why_no_reply(value: Any) -> str:
     """Why a JSON value is no reply we can label; empty when it is one."""
-    from steadyhelm.adapters.run_entries import shown
+    from steadyhelm.recordings.run_entries import shown
 
     if not isinstance(value, dict):
         return f"{shown(value)} is not an object; a file of replies holds one object a line"

@@ -7,8 +7,9 @@ import typer
 
 from steadyhelm.cli.fitting import print_fitting
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import ago, print_json, safe, severity
-from steadyhelm.cli.words import compact
+from steadyhelm.cli.output import ago, print_json
+from steadyhelm.reports.formats import compact
+from steadyhelm.reports.terminal import safe, severity
 
 if TYPE_CHECKING:
     from steadyhelm.store import RunRow

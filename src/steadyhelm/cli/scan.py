@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, FLAGGED, OK, USAGE, fail, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, FLAGGED, OK, USAGE, fail
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from steadyhelm.adapters.runfile import ReadRun
-    from steadyhelm.cli.scan_output import Bar, Place, Report
     from steadyhelm.findings import Severity
+    from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.replay import Judge
+    from steadyhelm.reports.output import Bar, Place, Report
     from steadyhelm.settings import Settings
     from steadyhelm.store import Store
 
@@ -84,9 +85,9 @@ def scan(
 
     Exit status: 0 clean, 3 a run was flagged, 2 usage, 1 something could not be read.
     """
-    from steadyhelm.cli.scan_output import Bar, destination
     from steadyhelm.findings import Severity
     from steadyhelm.replay import Judge
+    from steadyhelm.reports.output import Bar, destination
 
     shared: Shared = context.obj
     files = _files(paths)
@@ -113,13 +114,13 @@ def scan(
 def _report(
     kind: Format, stream: "TextIO", settings: "Settings", level: "Severity", *, verbose: bool
 ) -> "Report":
-    from steadyhelm.cli.scan_github import GithubReport
-    from steadyhelm.cli.scan_html import HtmlReport
-    from steadyhelm.cli.scan_junit import JunitReport
-    from steadyhelm.cli.scan_output import JsonReport, TextReport
-    from steadyhelm.cli.scan_text import least_rank
-    from steadyhelm.evidence import Evidence
     from steadyhelm.redaction import Redactor
+    from steadyhelm.reports.evidence import Evidence
+    from steadyhelm.reports.github import GithubReport
+    from steadyhelm.reports.html import HtmlReport
+    from steadyhelm.reports.junit import JunitReport
+    from steadyhelm.reports.output import JsonReport, TextReport
+    from steadyhelm.reports.text import least_rank
 
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = Evidence(redactor, least=least_rank(level))
@@ -136,9 +137,9 @@ def _report(
 
 def _follow(file: str, judge: "Judge", level: "Severity", seconds: float | None, *, on_stdout: bool) -> None:
     """Tell what is found as it comes: where the report is text, on standard output, else as messages."""
-    from steadyhelm.cli.output import console
     from steadyhelm.cli.scan_follow import Follower, follow, until_interrupted
-    from steadyhelm.cli.scan_text import least_rank
+    from steadyhelm.reports.terminal import console
+    from steadyhelm.reports.text import least_rank
 
     out = console(stderr=not on_stdout)
     with until_interrupted(seconds) as is_over:
@@ -152,7 +153,7 @@ class _Scan:
     def __init__(
         self, judge: "Judge", report: "Report", level: "Severity", bar: "Bar", *, verbose: bool
     ) -> None:
-        from steadyhelm.cli.scan_text import Tally, least_rank
+        from steadyhelm.reports.text import Tally, least_rank
 
         self.tally = Tally()
         self._judge = judge
@@ -168,10 +169,10 @@ class _Scan:
 
         A JSON file of another kind is passed over where only its folder was named.
         """
-        from steadyhelm.adapters.recognition import UNKNOWN, open_runs
-        from steadyhelm.adapters.runfile import ReadRun
-        from steadyhelm.cli.scan_output import Place
         from steadyhelm.errors import FormatError
+        from steadyhelm.recordings.recognition import UNKNOWN, open_runs
+        from steadyhelm.recordings.run_file import ReadRun
+        from steadyhelm.reports.output import Place
 
         try:
             for item in open_runs(file):

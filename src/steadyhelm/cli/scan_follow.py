@@ -16,12 +16,12 @@ from typing import Any, Final, Self
 import msgspec
 from rich.text import Text
 
-from steadyhelm.adapters.recognition import reader_for
-from steadyhelm.adapters.runfile import LINE_LIMIT, ReadRun, RunFile
-from steadyhelm.adapters.transcript_reader import TranscriptReader
-from steadyhelm.cli.output import safe, severity
 from steadyhelm.events import STATE_TRANSITION, RunInfo, TraceEvent
+from steadyhelm.recordings.recognition import reader_for
+from steadyhelm.recordings.run_file import LINE_LIMIT, ReadRun, RunFile
+from steadyhelm.recordings.transcript_reader import TranscriptReader
 from steadyhelm.replay import FindingReport, Judge, Replay
+from steadyhelm.reports.terminal import safe, severity
 
 _PAUSE_S: Final = 0.2
 _AT_ONCE: Final = 1 << 20

@@ -8,8 +8,9 @@ import msgspec
 import typer
 
 from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.output import FAILED, USAGE, ago, fail, print_json, safe, say, severity
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import FAILED, USAGE, ago, fail, print_json
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import safe, say, severity
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings

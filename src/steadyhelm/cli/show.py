@@ -8,8 +8,9 @@ import typer
 from steadyhelm.cli import answers, timeline
 from steadyhelm.cli.learnt import not_checked_yet
 from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import console, print_json, print_rows, safe, say, severity, when
-from steadyhelm.cli.words import counted, lasting, steps
+from steadyhelm.cli.output import print_json, print_rows, when
+from steadyhelm.reports.formats import counted, lasting, steps
+from steadyhelm.reports.terminal import console, safe, say, severity
 
 if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent

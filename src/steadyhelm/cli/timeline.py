@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from steadyhelm.cli import answers
-from steadyhelm.cli.output import safe, severity
-from steadyhelm.cli.words import counted, lasting, number
+from steadyhelm.reports.formats import counted, lasting, number
+from steadyhelm.reports.terminal import safe, severity
 
 if TYPE_CHECKING:
     from rich.text import Text

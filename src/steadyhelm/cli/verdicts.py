@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from steadyhelm.cli.output import confirm, safe, say
-from steadyhelm.cli.words import counted
+from steadyhelm.cli.output import confirm
+from steadyhelm.reports.formats import counted
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.incidents import Incident, ThresholdEffect

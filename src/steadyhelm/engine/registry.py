@@ -54,7 +54,7 @@ OWN: Final = {
         "openai_client": "steadyhelm.adapters.clients.openai:OpenAIClientAdapter",
         "pydantic_ai": "steadyhelm.adapters.pydantic_ai:PydanticAIAdapter",
         "strands": "steadyhelm.adapters.strands:StrandsAdapter",
-        "runfile": "steadyhelm.adapters.runfile:RunFile",
+        "runfile": "steadyhelm.recordings.run_file:RunFile",
     },
 }
 

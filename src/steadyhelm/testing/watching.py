@@ -8,8 +8,6 @@ from typing import Final, NoReturn, Self
 import msgspec
 from msgspec import structs
 
-from steadyhelm.adapters.recognition import open_runs
-from steadyhelm.adapters.runfile import BrokenLine, ReadRun
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.declarations import declared
 from steadyhelm.engine.capture import Capture
@@ -18,12 +16,14 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo, TraceEvent
-from steadyhelm.evidence import Evidence
 from steadyhelm.findings import Severity
-from steadyhelm.pages import line
 from steadyhelm.parts import detector_factory
+from steadyhelm.recordings.recognition import open_runs
+from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge, Judged, with_soft_limits
+from steadyhelm.reports.evidence import Evidence
+from steadyhelm.reports.pages import line
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.claude_agent.speaker import Said, Speaker
-from steadyhelm.adapters.hooks import claude_code
-from steadyhelm.adapters.hooks.step import BatchCall, HookStep, text_of
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.boundary.pending_decisions import ABOUT_TO
 from steadyhelm.errors import RunStopped
+from steadyhelm.recordings.hook_events import claude_code
+from steadyhelm.recordings.hook_events.step import BatchCall, HookStep, text_of
 
 EVENTS: Final = (*(event for event in claude_code.KINDS if event != "SessionEnd"), "SubagentStart")
 """The events to ask for; the end of a session is not told to whoever started it."""

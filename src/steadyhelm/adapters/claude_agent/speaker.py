@@ -6,10 +6,10 @@ Hooks and messages both show a reply, either of them first; it is told once, bef
 from msgspec import Struct
 
 from steadyhelm.adapter import ModelReply
-from steadyhelm.adapters.hooks.step import HookStep
-from steadyhelm.adapters.hooks.usage import Usage, tokens_since
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.events import STATE_TRANSITION
+from steadyhelm.recordings.hook_events.step import HookStep
+from steadyhelm.recordings.hook_events.usage import Usage, tokens_since
 
 
 class Said(Struct, kw_only=True):

@@ -7,10 +7,10 @@ import msgspec
 from steadyhelm.adapters.clients.dialect import Answer, Dialect, Held
 from steadyhelm.adapters.clients.items import count, field, listed, plain, word
 from steadyhelm.adapters.clients.wrapping import Surface, found, unwrap, wrap
-from steadyhelm.adapters.content import as_object, as_text, parts
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import SettingsError
+from steadyhelm.recordings.content import as_object, as_text, parts
 
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _GOES_ON: Final = "pause_turn"

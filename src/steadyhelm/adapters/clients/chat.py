@@ -4,7 +4,7 @@ from typing import Any
 
 from steadyhelm.adapters.clients.dialect import Answer, Held
 from steadyhelm.adapters.clients.items import count, field, listed, many, plain, steps_of, word
-from steadyhelm.adapters.content import as_object, words_of
+from steadyhelm.recordings.content import as_object, words_of
 
 
 class ChatDialect:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.clients.items import beginning, chain, last_results, steps_of
 from steadyhelm.adapters.clients.known_marks import KnownMarks
-from steadyhelm.adapters.content import Part
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.errors import RunStopped
+from steadyhelm.recordings.content import Part
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.clients.exchanges import Exchange

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from steadyhelm.adapters.content import Part
+from steadyhelm.recordings.content import Part
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -12,11 +12,11 @@ from steadyhelm.adapters.clients.conversations import Conversation, State
 from steadyhelm.adapters.clients.dialect import Answer, Dialect, Gathering
 from steadyhelm.adapters.clients.items import characters, grouped, steps_of
 from steadyhelm.adapters.clients.origins import Through
-from steadyhelm.adapters.content import Part
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.runs import outcome_of
 from steadyhelm.errors import RunStopped
+from steadyhelm.recordings.content import Part
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.clients.watch import ClientWatch

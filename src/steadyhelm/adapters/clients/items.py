@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from steadyhelm.adapters.content import (
+from steadyhelm.recordings.content import (
     Part,
     as_object,
     as_text,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from steadyhelm.adapters.clients.dialect import Answer, Held
 from steadyhelm.adapters.clients.items import count, field, item_call, listed, plain, word
-from steadyhelm.adapters.content import Part, as_object, as_text, words_of
+from steadyhelm.recordings.content import Part, as_object, as_text, words_of
 
 _DONE: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _WAITING: Final = frozenset({"queued", "in_progress"})

@@ -1,0 +1,1 @@
+"""The source designs' own classes that the live engine does not need."""

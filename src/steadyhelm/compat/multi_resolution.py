@@ -1,0 +1,176 @@
+"""The four-strategy face: record each step, ask whether the latest ones are a loop."""
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from steadyhelm.compat import strategies
+from steadyhelm.compat.loop_records import LoopDetection, LoopEvent, LoopSignal, LoopType
+from steadyhelm.compat.strategies import RecordedStep
+from steadyhelm.errors import SettingsError
+from steadyhelm.fingerprints import LOOKED_AT, canonical, text_hash
+
+__all__ = ["LoopDetection", "LoopEvent", "LoopSignal", "LoopType", "MultiResolutionLoopDetector"]
+
+_ACTION_KEPT: Final = 2048
+_NOTHING: Final[tuple[Any, ...]] = (None, {}, "", [], ())
+# A clock in the state would make every step look like progress.
+_CLOCK: Final = re.compile(
+    r"(?:^|_)(?:timestamp|time|now|clock|elapsed|duration|uptime|turn|at)(?:_|$)", re.IGNORECASE
+)
+
+
+class MultiResolutionLoopDetector:
+    """Looks for a loop in the latest steps in four ways at once; the surest one speaks.
+
+    Args:
+        window_size: Steps looked back at.
+        exact_hash_threshold: Identical steps in a row that are a loop.
+        semantic_threshold: How much of what was asked must be the same for a step to be a rewording, 0 to 1.
+        oscillation_threshold: How often the first of two to four steps in turn must come for a loop.
+        dead_end_threshold: Steps without progress that are a dead end.
+        enable_all_strategies: Look in all four ways; otherwise for identical steps only.
+
+    >>> detector = MultiResolutionLoopDetector()
+    >>> for turn in (1, 2):
+    ...     detector.record_step(turn, "ls /home/user", {"cwd": "/home/user"}, "file1.txt file2.txt")
+    >>> loop = detector.detect_loop()
+    >>> print(loop.type, loop.confidence, loop.loop_sequence)
+    EXACT_HASH 1.0 [1, 2]
+    """
+
+    def __init__(
+        self,
+        window_size: int = 10,
+        exact_hash_threshold: int = 2,
+        semantic_threshold: float = 0.85,
+        oscillation_threshold: int = 3,
+        dead_end_threshold: int = 5,
+        enable_all_strategies: bool = True,
+    ) -> None:
+        self.window_size = _steps("window_size", window_size)
+        self.exact_hash_threshold = _steps("exact_hash_threshold", exact_hash_threshold)
+        self.oscillation_threshold = _steps("oscillation_threshold", oscillation_threshold)
+        self.dead_end_threshold = _steps("dead_end_threshold", dead_end_threshold)
+        if isinstance(semantic_threshold, bool) or not isinstance(semantic_threshold, (int, float)):
+            raise SettingsError(f"semantic_threshold must be a number, got {semantic_threshold!r}.")
+        if not 0.0 < semantic_threshold <= 1.0:
+            raise SettingsError(
+                f"semantic_threshold must be above 0 and at most 1, got {semantic_threshold!r}."
+            )
+        self.semantic_threshold = semantic_threshold
+        self.enable_all_strategies = enable_all_strategies
+        self._steps: deque[RecordedStep] = deque(maxlen=window_size)
+
+    @property
+    def not_checked(self) -> dict[str, str]:
+        """The strategies that cannot fire with these settings, each with the reason."""
+        needed = {
+            LoopType.EXACT_HASH: self.exact_hash_threshold,
+            LoopType.SEMANTIC: 2,
+            LoopType.OSCILLATION: 2 * self.oscillation_threshold - 1,
+            LoopType.DEAD_END: self.dead_end_threshold,
+        }
+        reasons = {}
+        for kind, steps in needed.items():
+            if kind is not LoopType.EXACT_HASH and not self.enable_all_strategies:
+                reasons[kind.strategy] = "switched off by enable_all_strategies=False"
+            elif steps > self.window_size:
+                reasons[kind.strategy] = f"needs {steps} steps, and window_size holds {self.window_size}"
+        return reasons
+
+    def record_step(self, turn: int, action: str, state: Any, result: Any = None) -> None:
+        """Take one step in: what was done, the state it left, and what came back.
+
+        Any object will do for all of them; nothing of it is kept but hashes and the words of short texts.
+        """
+        step = RecordedStep(
+            turn=turn,
+            action=_text(action)[:_ACTION_KEPT],
+            state=_state_key(state),
+            answer=None if result is None else _text(result),
+            failed=_says_error(result),
+        )
+        step.settle(self._steps)
+        self._steps.append(step)
+
+    def detect_loop(self) -> LoopEvent:
+        """Whether the latest steps are a loop, and of what kind. Asking changes nothing."""
+        steps = tuple(self._steps)
+        signals = self._signals(steps)
+        found = [signal.detection for signal in signals if signal.detection is not None]
+        turn = steps[-1].turn if steps else None
+        if not found:
+            return LoopEvent(loop_sequence=[], tried_approaches=[], turn=turn, signals=signals)
+        best = max(found, key=lambda detection: detection.confidence)
+        part = steps[-len(best.loop_sequence) :]
+        return LoopEvent(
+            detected=True,
+            type=best.type,
+            confidence=best.confidence,
+            detection_strategy=best.type.strategy,
+            loop_sequence=best.loop_sequence,
+            suggestion=best.suggestion,
+            evidence=best.evidence,
+            turn=turn,
+            tried_approaches=list(dict.fromkeys(strategies.shown(step.action) for step in part)),
+            signals=signals,
+        )
+
+    def start_afresh(self) -> None:
+        """Somebody stepped in: forget every step so far."""
+        self._steps.clear()
+
+    def _signals(self, steps: tuple[RecordedStep, ...]) -> tuple[LoopSignal, ...]:
+        not_checked = self.not_checked
+        looks: dict[LoopType, Callable[[Sequence[RecordedStep]], LoopDetection | None]] = {
+            LoopType.EXACT_HASH: partial(strategies.exact, threshold=self.exact_hash_threshold),
+            LoopType.SEMANTIC: partial(strategies.reworded, threshold=self.semantic_threshold),
+            LoopType.OSCILLATION: partial(strategies.oscillation, threshold=self.oscillation_threshold),
+            LoopType.DEAD_END: partial(strategies.dead_end, threshold=self.dead_end_threshold),
+        }
+        return tuple(
+            LoopSignal(
+                strategy=kind.strategy,
+                detection=None if not steps or kind.strategy in not_checked else look(steps),
+                not_checked=not_checked.get(kind.strategy),
+            )
+            for kind, look in looks.items()
+        )
+
+
+def _steps(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 2:  # noqa: PLR2004 - one step is no loop
+        raise SettingsError(f"{name} must be 2 or more steps, got {value!r}.")
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and len(value) <= LOOKED_AT:
+        return value
+    # Inside a list an object is never compared, only described: it may do anything when it is compared.
+    return canonical([value])[1:-1].decode("utf-8", "replace")
+
+
+def _state_key(state: Any) -> int:
+    if type(state) in {type(None), dict, str, list, tuple} and state in _NOTHING:
+        return 0
+    if type(state) is dict:
+        state = {key: value for key, value in state.items() if not _is_clock(key)} or state
+    return text_hash(canonical([state])) or 1
+
+
+def _is_clock(key: Any) -> bool:
+    return isinstance(key, str) and _CLOCK.search(key) is not None
+
+
+def _says_error(result: Any) -> bool:
+    if isinstance(result, BaseException):
+        return True
+    if type(result) is not dict:
+        return False
+    error = result.get("error")
+    told = isinstance(error, BaseException) or (type(error) in {str, bool, dict, list} and bool(error))
+    return told or result.get("success") is False or result.get("ok") is False

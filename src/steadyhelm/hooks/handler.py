@@ -1,0 +1,163 @@
+"""From the bytes a coding agent hands over to the bytes it gets back; whatever goes wrong, it goes on."""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
+from steadyhelm.hooks.sessions import Parts, Watch, parts_for
+from steadyhelm.hooks.status_line import line
+from steadyhelm.parts import open_store
+from steadyhelm.recordings.hook_events.dialects import DIALECTS, Dialect, recognised
+from steadyhelm.replay import with_soft_limits
+from steadyhelm.settings import home, load
+from steadyhelm.sink import Loss
+from steadyhelm.stores.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from steadyhelm.settings import Settings
+
+LOG: Final = "hook.log"
+LOCKED_S: Final = 1.0
+"""How long to wait for another process that is writing; then the agent goes on without us."""
+_LOG_BYTES: Final = 256 << 10
+_MOST_PARTS: Final = 8
+_parts: "dict[bytes, Parts]" = {}
+
+
+def answered(arguments: "Sequence[str]", body: bytes, *, late: bool = False) -> bytes:
+    """What to print; nothing when there is nothing to say or something went wrong, which is noted.
+
+    When it is `late`, nobody waits for the answer any more: it is kept for the session's next event.
+    """
+    try:
+        command, agent, mode = _options(arguments)
+        settings = with_soft_limits(load({"mode": mode}).settings)
+        if settings.disabled:
+            return b"steadyhelm: off" if command == "statusline" else b""
+        payload = _payload(body)
+        if command == "statusline":
+            return line(payload, settings)
+        dialect = DIALECTS[agent] if agent else recognised(payload)
+        return _watched(dialect, payload, settings, late=late)
+    except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        # A store that cannot be used cannot count it either, and the agent is waiting.
+        note(_reason(exc), exc, count=not isinstance(exc, StoreError))
+        return b""
+
+
+def note(reason: str, exc: object = "", *, count: bool = True) -> None:
+    """Write a reason to the log, where `hook status` counts them, and count it in the store."""
+    with contextlib.suppress(Exception):
+        path = home() / LOG
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_BYTES:
+            path.replace(path.with_name(f"{LOG}.old"))
+        words = " ".join(str(exc).split())[:500].encode("ascii", "backslashreplace").decode()
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as log:
+            log.write(f"{stamp} {reason}{': ' if words else ''}{words}\n")
+    if not count:
+        return
+    with contextlib.suppress(Exception), _store(load().settings) as store:
+        store.write([Loss(reason, 1, time.time())])
+
+
+def _watched(dialect: Dialect, payload: dict[str, Any], settings: "Settings", *, late: bool) -> bytes:
+    step = dialect.read(payload)
+    if step.kind == "other":
+        # Something newer than we are; what it tells is not needed.
+        return b""
+    if not step.session_id:
+        raise SettingsError("The event names no session.")
+    with _store(settings) as store:
+        answer = Watch(_parts_of(settings), dialect, store).take(step, late=late)
+    said = dialect.write(step, answer) if answer.words or answer.note else {}
+    return msgspec.json.encode(said) if said else b""
+
+
+@contextlib.contextmanager
+def _store(settings: "Settings") -> "Iterator[SQLiteStore]":
+    if not settings.database.exists():
+        open_store(settings).close()
+    store = SQLiteStore(settings.database, synchronous=settings.synchronous, timeout_s=LOCKED_S)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _parts_of(settings: "Settings") -> Parts:
+    """What these settings call for; made once while the process lives."""
+    key = msgspec.msgpack.encode(settings)
+    if key not in _parts:
+        if len(_parts) >= _MOST_PARTS:
+            _parts.clear()
+        _parts[key] = parts_for(settings)
+    return _parts[key]
+
+
+def _payload(body: bytes) -> dict[str, Any]:
+    # Half a surrogate pair in a text is no reason to look away.
+    payload = msgspec.json.decode(body.decode("utf-8", "replace"))
+    if not isinstance(payload, dict):
+        raise SettingsError(f"The event is {type(payload).__name__}, not an object.")
+    return payload
+
+
+def _options(arguments: "Sequence[str]") -> tuple[str, str, str | None]:
+    """The command, the agent and the mode that the arguments name."""
+    command, agent, mode = "", "", None
+    words = [part for word in arguments for part in word.split("=", 1)]
+    while words:
+        word = words.pop(0)
+        if word == "--agent" and words:
+            agent = words.pop(0)
+        elif word == "--mode" and words:
+            mode = words.pop(0)
+        elif word == "statusline":
+            command = word
+        else:
+            raise SettingsError(f"steadyhelm hook does not know {word!r}.")
+    if agent and agent not in DIALECTS:
+        raise SettingsError(f"--agent must be one of {', '.join(DIALECTS)}, got {agent!r}.")
+    return command, agent, mode
+
+
+def _reason(exc: Exception) -> str:
+    """A reason short enough to be counted by."""
+    if isinstance(exc, msgspec.MsgspecError | RecursionError):
+        return "hook: the event is not JSON"
+    if isinstance(exc, SettingsError):
+        return "hook: an option, a setting or the event makes no sense"
+    if isinstance(exc, SteadyhelmError):
+        return "hook: the store cannot be used"
+    return f"hook: {type(exc).__name__}"
+
+
+def prune() -> None:
+    """Remove what retention does not keep: called when no agent has spoken for a while."""
+    with contextlib.suppress(Exception):
+        settings = load().settings
+        with _store(settings) as store:
+            payloads, runs = settings.retention_payload_days, settings.retention_run_days
+            now = time.time()
+            store.prune(
+                payloads_before=now - payloads * 86_400 if payloads else None,
+                runs_before=now - runs * 86_400 if runs else None,
+            )
+
+
+def log_lines(folder: Path | None = None) -> list[str]:
+    """What went wrong lately, oldest first."""
+    try:
+        text = ((folder or home()) / LOG).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return []
+    return text.splitlines()

@@ -1,0 +1,197 @@
+"""The settings files of coding agents: our entries put in and taken out, and nothing else touched."""
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from steadyhelm.errors import FormatError
+from steadyhelm.recordings.hook_events.dialects import DIALECTS
+
+_OURS: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--agent|statusline)\b")
+_MODE: Final = re.compile(r"--mode[ =](\w+)")
+_TOOL_EVENTS: Final = frozenset({"before_tool", "after_tool"})
+_TIMEOUT_S: Final = 10
+STATUS_LINE: Final = "statusLine"
+
+
+class Place(NamedTuple):
+    """Where an agent keeps its settings: in the user's home, and in a project."""
+
+    user: str
+    project: str
+    home_variable: str = ""
+
+
+PLACES: Final = {
+    # The file in a project that is the user's own: the other one is shared with everybody who works there.
+    "claude-code": Place(".claude/settings.json", ".claude/settings.local.json", "CLAUDE_CONFIG_DIR"),
+    "codex": Place(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME"),
+    "gemini-cli": Place(".gemini/settings.json", ".gemini/settings.json"),
+    "cursor": Place(".cursor/hooks.json", ".cursor/hooks.json"),
+}
+
+
+def settings_file(agent: str, *, project: bool) -> Path:
+    """The file to edit; a link is followed, so that it stays one."""
+    place = PLACES[agent]
+    own = os.environ.get(place.home_variable, "") if place.home_variable else ""
+    if project:
+        path = Path.cwd() / place.project
+    elif own:
+        path = Path(own).expanduser() / Path(place.user).name
+    else:
+        path = Path.home() / place.user
+    return path.resolve()
+
+
+def command_for(agent: str, mode: str) -> str:
+    """What the agent shall run at each event."""
+    return f"{_program()} hook --agent {agent} --mode {mode}"
+
+
+def status_line_command() -> str:
+    """What Claude Code shall run for its status line."""
+    return f"{_program()} hook statusline"
+
+
+def _program() -> str:
+    script = Path(sys.executable).with_name("steadyhelm")
+    return shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m steadyhelm"
+
+
+def parsed(text: str, path: Path) -> dict[str, Any]:
+    """What the file says; raises FormatError when it is not plain JSON."""
+    if not text.strip():
+        return {}
+    try:
+        content = json.loads(text)
+    except ValueError as exc:
+        raise FormatError(
+            f"{path} is not plain JSON ({exc}); comments would be lost, so it was left as it is. "
+            "Add the entries by hand: `steadyhelm hook status` shows the command."
+        ) from exc
+    if not isinstance(content, dict) or not isinstance(content.get("hooks", {}), dict):
+        raise FormatError(f"{path} does not hold an object with an object named hooks; it was left as it is.")
+    return content
+
+
+def with_entries(
+    content: Mapping[str, Any], agent: str, command: str, *, status_line: str = ""
+) -> dict[str, Any]:
+    """The settings with our entries, each once, behind everybody else's."""
+    fresh = without_entries(content)
+    hooks = {name: list(entries) for name, entries in fresh.get("hooks", {}).items()}
+    for event, kind in DIALECTS[agent].kinds.items():
+        hooks.setdefault(event, []).append(_entry(agent, command, is_tool=kind in _TOOL_EVENTS))
+    if agent == "cursor":
+        fresh = {"version": 1, **fresh}
+    if status_line and STATUS_LINE not in fresh:
+        fresh[STATUS_LINE] = {"type": "command", "command": status_line}
+    return {**fresh, "hooks": hooks}
+
+
+def _entry(agent: str, command: str, *, is_tool: bool) -> dict[str, Any]:
+    if agent == "cursor":
+        return {"command": command, "timeout": _TIMEOUT_S}
+    timeout = _TIMEOUT_S * 1000 if agent == "gemini-cli" else _TIMEOUT_S
+    entry = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+    return {"matcher": "*", **entry} if is_tool else entry
+
+
+def without_entries(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without anything of ours; a list or table that was there only for us goes too."""
+    rest = dict(content)
+    if _is_ours(rest.get(STATUS_LINE)):
+        del rest[STATUS_LINE]
+    hooks = rest.get("hooks")
+    if not isinstance(hooks, dict):
+        return rest
+    kept = {}
+    for event, entries in hooks.items():
+        left = _cleaned(entries)
+        if left or not isinstance(entries, list) or not entries:
+            kept[event] = left
+    if kept or not hooks:
+        rest["hooks"] = kept
+    else:
+        del rest["hooks"]
+    return rest
+
+
+def _cleaned(entries: Any) -> Any:
+    if not isinstance(entries, list):
+        return entries
+    left = []
+    for entry in entries:
+        inner = entry.get("hooks") if isinstance(entry, dict) else None
+        if isinstance(inner, list) and any(_is_ours(it) for it in inner):
+            foreign = [it for it in inner if not _is_ours(it)]
+            if foreign:
+                left.append({**entry, "hooks": foreign})
+        elif not _is_ours(entry):
+            left.append(entry)
+    return left
+
+
+def _is_ours(entry: Any) -> bool:
+    command = entry.get("command") if isinstance(entry, dict) else None
+    return isinstance(command, str) and _OURS.search(command) is not None
+
+
+def events_installed(content: Mapping[str, Any]) -> dict[str, str]:
+    """The events that run us, each with the mode it names."""
+    found = {}
+    hooks = content.get("hooks")
+    for event, entries in hooks.items() if isinstance(hooks, dict) else ():
+        for entry in entries if isinstance(entries, list) else ():
+            inner = entry.get("hooks", [entry]) if isinstance(entry, dict) else []
+            for it in inner if isinstance(inner, list) else ():
+                if _is_ours(it):
+                    mode = _MODE.search(it["command"])
+                    found[event] = mode[1] if mode else ""
+    return found
+
+
+def rewritten(text: str, content: Mapping[str, Any]) -> str:
+    """The file's text with this content: added to what is there where that is possible, else in its style.
+
+    >>> print(rewritten('{ "a": [1,2] }', {"a": [1, 2], "hooks": {}}))
+    { "a": [1,2],
+      "hooks": {}
+    }
+    """
+    indent = _indent(text)
+    added = _with_keys_added(text, content, indent)
+    if added is not None:
+        return added
+    return json.dumps(content, indent=indent, ensure_ascii=False) + ("" if _ends_short(text) else "\n")
+
+
+def _with_keys_added(text: str, content: Mapping[str, Any], indent: int | str) -> str | None:
+    """The text with the new keys before its last brace; None when anything else has changed."""
+    before = json.loads(text) if text.strip() else {}
+    if not before or any(content.get(key) != value for key, value in before.items()):
+        return None
+    pad = indent if isinstance(indent, str) else " " * indent
+    new = {key: value for key, value in content.items() if key not in before}
+    pieces = [json.dumps({key: value}, indent=indent, ensure_ascii=False)[2:-2] for key, value in new.items()]
+    body, tail = text[: text.rindex("}")].rstrip(), text[text.rindex("}") + 1 :]
+    lines = ",\n".join(piece if piece.startswith(pad) else pad + piece for piece in pieces)
+    added = f"{body},\n{lines}\n}}{tail}"
+    return added if json.loads(added) == content else None
+
+
+def _indent(text: str) -> int | str:
+    found = re.search(r"^\{\s*?\n([ \t]+)\"", text)
+    if found is None:
+        return 2
+    return found[1] if "\t" in found[1] else len(found[1])
+
+
+def _ends_short(text: str) -> bool:
+    return bool(text.strip()) and not text.endswith("\n")

@@ -1,0 +1,1 @@
+"""Measure how often findings are right on labelled runs."""

@@ -1,0 +1,120 @@
+"""What a change of settings would have done on the same runs."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.metrics import Estimate, estimates
+from steadyhelm.lab.evaluation.places import RunSet
+from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
+from steadyhelm.recordings.run_file import ReadRun
+from steadyhelm.replay import Judge, RunReport
+from steadyhelm.settings import Settings
+
+Change = Literal["newly flagged", "no longer flagged", "earlier", "later"]
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """A run that the two settings judge differently; `expected` is None when nobody said."""
+
+    run_id: str
+    change: Change
+    before: int | None
+    after: int | None
+    expected: bool | None
+    words: str
+
+
+class SetComparison(Struct, frozen=True, kw_only=True):
+    """What the change does to one set."""
+
+    name: str
+    runs: int
+    flagged: tuple[int, int]
+    tokens_saved: tuple[int, int]
+    f1: tuple[Estimate, Estimate] | None
+    changed: list[Changed]
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """What `steadyhelm lab compare` found out."""
+
+    before: str
+    after: str
+    question: Question
+    sets: list[SetComparison]
+
+
+class Comparer:
+    """Replays the same runs under two settings.
+
+    Args:
+        before: The settings as they are.
+        after: The settings as they might be.
+        question: Which findings count, and the label they are held against.
+        kinds: Only detectors of these kinds look; None lets all of them.
+    """
+
+    def __init__(
+        self,
+        before: Settings,
+        after: Settings,
+        question: Question,
+        *,
+        kinds: Collection[str] | None = None,
+        samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        self._judges = (Judge(before, kinds=kinds), Judge(after, kinds=kinds))
+        self._question = question
+        self._samples = samples
+        self._seed = seed
+
+    def compare(self, one: RunSet) -> SetComparison:
+        """What the change does to the runs of one set."""
+        before, after = ([(run, judge.judge(run).report) for run in one.runs] for judge in self._judges)
+        first, second = score_runs(before, self._question), score_runs(after, self._question)
+        pairs = list(zip(first, second, strict=True))
+        is_labelled = any(score.expected.run is not None for score in first)
+        return SetComparison(
+            name=one.name,
+            runs=len(one.runs),
+            flagged=(_flagged(first), _flagged(second)),
+            tokens_saved=(_saved(before), _saved(after)),
+            f1=(self._f1(first), self._f1(second)) if is_labelled else None,
+            changed=[change for pair in pairs if (change := _change(*pair)) is not None],
+        )
+
+    def _f1(self, scores: Sequence[RunScore]) -> Estimate:
+        counts = [score.counts for score in scores if score.expected.run is not None]
+        return estimates(counts, samples=self._samples, seed=self._seed)["f1"]
+
+
+def _flagged(scores: Sequence[RunScore]) -> int:
+    return sum(bool(score.found) for score in scores)
+
+
+def _saved(reports: Sequence[tuple[ReadRun, RunReport]]) -> int:
+    return sum(report.tokens_saved or 0 for _, report in reports)
+
+
+def _change(before: RunScore, after: RunScore) -> Changed | None:
+    if before.first == after.first:
+        return None
+    if before.first is None:
+        change: Change = "newly flagged"
+    elif after.first is None:
+        change = "no longer flagged"
+    else:
+        change = "earlier" if after.first < before.first else "later"
+    told = after if after.found else before
+    return Changed(
+        run_id=before.run.info.run_id,
+        change=change,
+        before=before.first,
+        after=after.first,
+        expected=before.expected.run,
+        words=min(told.found, key=lambda finding: finding.at).message,
+    )

@@ -1,0 +1,1 @@
+"""Turn public benchmarks into run files."""

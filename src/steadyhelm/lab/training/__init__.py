@@ -1,0 +1,1 @@
+"""Fit and check the weights of the classifier of user replies."""

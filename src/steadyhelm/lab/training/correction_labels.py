@@ -1,0 +1,79 @@
+"""Runs labelled by what their users corrected later: a delayed outcome to hold findings against.
+
+The labels are weak: they are read off later messages by a classifier that is itself often wrong, and a user
+who says nothing may just have given up.
+They must never judge the detectors that read the same messages (kind `correction`): that would measure the
+classifier's agreement with itself.
+"""
+
+import bisect
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from steadyhelm.corrections.deferred import REACH, Course, DeferredCorrection, course_of
+from steadyhelm.recordings.run_file import ReadRun
+from steadyhelm.stores.runlines import entry
+
+LABEL: Final = "correction"
+_BY: Final = "a later message of the user"
+
+
+def labelled_runs(runs: Iterable[ReadRun], *, reach: int = REACH) -> Iterator[dict[str, Any]]:
+    """The runs as objects of a run file, with their corrections among the labels.
+
+    A run in which the user never answered is left out: nobody knows what came of it.
+    """
+    for run in runs:
+        course = course_of(run.events, reach=reach)
+        if course.judged:
+            yield labelled_run(run, course)
+
+
+def labelled_run(run: ReadRun, course: Course) -> dict[str, Any]:
+    """One run as an object of a run file; labels it had stay, at the places of its entries now."""
+    info = run.info
+    known = {
+        "run_id": info.run_id,
+        "agent_id": info.agent_id,
+        "goal": info.goal,
+        "source": (info.metadata or {}).get("source"),
+        "version": info.version,
+        "task_type": info.task_type,
+        "parent_run_id": info.parent_run_id,
+        "started_at": info.started_at,
+        "outcome": run.outcome,
+        "meta": run.meta,
+    }
+    return {
+        **{key: value for key, value in known.items() if value},
+        "events": [entry(event) for event in run.events],
+        "labels": [*_kept(run), *map(_label, course.corrections)],
+    }
+
+
+def _label(correction: DeferredCorrection) -> dict[str, Any]:
+    """A label at the last step of the turn: by then it had gone wrong."""
+    return {
+        "kind": LABEL,
+        "at": correction.last,
+        "from": correction.first,
+        "turn": correction.turn,
+        "message": correction.message,
+        "distance": correction.distance,
+        "reply": correction.kind,
+        "probability": round(correction.probability, 4),
+        "by": _BY,
+        "derived": True,
+    }
+
+
+def _kept(run: ReadRun) -> Iterator[Any]:
+    """The labels of the file, moved: a call and its result are one entry now, where the call stood."""
+    began = sorted((int(event.event_id), place) for place, event in enumerate(run.events))
+    for label in run.labels:
+        at = label.get("at") if isinstance(label, dict) else None
+        if isinstance(at, bool) or not isinstance(at, int):
+            yield label
+            continue
+        found = bisect.bisect_right(began, (at, len(began))) - 1
+        yield {**label, "at": began[max(0, found)][1]}

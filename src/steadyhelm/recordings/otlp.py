@@ -1,0 +1,167 @@
+"""Read what an OpenTelemetry exporter sends: OTLP traces as JSON or protobuf, plain or gzip.
+
+Nothing is listened to here: whoever receives a request hands over its body.
+JSON needs no further package; protobuf needs the extra `otlp`.
+"""
+
+import base64
+import binascii
+import importlib
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from steadyhelm.errors import FormatError, MissingExtraError
+from steadyhelm.recordings.content import as_list, as_object
+from steadyhelm.recordings.run_entries import Notes
+from steadyhelm.recordings.run_file import BrokenLine, ReadRun
+from steadyhelm.recordings.run_file import _value as decoded
+from steadyhelm.recordings.span_layouts import OURS, Span, has_ids, spans_in
+from steadyhelm.recordings.spans import Spans
+from steadyhelm.recordings.transcript_reader import read_runs
+
+BODY_LIMIT: Final = 64 << 20
+_PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
+_JSON: Final = ("application/json", "text/json")
+_REQUEST: Final = "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+_IDS: Final = ("traceId", "spanId", "parentSpanId")
+_GZIP_WINDOW: Final = 31
+_SHOWN: Final = 80
+
+
+class Decoded(Struct, frozen=True, kw_only=True):
+    """The spans of one request.
+
+    `rejected` counts those that could not be taken, which an answer to the sender should say;
+    `problems` are the reasons. What Steadyhelm itself told is left out, and is no problem.
+    """
+
+    spans: list[Span]
+    rejected: int = 0
+    problems: list[str]
+
+    def runs(self) -> list[ReadRun]:
+        """The runs that these spans tell of, as far as they are here.
+
+        An exporter sends a trace in pieces: to put it together, keep the spans and hand all of them to
+        `runs_of`.
+        """
+        return runs_of(self.spans)
+
+
+def decode_otlp(
+    body: bytes,
+    content_type: str = "application/json",
+    *,
+    content_encoding: str = "",
+    limit: int = BODY_LIMIT,
+) -> Decoded:
+    """The spans in the body of an `ExportTraceServiceRequest`.
+
+    Raises FormatError, with the reason, for a body that cannot be read as what it says it is, and
+    MissingExtraError for protobuf where its package is not installed.
+
+    >>> span = b'{"traceId": "0A", "spanId": "0b", "name": "execute_tool ls", "kind": 1}'
+    >>> body = b'{"resourceSpans": [{"scopeSpans": [{"spans": [' + span + b', {"name": "lost"}]}]}]}'
+    >>> found = decode_otlp(body, "application/json; charset=utf-8")
+    >>> [span.trace_id for span in found.spans], found.rejected
+    (['0a'], 1)
+    """
+    kind = str(content_type).partition(";")[0].strip().lower()
+    if kind not in (*_JSON, *_PROTOBUF):
+        raise FormatError(f"OTLP comes as {_JSON[0]} or {_PROTOBUF[0]}, got {str(content_type)[:_SHOWN]!r}.")
+    plain = _unpacked(body, content_encoding, limit)
+    notes = Notes()
+    if kind in _PROTOBUF:
+        value = _with_ids(_from_protobuf(plain), _id_from_base64)
+    else:
+        value = _with_ids(_from_json(plain, notes), str.lower)
+    rejected = sum(_is_no_span(raw) for raw in _raw_spans(value))
+    if rejected:
+        notes.add(f"{rejected} spans have no trace id or no span id and were left out")
+    return Decoded(spans=list(spans_in(value)), rejected=rejected, problems=notes.listed())
+
+
+def runs_of(spans: list[Span]) -> list[ReadRun]:
+    """The runs that these spans tell of, in any order, those that came twice counted once."""
+    reader = Spans()
+    reader.skip()
+    for span in spans:
+        if span.scope != OURS:
+            reader.add(span)
+    return [run for run in read_runs(reader, ()) if isinstance(run, ReadRun)]
+
+
+def _unpacked(body: bytes, content_encoding: str, limit: int) -> bytes:
+    encoding = str(content_encoding).strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise FormatError(f"OTLP comes plain or as gzip, got content-encoding {encoding[:_SHOWN]!r}.")
+    plain = bytes(body)
+    if encoding == "gzip":
+        unpacker = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            plain = unpacker.decompress(plain, limit + 1)
+        except zlib.error as exc:
+            raise FormatError(f"The body is not gzip, or damaged: {exc}.") from exc
+        if not unpacker.eof and len(plain) <= limit:
+            raise FormatError("The body's gzip stream ends too early.")
+    if len(plain) > limit:
+        raise FormatError(f"The body is larger than {limit:,} bytes. Send smaller batches.")
+    return plain
+
+
+def _from_json(body: bytes, notes: Notes) -> Any:
+    if not body.strip():
+        return {}
+    value = decoded(body, 1, notes)
+    if isinstance(value, BrokenLine):
+        raise FormatError(f"The body cannot be read: {value.reason}.")
+    if not isinstance(value, dict):
+        raise FormatError(f"OTLP/JSON is an object with resourceSpans, got a {type(value).__name__}.")
+    return value
+
+
+def _from_protobuf(body: bytes) -> Any:
+    try:
+        request = importlib.import_module(_REQUEST).ExportTraceServiceRequest()
+        json_format = importlib.import_module("google.protobuf.json_format")
+        errors = importlib.import_module("google.protobuf.message")
+    except ImportError as exc:
+        raise MissingExtraError("decoder of OTLP/protobuf", extra="otlp") from exc
+    try:
+        request.ParseFromString(body)
+        return json_format.MessageToDict(request)
+    except (errors.Error, json_format.Error, ValueError, RecursionError) as exc:
+        raise FormatError(f"The body is no ExportTraceServiceRequest: {str(exc)[:_SHOWN]}.") from exc
+
+
+def _raw_spans(value: Any) -> Iterator[Any]:
+    """Everything that stands where OTLP has its spans."""
+    told = as_object(value)
+    for batch in as_list(told.get("resourceSpans") or told.get("resource_spans")):
+        scopes = as_object(batch)
+        for scope in as_list(scopes.get("scopeSpans") or scopes.get("scope_spans")):
+            yield from as_list(as_object(scope).get("spans"))
+
+
+def _is_no_span(raw: Any) -> bool:
+    return not isinstance(raw, dict) or not has_ids(raw)
+
+
+def _with_ids(value: Any, read: Callable[[str], str]) -> Any:
+    """The same value; ids are hexadecimal in small letters, so that spans find their parents."""
+    for raw in _raw_spans(value):
+        for key in _IDS if isinstance(raw, dict) else ():
+            if isinstance(raw.get(key), str):
+                raw[key] = read(raw[key])
+    return value
+
+
+def _id_from_base64(written: str) -> str:
+    # Protobuf's own JSON has bytes as base64, OTLP/JSON has these ids in hexadecimal.
+    try:
+        return base64.b64decode(written).hex()
+    except (binascii.Error, ValueError):
+        return ""

@@ -1,0 +1,312 @@
+"""Read run files: recorded runs as JSON Lines, one run a line, plain or gzip."""
+
+import gzip
+import io
+import json
+import math
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from steadyhelm.errors import FormatError
+from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.recordings.run_entries import (
+    EPOCH_FROM,
+    FIELD_LIMIT,
+    Entry,
+    Notes,
+    bounded,
+    name_of,
+    read_entries,
+    seconds,
+    shown,
+    text_of,
+)
+from steadyhelm.recordings.run_events import join
+
+LINE_LIMIT: Final = 64 << 20
+_SKIPPED_AT_ONCE: Final = 1 << 20
+_GZIP: Final = b"\x1f\x8b"
+_BOM: Final = b"\xef\xbb\xbf"
+_OPENINGS: Final = (b"{", b"[", b"[{")
+_BROKEN_STREAM: Final = (OSError, EOFError, zlib.error)
+_PLACE: Final = re.compile(r" \(byte (\d+)\)$")
+_ONE_A_LINE: Final = "a run file holds one run a line"
+_KNOWN: Final = frozenset(
+    {
+        *("run_id", "id", "agent_id", "goal", "source", "events", "labels", "outcome", "meta"),
+        *("started_at", "version", "task_type", "parent_run_id"),
+    }
+)
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class ReadRun(Struct, frozen=True, kw_only=True):
+    """One run as it was recorded.
+
+    `events` stand in order of completion; an event's `event_id` is the index, in the run's own
+    `events` list, of the entry that began it (for a tool call, the call's entry).
+    `entries` is how many entries that list has, `extra` what stood under keys we do not know, and
+    `problems` names what was odd and how it was taken; `unread` counts those among them through which
+    something of the run was left out, cut or replaced.
+    Labels, outcome and extra keys are kept apart from `info`, so that no detector sees them.
+    """
+
+    info: RunInfo
+    events: list[TraceEvent]
+    entries: int
+    line: int
+    labels: list[Any]
+    outcome: str
+    meta: dict[str, Any]
+    extra: dict[str, Any]
+    problems: list[str]
+    unread: int
+
+
+class BrokenLine(Struct, frozen=True, kw_only=True):
+    """A line that holds no run we can read, and why; `column` counts bytes from 1 where it is known."""
+
+    line: int
+    reason: str
+    column: int | None = None
+
+
+class RunFile:
+    """The runs in a file, in its order, one at a time, with a record for every line that is broken.
+
+    Args:
+        source: A path, "-" for standard input, or an open binary stream.
+        line_limit: Longest line that is read, in bytes; a longer one is reported and skipped.
+
+    >>> line = b'{"run_id": "r1", "events": [{"type": "tool_call", "name": "ls", "result": "a.py"}]}'
+    >>> [run] = RunFile(io.BytesIO(line))
+    >>> run.events[0].action_name, run.events[0].output_data
+    ('ls', {'text': 'a.py'})
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO, *, line_limit: int = LINE_LIMIT) -> None:
+        self._source = source
+        self._line_limit = line_limit
+
+    def __iter__(self) -> Iterator[ReadRun | BrokenLine]:
+        first_lines: dict[str, int] = {}
+        is_told = False
+        for line, read in self._lines():
+            if isinstance(read, str):
+                yield BrokenLine(line=line, reason=read)
+                continue
+            item = _read_line(read, line, first_lines)
+            # One word is enough about a pretty-printed value or a binary file, however many lines it has.
+            if item is None or (is_told and isinstance(item, BrokenLine)):
+                continue
+            is_told = isinstance(item, BrokenLine) and _is_foreign(read, line)
+            yield item
+
+    def _lines(self) -> Iterator[tuple[int, bytes | str]]:
+        """Each line with its number; in place of one that cannot be read stands the reason, a text."""
+        with self._opened() as stream:
+            for line in count(1):
+                try:
+                    read = self._next_line(stream)
+                except _BROKEN_STREAM as exc:
+                    yield line, f"the file breaks off here, the rest is lost: {exc}"
+                    return
+                if not read:
+                    return
+                yield line, read.removeprefix(_BOM) if line == 1 and isinstance(read, bytes) else read
+
+    def _next_line(self, stream: io.BufferedIOBase) -> bytes | str:
+        read = stream.readline(self._line_limit + 1)
+        if len(read) <= self._line_limit or read.endswith(b"\n"):
+            return read
+        del read
+        while (rest := stream.readline(_SKIPPED_AT_ONCE)) and not rest.endswith(b"\n"):
+            pass
+        return f"the line is longer than {self._line_limit} bytes and was skipped; split the run"
+
+    @contextmanager
+    def _opened(self) -> Iterator[io.BufferedIOBase]:
+        """The source as plain bytes; what we opened is closed again, what we were given is not."""
+        source = sys.stdin.buffer if self._source == "-" else self._source
+        if isinstance(source, io.BufferedReader):
+            yield _unpacked(source, str(self._source))
+        elif isinstance(source, (str, os.PathLike)):
+            with _open(source) as file:
+                yield _unpacked(file, str(source))
+        else:
+            reader: io.BufferedReader = io.BufferedReader(cast("Any", source))
+            try:
+                yield _unpacked(reader, str(self._source))
+            finally:
+                # A reader that is thrown away would close the stream under it.
+                reader.detach()
+
+
+def _open(path: str | os.PathLike[str]) -> io.BufferedReader:
+    try:
+        return Path(path).open("rb")
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise FormatError(f"The run file {str(path)!r} cannot be opened: {reason}.") from exc
+
+
+def _unpacked(file: io.BufferedReader, what: str) -> io.BufferedIOBase:
+    """The file itself, or what is packed in it: its first bytes tell, whatever its name."""
+    try:
+        if not file.peek(len(_GZIP)).startswith(_GZIP):
+            return file
+        packed = gzip.GzipFile(fileobj=file)
+        packed.peek(1)
+    except _BROKEN_STREAM as exc:
+        raise FormatError(f"The run file {what!r} cannot be read: {exc}.") from exc
+    return packed
+
+
+def _is_foreign(read: bytes, line: int) -> bool:
+    return read.strip() in _OPENINGS or _is_binary(read, line)
+
+
+def _is_binary(read: bytes, line: int) -> bool:
+    return line == 1 and b"\0" in read
+
+
+def _read_line(read: bytes, line: int, first_lines: dict[str, int]) -> ReadRun | BrokenLine | None:
+    if not read.strip():
+        return None
+    notes = Notes()
+    value = _value(read, line, notes)
+    if isinstance(value, BrokenLine):
+        return value
+    reason = _why_no_run(value)
+    if reason:
+        return BrokenLine(line=line, reason=reason)
+    large = len(read) > FIELD_LIMIT
+    entries = read_entries(value["events"], notes, large=large)
+    if not entries:
+        reason = f"none of its {len(value['events'])} events can be read: {notes.listed()[0]}"
+        return BrokenLine(line=line, reason=reason)
+    return _run(value, entries, line, first_lines, notes)
+
+
+def _value(read: bytes, line: int, notes: Notes) -> Any:
+    """What stands in the line, or why nothing can be made of it."""
+    if read.strip() in _OPENINGS:
+        reason = f"a value spread over several lines begins here; {_ONE_A_LINE}: `jq -c` rewrites it so"
+        return BrokenLine(line=line, reason=reason)
+    if _is_binary(read, line):
+        reason = f"binary data or UTF-16; {_ONE_A_LINE}, as JSON in UTF-8, plain or gzip"
+        return BrokenLine(line=line, reason=reason)
+    try:
+        return _decode(read)
+    except RecursionError:
+        return BrokenLine(line=line, reason="the JSON is nested too deeply")
+    except ValueError as exc:
+        strict = exc
+    try:
+        return _decode(_repaired(read, notes))
+    except (ValueError, RecursionError):
+        place = _PLACE.search(str(strict))
+        words = _PLACE.sub("", str(strict)).removeprefix("JSON is malformed: ")
+        column = int(place[1]) + 1 if place else None
+        reason = f"not JSON: {words}" + (f" at column {column}" if column else "")
+        return BrokenLine(line=line, reason=reason, column=column)
+
+
+def _repaired(read: bytes, notes: Notes) -> bytes:
+    """The line as strict JSON, for what other writers let through: NaN, half characters, broken UTF-8."""
+    try:
+        text = read.decode()
+    except UnicodeDecodeError:
+        notes.add("the line is not UTF-8 throughout; what could not be read was replaced")
+        text = read.decode("utf-8", "replace")
+    dropped: list[str] = []
+
+    def finite(number: str) -> float | None:
+        if math.isfinite(float(number)):
+            return float(number)
+        dropped.append(number)
+        return None
+
+    value = json.loads(text, parse_constant=finite, parse_float=finite)
+    if dropped:
+        notes.add(f"{len(dropped)} numbers such as {shown(dropped[0])} are not finite; left out")
+    # Half of a surrogate pair has no UTF-8 form.
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _why_no_run(value: Any) -> str:
+    """Why a JSON value is not a run we can read; empty when it is one."""
+    if isinstance(value, list):
+        return f"a list of {len(value)} values; {_ONE_A_LINE}: write each of them on a line of its own"
+    if not isinstance(value, dict):
+        return f"{shown(value)} is not an object; {_ONE_A_LINE}"
+    events = value.get("events")
+    if events is None and "type" in value:
+        return (
+            f"a single event, or a line of another format; {_ONE_A_LINE}, its events in a list under `events`"
+        )
+    if events is None:
+        return "the run has no `events`"
+    if not isinstance(events, list):
+        return f"`events` is {shown(events)}, not a list"
+    return "" if events else "the run's `events` are empty"
+
+
+def _run(
+    value: dict[str, Any], entries: list[Entry], line: int, first_lines: dict[str, int], notes: Notes
+) -> ReadRun:
+    info = _info(value, entries, line, notes)
+    first = first_lines.setdefault(info.run_id, line)
+    if first != line:
+        notes.remark(f"line {line} has the run id {shown(info.run_id)} of line {first} again; both are kept")
+    labels = value.get("labels")
+    meta = bounded(value.get("meta"), "meta", notes)
+    for key, found, kind in (("labels", labels, list), ("meta", meta, dict)):
+        if found is not None and not isinstance(found, kind):
+            notes.add(f"{key} is {shown(found)}; left out")
+    outcome = value.get("outcome")
+    return ReadRun(
+        info=info,
+        events=join(entries, info, notes),
+        entries=len(value["events"]),
+        line=line,
+        labels=labels if isinstance(labels, list) else [],
+        outcome=str(outcome).lower()
+        if isinstance(outcome, bool)
+        else text_of(outcome, "outcome", notes) or "",
+        meta=meta if isinstance(meta, dict) else {},
+        extra={key: bounded(kept, shown(key), notes) for key, kept in value.items() if key not in _KNOWN},
+        problems=notes.listed(),
+        unread=notes.lost,
+    )
+
+
+def _info(value: dict[str, Any], entries: list[Entry], line: int, notes: Notes) -> RunInfo:
+    run_id = name_of(value.get("run_id"), "run_id", notes) or name_of(value.get("id"), "id", notes)
+    started_at = seconds(value.get("started_at"), "started_at", notes)
+    if started_at is None:
+        started_at = next(
+            (entry.t for entry in entries if entry.t is not None and entry.t >= EPOCH_FROM), 0.0
+        )
+    source = name_of(value.get("source"), "source", notes)
+    return RunInfo(
+        agent_id=name_of(value.get("agent_id"), "agent_id", notes) or "scan",
+        run_id=run_id or f"line-{line}",
+        goal=text_of(bounded(value.get("goal"), "goal", notes), "goal", notes) or "",
+        started_at=started_at,
+        version=name_of(value.get("version"), "version", notes) or "",
+        task_type=name_of(value.get("task_type"), "task_type", notes) or "",
+        parent_run_id=name_of(value.get("parent_run_id"), "parent_run_id", notes),
+        metadata={"source": source} if source else None,
+    )

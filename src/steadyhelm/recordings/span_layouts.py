@@ -1,0 +1,187 @@
+"""Find the spans in a JSON value, whatever its layout, with their attributes by full names."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from steadyhelm.recordings.content import as_list, as_object, as_text
+from steadyhelm.recordings.run_entries import Notes, number
+from steadyhelm.recordings.transcript_reader import moment
+
+_BATCHES: Final = ("resourceSpans", "resource_spans", "batches")
+_SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+_CHILDREN: Final = ("child_spans", "children")
+_STARTS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timestamp")
+_ENDS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
+_ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
+_NESTED: Final = 8
+_WHOLE: Final = frozenset(
+    {
+        *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "tool_arguments", "tool_response"),
+        *("input.value", "output.value", "tool.parameters"),
+    }
+)
+"""Attributes that are one value, whatever stands in it."""
+
+OURS: Final = "steadyhelm"
+"""The instrumentation scope of what Steadyhelm itself tells: it is never watched."""
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A span as it was written; `events` are the attributes of its events, with their names under `name`."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    start: float | None
+    end: float | None
+    service: str | None
+    error: str | None
+    attributes: dict[str, Any]
+    events: list[dict[str, Any]]
+    scope: str | None = None
+
+    def first(self, *keys: str) -> str | None:
+        """The first of these attributes that is a text."""
+        return _first(self.attributes, *keys)
+
+
+def spans_in(value: Any) -> Iterator[Span]:
+    """Every span in the value: OTLP/JSON, a list of spans, an object with `spans`, spans within spans.
+
+    What Steadyhelm itself has told is left out.
+    """
+    waiting: list[tuple[Any, _Around]] = [(value, _Around({}, None))]
+    while waiting:
+        found, around = waiting.pop()
+        if isinstance(found, list):
+            waiting += [(inner, around) for inner in reversed(found)]
+        if not isinstance(found, dict):
+            continue
+        around = _around(found, around)
+        span = span_of(found, around.resource, around.scope)
+        if span is not None and span.scope != OURS:
+            yield span
+        inside = _CHILDREN if span is not None else (*_BATCHES, *_SCOPES, "spans")
+        waiting += [(found[key], around) for key in inside if isinstance(found.get(key), list)]
+
+
+class _Around(NamedTuple):
+    """What is said once for many spans: about the process, and who instrumented it."""
+
+    resource: dict[str, Any]
+    scope: str | None
+
+
+def _around(found: dict[str, Any], outer: _Around) -> _Around:
+    told = as_object(found.get("resource")).get("attributes") or found.get("resource_attributes")
+    scopes = (
+        as_object(found.get(key)) for key in ("scope", "instrumentationLibrary", "instrumentation_scope")
+    )
+    name = next((name for scope in scopes if (name := as_text(scope.get("name")))), None)
+    return _Around(_attributes(told) or outer.resource, name or outer.scope)
+
+
+def span_of(raw: dict[str, Any], resource: dict[str, Any], scope: str | None = None) -> Span | None:
+    """The span that an object is; None when it is none."""
+    trace_id, span_id = _ids(raw)
+    if span_id is None or trace_id is None:
+        return None
+    attributes = _attributes(raw.get("attributes") or raw.get("span_attributes"))
+    events = [as_object(event) for event in as_list(raw.get("events"))]
+    told = [{**_attributes(event.get("attributes")), "name": event.get("name")} for event in events]
+    start, end = _times(raw)
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=_first(raw, "parentSpanId", "parent_span_id", "parent_id"),
+        name=_first(raw, "name", "span_name") or "span",
+        start=start,
+        end=end,
+        service=_first(raw, "service_name") or _first(resource, "service.name"),
+        error=_error(raw, attributes, told),
+        attributes=attributes,
+        events=told,
+        scope=scope,
+    )
+
+
+def has_ids(raw: dict[str, Any]) -> bool:
+    """Whether an object says of which trace and which span it is."""
+    return None not in _ids(raw)
+
+
+def _ids(raw: dict[str, Any]) -> tuple[str | None, str | None]:
+    ids = {**as_object(raw.get("span_context")), **as_object(raw.get("context")), **raw}
+    trace_id = _first(ids, "traceId", "trace_id", "context.trace_id")
+    return trace_id, _first(ids, "spanId", "span_id", "context.span_id")
+
+
+def _attributes(raw: Any) -> dict[str, Any]:
+    """Attributes by their full names: from OTLP's list of keys and values, or from an object, even nested."""
+    if isinstance(raw, list):
+        pairs = [(as_text(as_object(pair).get("key")), as_object(pair).get("value")) for pair in raw]
+        return {key: _otlp(value, _NESTED) for key, value in pairs if key is not None}
+    flat: dict[str, Any] = {}
+    waiting = [("", as_object(raw), _NESTED)]
+    while waiting:
+        prefix, level, depth = waiting.pop()
+        for key, value in level.items():
+            if isinstance(value, dict) and depth and f"{prefix}{key}" not in _WHOLE:
+                waiting.append((f"{prefix}{key}.", value, depth - 1))
+            else:
+                flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _otlp(value: Any, depth: int) -> Any:
+    """OTLP wraps every value in an object that names its type; whole numbers are texts there."""
+    told = as_object(value)
+    for key in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
+        if key in told:
+            return told[key]
+    if "intValue" in told:
+        return number(told["intValue"], "intValue", Notes())
+    if not depth:
+        return None
+    if "arrayValue" in told:
+        return [_otlp(inner, depth - 1) for inner in as_list(as_object(told["arrayValue"]).get("values"))]
+    if "kvlistValue" in told:
+        pairs = [as_object(pair) for pair in as_list(as_object(told["kvlistValue"]).get("values"))]
+        return {str(pair.get("key")): _otlp(pair.get("value"), depth - 1) for pair in pairs}
+    return None
+
+
+def _times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
+    start = moment(next((raw[key] for key in _STARTS if raw.get(key)), None))
+    end = moment(next((raw[key] for key in _ENDS if raw.get(key)), None))
+    if end is None and start is not None and isinstance(written := raw.get("duration"), str):
+        found = _ISO_DURATION.fullmatch(written)
+        if found:
+            days, hours, minutes, secs = (float(part or 0) for part in found.groups())
+            end = start + ((days * 24 + hours) * 60 + minutes) * 60 + secs
+    return start, end
+
+
+def _error(raw: dict[str, Any], attributes: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
+    """Why the step failed, in words: what the status says, else what was thrown."""
+    status = raw.get("status")
+    told = as_object(status)
+    code = told.get("code", told.get("status_code", raw.get("status_code", status)))
+    is_error = str(code).upper().removeprefix("STATUS_CODE_") in ("2", "ERROR")
+    if not is_error and "error.type" not in attributes:
+        return None
+    message = _first(told, "message", "description") or _first(raw, "status_message")
+    if message is not None:
+        return message
+    for event in events:
+        if thrown := _first(event, "exception.message", "exception.type"):
+            return thrown
+    return _first(attributes, "error.type") or "error"
+
+
+def _first(attributes: dict[str, Any], *keys: str) -> str | None:
+    return next((text for key in keys if (text := as_text(attributes.get(key))) is not None), None)
