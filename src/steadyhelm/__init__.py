@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from steadyhelm.findings import DetectorType as DetectorType
     from steadyhelm.findings import DriftEvent as DriftEvent
     from steadyhelm.findings import Severity as Severity
-    from steadyhelm.goals.dna import GoalDNA as GoalDNA
     from steadyhelm.goals.quality import ContextQuality as ContextQuality
     from steadyhelm.goals.reminders import GoalReminderInjector as GoalReminderInjector
     from steadyhelm.goals.tree import GoalTree as GoalTree
+    from steadyhelm.goals.vocabulary import GoalDNA as GoalDNA
     from steadyhelm.incidents import Incident as Incident
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
     from steadyhelm.settings import Settings as Settings
@@ -107,7 +107,7 @@ _HOMES: Final = {
     "Event": "steadyhelm.compat.windowed:Event",
     "FlushResult": "steadyhelm.engine.dispatch:FlushResult",
     "FormatError": "steadyhelm.errors:FormatError",
-    "GoalDNA": "steadyhelm.goals.dna:GoalDNA",
+    "GoalDNA": "steadyhelm.goals.vocabulary:GoalDNA",
     "GoalDrift": "steadyhelm.detectors.goal_drift:GoalDrift",
     "GoalDriftDetector": "steadyhelm.detectors.goal_drift:GoalDrift",
     "GoalReminderInjector": "steadyhelm.goals.reminders:GoalReminderInjector",

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.goals.changes import followed, goal_change
-from steadyhelm.goals.dna import GoalDNA
+from steadyhelm.goals.vocabulary import GoalDNA
 
 GOAL = "Build a REST API for user management with PostgreSQL"
 OTHER_TASK = "Translate the Norwegian brochure on glaciers into Finnish"

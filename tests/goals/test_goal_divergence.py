@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.goals.divergence import divergence, targets_in
-from steadyhelm.goals.dna import GoalDNA
+from steadyhelm.goals.vocabulary import GoalDNA
 
 LOGIN = "Fix the login bug in auth.py"
 

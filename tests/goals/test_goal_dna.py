@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.goals.dna import GoalDNA
-from steadyhelm.goals.words import read_words
+from steadyhelm.goals.tokens import read_words
+from steadyhelm.goals.vocabulary import GoalDNA
 
 GOAL = "Build a REST API for user management"
 PLAN = "1. users table and database migration 2. GET and POST /users endpoints 3. auth module 4. docs"

@@ -5,7 +5,7 @@ import pytest
 from steadyhelm.errors import SettingsError
 from steadyhelm.style.fitting import LEAST_REPLIES, fitted
 from steadyhelm.style.profile_files import decoded, profile_from, written
-from steadyhelm.style.shelf import bundled
+from steadyhelm.style.profile_store import bundled
 
 SHORT = [f"Step {n} is done. All tests pass on both machines." for n in range(20)]
 LONG = ["The row is read, checked and written to the table of its day. " * n for n in range(20, 60)]

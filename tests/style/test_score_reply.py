@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.style.profile import Profile
+from steadyhelm.style.profile_store import BUNDLED, bundled
 from steadyhelm.style.scoring import score_reply
-from steadyhelm.style.shelf import BUNDLED, bundled
 
 SCORED = tuple(name for name in BUNDLED if name != "machine")
 PLAIN = "The parser dropped the last line of each file. That is fixed, and all 40 tests pass."

@@ -8,8 +8,8 @@ from steadyhelm.errors import FormatError, NotFoundError, SettingsError
 from steadyhelm.style.lexicons import Lexicon
 from steadyhelm.style.profile import RANGES, HardRules, Profile
 from steadyhelm.style.profile_files import decoded, profile_from, written
+from steadyhelm.style.profile_store import BUNDLED, bundled, names, profile_named, read_profile, user_folder
 from steadyhelm.style.scoring import score_reply
-from steadyhelm.style.shelf import BUNDLED, bundled, names, profile_named, read_profile, user_folder
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ Output = Annotated[
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles: those that come with Steadyhelm, and your own."""
-    from steadyhelm.style.shelf import names, profile_named, user_folder
+    from steadyhelm.style.profile_store import names, profile_named, user_folder
 
     rows: list[tuple[object, ...]] = []
     broken: list[str] = []
@@ -64,7 +64,7 @@ def list_profiles(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show everything a profile says, what it takes from others included."""
-    from steadyhelm.style.shelf import names, profile_named
+    from steadyhelm.style.profile_store import names, profile_named
 
     profile = profile_named(name)
     if as_json:
@@ -117,7 +117,7 @@ def check(
 def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Yes = False) -> None:
     """Write a profile of your own to start from."""
     from steadyhelm.style.profile_files import written
-    from steadyhelm.style.shelf import profile_named
+    from steadyhelm.style.profile_store import profile_named
 
     _check_name(name)
     base = profile_named(extends)
@@ -153,7 +153,7 @@ def calibrate(
     from steadyhelm.cli.good_replies import replies_in
     from steadyhelm.style.fitting import fitted
     from steadyhelm.style.profile_files import written
-    from steadyhelm.style.shelf import profile_named
+    from steadyhelm.style.profile_store import profile_named
 
     _check_name(name)
     learnt = fitted(
@@ -181,7 +181,7 @@ def _check_name(name: str) -> None:
 
 
 def _profile(name: str) -> "Profile":
-    from steadyhelm.style.shelf import profile_named, read_profile
+    from steadyhelm.style.profile_store import profile_named, read_profile
 
     path = Path(name)
     is_file = path.suffix in {".toml", ".json"} or os.sep in name
@@ -198,7 +198,7 @@ def _text_of(path: Path) -> str:
 
 
 def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
-    from steadyhelm.style.shelf import user_folder
+    from steadyhelm.style.profile_store import user_folder
 
     path = output if output is not None else user_folder() / f"{name}.toml"
     if path.exists():

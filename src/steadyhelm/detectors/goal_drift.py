@@ -20,7 +20,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.findings import DriftEvent
 from steadyhelm.goals.divergence import divergence
-from steadyhelm.goals.watch import GoalWatch, is_plan
+from steadyhelm.goals.tracker import GoalTracker, is_plan_name
 from steadyhelm.windows import conformal_threshold
 
 WINDOW: Final = 3
@@ -29,7 +29,7 @@ ALPHA: Final = 0.10
 _LEAST_CHARACTERS: Final = 20
 _WINDOWS_TAUGHT: Final = 12
 _SMALLEST_STD: Final = 0.05
-_WATCH_COUNTS: Final = 3
+_TRACKER_WEIGHT: Final = 3
 
 
 class _Memory(Struct):
@@ -37,7 +37,7 @@ class _Memory(Struct):
     ids: list[str] = field(default_factory=list)
     taught: list[float] = field(default_factory=list)
     seen: bytearray = field(default_factory=lambda: bytearray(BUCKETS // 8))
-    watch: GoalWatch = field(default_factory=GoalWatch)
+    tracker: GoalTracker = field(default_factory=GoalTracker)
     level: float | None = None
 
 
@@ -102,12 +102,12 @@ class GoalDrift(Detector):
     @property
     def goal(self) -> str:
         """What the run is for now: a user's later message may have changed it."""
-        return self._memory.watch.goal or self._goal
+        return self._memory.tracker.goal or self._goal
 
     def begin(self, run: RunInfo) -> None:
         """The run's own goal counts more than the agent's."""
         self._goal = run.goal or self._goal
-        self._memory.watch.begin(self._goal)
+        self._memory.tracker.start(self._goal)
         self.not_checked = "no output seen yet" if self._goal else "no goal was given"
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
@@ -119,9 +119,9 @@ class GoalDrift(Detector):
         if len(text) < _LEAST_CHARACTERS:
             return None
         memory = self._memory
-        memory.watch.take_reply(text)
+        memory.tracker.record_reply(text)
         compared = self._compared(text, event, baseline) if self._goal else None
-        memory.level = self.level = _blended(memory.watch, compared)
+        memory.level = self.level = _blended(memory.tracker, compared)
         return None if compared is None or compared.is_usual else self._finding(event, text, compared)
 
     def restore(self, state: bytes) -> None:
@@ -139,16 +139,16 @@ class GoalDrift(Detector):
 
     def _take(self, event: TraceEvent) -> None:
         """What is not the agent's words may still say what the task is about."""
-        watch = self._memory.watch
+        tracker = self._memory.tracker
         if event.action_type == TOOL_CALL:
-            watch.take_call(event)
+            tracker.record_call(event)
         elif event.action_type == USER_MESSAGE:
-            if watch.take_message(event.text):
+            if tracker.record_user_message(event.text):
                 # A new task is never judged against the old goal.
                 self._memory.recent, self._memory.ids = [], []
                 self._memory.level = self.level = None
-        elif event.action_type == STATE_TRANSITION and is_plan(event.action_name):
-            watch.take_plan(event.input_data or event.output_data)
+        elif event.action_type == STATE_TRANSITION and is_plan_name(event.action_name):
+            tracker.record_plan(event.input_data or event.output_data)
 
     def _compared(self, text: str, event: TraceEvent, baseline: BaselineStats) -> _Compared | None:
         """The output against what is usual, or None while that is not known."""
@@ -204,8 +204,8 @@ class GoalDrift(Detector):
         return threshold
 
     def _finding(self, event: TraceEvent, text: str, compared: _Compared) -> DriftEvent:
-        watch = self._memory.watch
-        diverged = divergence(watch.dna, text) if watch.dna is not None else None
+        tracker = self._memory.tracker
+        diverged = divergence(tracker.dna, text) if tracker.dna is not None else None
         how = f"; {diverged.words}" if diverged is not None else ""
         similarity, threshold = compared.similarity, compared.threshold
         return self.finding(
@@ -223,10 +223,10 @@ class GoalDrift(Detector):
         )
 
 
-def _blended(watch: GoalWatch, compared: _Compared | None) -> float | None:
+def _blended(tracker: GoalTracker, compared: _Compared | None) -> float | None:
     """The two signs in one; the comparison has no say once the user has asked for more than the goal."""
-    drift = watch.drift
-    if compared is None or watch.is_added_to:
+    drift = tracker.drift
+    if compared is None or tracker.is_added_to:
         return drift
     lack = min(1.0, max(0.0, compared.lack))
-    return lack if drift is None else (_WATCH_COUNTS * drift + lack) / (_WATCH_COUNTS + 1)
+    return lack if drift is None else (_TRACKER_WEIGHT * drift + lack) / (_TRACKER_WEIGHT + 1)

@@ -9,10 +9,10 @@ from steadyhelm.detector import Detector
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.style.nudges import Nudge, Nudging
+from steadyhelm.style.profile_store import profile_named
 from steadyhelm.style.reply_score import ReplyScore
 from steadyhelm.style.rules import NONE
 from steadyhelm.style.scoring import score_reply
-from steadyhelm.style.shelf import profile_named
 from steadyhelm.style.trajectory import Reading, Trajectory
 
 LEAST_WORDS: Final = 12

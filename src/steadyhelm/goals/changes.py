@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.goals.dna import GoalDNA
-from steadyhelm.goals.words import read_words, weight_of
+from steadyhelm.goals.tokens import read_words, weight_of
+from steadyhelm.goals.vocabulary import GoalDNA
 
 ChangeKind = Literal["same", "refines", "new_goal"]
 _Stems = tuple[str, ...]

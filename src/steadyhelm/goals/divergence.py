@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.goals.dna import GoalDNA, ids_in
-from steadyhelm.goals.words import LOOKED_AT, RARITY, read_words, spelled, weight_of, work_words
+from steadyhelm.goals.tokens import LOOKED_AT, RARITY, read_words, spelled, weight_of, work_words
+from steadyhelm.goals.vocabulary import GoalDNA, ids_in
 
 DivergenceKind = Literal["scope_creep", "topic_change", "wrong_target"]
 TargetKind = Literal["file", "id", "name"]

@@ -9,7 +9,7 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.events import CALL_REFUSED, PROGRESS, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.fingerprints import fingerprint
 from steadyhelm.goals.plan_tools import ITEMS_KEPT, PlanChange, is_plan_tool, plan_change
-from steadyhelm.goals.work import SuiteRun, change_in, suite_run, text_key
+from steadyhelm.goals.work_signals import SuiteRun, change_in, suite_run, text_key
 
 PATIENCE: Final = 8
 _MOST_WITHOUT_PLAN: Final = 0.8

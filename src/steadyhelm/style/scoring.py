@@ -8,10 +8,10 @@ from steadyhelm.style.engagement import engagement_of, quadrant_of
 from steadyhelm.style.languages import language_of
 from steadyhelm.style.markers import Found, Marker
 from steadyhelm.style.profile import COMPLEXITY, LENGTH, STRUCTURAL, VERBOSITY, Profile
+from steadyhelm.style.profile_store import profile_named
 from steadyhelm.style.prose import Prose, prose_of
 from steadyhelm.style.reply_score import Component, ReplyScore
 from steadyhelm.style.rules import broken_rules
-from steadyhelm.style.shelf import profile_named
 
 CURVE: Final = 18.0
 LEAST_WORDS: Final = 50

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.goals.watch import GoalWatch, is_plan
+from steadyhelm.goals.tracker import GoalTracker, is_plan_name
 
 GOAL = "Build a REST API for user management with PostgreSQL"
 ON = "The user management API now reads its settings from PostgreSQL."
@@ -18,17 +18,17 @@ def call(name="read", **arguments):
 
 
 def watching(goal=GOAL):
-    watch = GoalWatch()
-    watch.begin(goal)
-    return watch
+    tracker = GoalTracker()
+    tracker.start(goal)
+    return tracker
 
 
 def after(*replies, goal=GOAL):
     """The drift after these replies."""
-    watch = watching(goal)
+    tracker = watching(goal)
     for reply in replies:
-        watch.take_reply(reply)
-    return watch.drift
+        tracker.record_reply(reply)
+    return tracker.drift
 
 
 class TestDrift:
@@ -59,11 +59,11 @@ class TestDrift:
         """
         Where nobody gave a goal, the user's first message is the task.
         """
-        watch = watching("")
-        watch.take_message(GOAL)
-        watch.take_reply(OFF)
+        tracker = watching("")
+        tracker.record_user_message(GOAL)
+        tracker.record_reply(OFF)
 
-        assert watch.drift is not None
+        assert tracker.drift is not None
 
 
 class TestWhatGrowsIt:
@@ -79,73 +79,77 @@ class TestWhatGrowsIt:
         """
         The files a call names are the task's, wherever the call names them.
         """
-        watch = watching()
-        watch.take_call(call(**touched))
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_call(call(**touched))
+        tracker.record_reply(OFF)
 
-        assert watch.drift < after(OFF)
+        assert tracker.drift < after(OFF)
 
     def test_only_the_files_of_a_command(self):
         """
         A command's other words are the agent's own, and teach nothing.
         """
-        watch = watching()
-        watch.take_call(call(command="echo quantum entanglement superconductors cryostats physicists"))
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_call(call(command="echo quantum entanglement superconductors cryostats physicists"))
+        tracker.record_reply(OFF)
 
-        assert watch.drift == after(OFF)
+        assert tracker.drift == after(OFF)
 
     def test_results_and_other_arguments_teach_nothing(self):
         """
         What a search asks for is the agent's own idea.
         """
-        watch = watching()
-        watch.take_call(call(query="quantum entanglement superconductors"))
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_call(call(query="quantum entanglement superconductors"))
+        tracker.record_reply(OFF)
 
-        assert watch.drift == after(OFF)
+        assert tracker.drift == after(OFF)
 
     def test_plans(self):
         """
         What stands on the agent's list is part of the task.
         """
-        watch = watching()
-        watch.take_call(call("TodoWrite", todos=[{"content": "quantum entanglement", "status": "pending"}]))
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_call(
+            call("TodoWrite", todos=[{"content": "quantum entanglement", "status": "pending"}])
+        )
+        tracker.record_reply(OFF)
 
-        assert watch.drift < after(OFF)
+        assert tracker.drift < after(OFF)
 
     def test_work_that_names_the_task_makes_it_concrete(self):
         """
         A reply that names two things of the task adds its own words, for the replies after it.
         """
-        watch = watching()
-        watch.take_reply("The user management API explains quantum entanglement and cryostats to physicists")
-        first = watch.drift
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_reply(
+            "The user management API explains quantum entanglement and cryostats to physicists"
+        )
+        first = tracker.drift
+        tracker.record_reply(OFF)
 
-        assert watch.drift - 0.7 * first < 0.6 * after(OFF)
+        assert tracker.drift - 0.7 * first < 0.6 * after(OFF)
 
     def test_work_that_does_not_name_it_adds_nothing(self):
         """
         Saying the same strange thing again makes it no part of the task.
         """
-        watch = watching()
-        watch.take_reply(OFF)
-        once = watch.drift
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_reply(OFF)
+        once = tracker.drift
+        tracker.record_reply(OFF)
 
-        assert watch.drift == pytest.approx(once + 0.7 * once)
+        assert tracker.drift == pytest.approx(once + 0.7 * once)
 
     def test_what_the_user_lets_pass(self):
         """
         When the user says go on, what the agent just said is part of the task.
         """
         accepted, not_accepted = watching(), watching()
-        for watch, word in ((accepted, "yes, go on"), (not_accepted, "no, stop")):
-            watch.take_reply(OFF)
-            watch.take_message(word)
-            watch.take_reply(OFF)
+        for tracker, word in ((accepted, "yes, go on"), (not_accepted, "no, stop")):
+            tracker.record_reply(OFF)
+            tracker.record_user_message(word)
+            tracker.record_reply(OFF)
 
         assert accepted.drift < not_accepted.drift
 
@@ -153,11 +157,13 @@ class TestWhatGrowsIt:
         """
         A task nobody recognised as new is not taken for drift either: its words are known.
         """
-        watch = watching()
-        watch.take_message("also tell me about quantum entanglement for our physicists, with cryostats")
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_user_message(
+            "also tell me about quantum entanglement for our physicists, with cryostats"
+        )
+        tracker.record_reply(OFF)
 
-        assert watch.drift < 0.5 * after(OFF)
+        assert tracker.drift < 0.5 * after(OFF)
 
     @pytest.mark.parametrize(
         ("name", "plans"),
@@ -175,7 +181,7 @@ class TestWhatGrowsIt:
         """
         A plan is known by its tool's name, as a word of its own.
         """
-        assert plans == is_plan(name)
+        assert plans == is_plan_name(name)
 
 
 class TestNewGoals:
@@ -183,42 +189,42 @@ class TestNewGoals:
         """
         With another task the drift is unknown again, and the new task is what counts.
         """
-        watch = watching()
-        watch.take_reply(OFF)
+        tracker = watching()
+        tracker.record_reply(OFF)
         message = "Translate the Norwegian brochure on glaciers into Finnish"
 
-        assert watch.take_message(message)
-        assert (message, None) == (watch.goal, watch.drift)
+        assert tracker.record_user_message(message)
+        assert (message, None) == (tracker.goal, tracker.drift)
 
     def test_before_the_first_reply_no_other_task_is_set(self):
         """
         What a harness wraps around a goal belongs to it.
         """
-        watch = watching()
+        tracker = watching()
 
-        assert not watch.take_message("Translate the Norwegian brochure on glaciers into Finnish")
-        assert watch.dna.is_asked("norwegian")
+        assert not tracker.record_user_message("Translate the Norwegian brochure on glaciers into Finnish")
+        assert tracker.dna.is_asked("norwegian")
 
     def test_an_answer_sets_no_task(self):
         """
         After a question of the agent's, a message full of new words is an answer.
         """
-        watch = watching()
-        watch.take_reply("The user management API needs an owner. Who shall that be?")
+        tracker = watching()
+        tracker.record_reply("The user management API needs an owner. Who shall that be?")
 
-        assert not watch.take_message("Yusuf Rossi, Elm Avenue, Philadelphia, Pennsylvania")
+        assert not tracker.record_user_message("Yusuf Rossi, Elm Avenue, Philadelphia, Pennsylvania")
 
     def test_asking_for_more_is_remembered(self):
         """
         The goal's text is no longer the whole task once the user has asked for more, after the first reply.
         """
-        watch = watching()
-        watch.take_message("users need avatars")
-        assert not watch.is_added_to
-        watch.take_reply(ON)
-        watch.take_message("users need badges")
+        tracker = watching()
+        tracker.record_user_message("users need avatars")
+        assert not tracker.is_added_to
+        tracker.record_reply(ON)
+        tracker.record_user_message("users need badges")
 
-        assert watch.is_added_to
+        assert tracker.is_added_to
 
 
 class TestState:
@@ -229,14 +235,14 @@ class TestState:
         """
         whole, parts = watching(), watching()
         for what, text in trace:
-            for watch in (whole, parts):
+            for tracker in (whole, parts):
                 if what == "call":
-                    watch.take_call(call(path=text))
+                    tracker.record_call(call(path=text))
                 elif what == "message":
-                    watch.take_message(text)
+                    tracker.record_user_message(text)
                 else:
-                    watch.take_reply(text)
-            parts = msgspec.msgpack.decode(msgspec.msgpack.encode(parts), type=GoalWatch)
+                    tracker.record_reply(text)
+            parts = msgspec.msgpack.decode(msgspec.msgpack.encode(parts), type=GoalTracker)
 
         assert whole == parts
 
@@ -244,29 +250,29 @@ class TestState:
         """
         However long a run is, what is remembered of it is a few kilobytes.
         """
-        watch = watching()
+        tracker = watching()
         for n in range(5000):
             word = "".join(chr(97 + int(digit)) for digit in str(n))
-            watch.take_call(call(path=f"src/{word}/{'x' * 500}.py"))
+            tracker.record_call(call(path=f"src/{word}/{'x' * 500}.py"))
             if n % 20 == 0:
-                watch.take_message(f"now look at {word} and {word}s")
-                watch.take_reply(f"the user API and its management need {word} and {word}ed things")
+                tracker.record_user_message(f"now look at {word} and {word}s")
+                tracker.record_reply(f"the user API and its management need {word} and {word}ed things")
 
-        assert len(msgspec.msgpack.encode(watch)) < 8192
+        assert len(msgspec.msgpack.encode(tracker)) < 8192
 
     @pytest.mark.parametrize(
         "odd", [None, "", 5, [], {"path": 5}, {"path": None}, {5: "x"}, {"path": "\ud800"}]
     )
     def test_odd_arguments_are_survived(self, odd):
         """
-        Whatever a call was given, the watch goes on, and can be stored.
+        Whatever a call was given, the tracker goes on, and can be stored.
         """
-        watch = watching()
+        tracker = watching()
         event = TraceEvent(
             agent_id="a", run_id="r", action_type=TOOL_CALL, action_name="x", input_data=odd, timestamp=0.0
         )
-        watch.take_call(event)
-        watch.take_message("\ud800 half a character")
-        watch.take_reply("\ud800 half a character, and then some more")
+        tracker.record_call(event)
+        tracker.record_user_message("\ud800 half a character")
+        tracker.record_reply("\ud800 half a character, and then some more")
 
-        assert msgspec.msgpack.encode(watch)
+        assert msgspec.msgpack.encode(tracker)

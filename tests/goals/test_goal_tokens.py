@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.words import RARITY, fold, read_words, spelled, text_of, work_words
+from steadyhelm.goals.tokens import RARITY, fold, read_words, spelled, text_of, work_words
 
 
 class TestFold:

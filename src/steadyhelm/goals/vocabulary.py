@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.goals.words import LOOKED_AT, MOST_LOOKED_AT, RARITY, Words, read_words, text_of
+from steadyhelm.goals.tokens import LOOKED_AT, MOST_LOOKED_AT, RARITY, Words, read_words, text_of
 
 Source = Literal["user", "plan", "accepted", "file", "work", "past"]
 

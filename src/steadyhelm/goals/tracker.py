@@ -1,0 +1,137 @@
+"""Track the goal of one run: its vocabulary, changes by the user, and how far replies are from it."""
+
+import functools
+import re
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from steadyhelm.events import TraceEvent
+from steadyhelm.goals.changes import followed, goal_change
+from steadyhelm.goals.tokens import read_words, text_of
+from steadyhelm.goals.vocabulary import GOAL_KEPT, GoalDNA
+
+# Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
+DRIFT_SMOOTHING: Final = 0.3
+_QUESTION_WITHIN_LAST_CHARS: Final = 200
+_CALLS_KEPT: Final = 12
+_CALL_CHARS_READ: Final = 200
+_PATH_PARTS_KEPT: Final = 3
+
+_FILE_ARGUMENTS: Final = (
+    *("path", "file_path", "command", "filePath", "filename", "file", "notebook_path", "target_file"),
+    *("cmd", "cwd"),
+)
+_PATH_IN_COMMAND: Final = re.compile(r"[\w.@-]*/[\w./@-]+|(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b")
+_PLAN_NAME: Final = re.compile(r"(?i:todo)|(?:(?<![A-Za-z])plan|Plan|PLAN)(?:s|ner|ning)?(?![a-z])")
+
+
+class GoalTracker(Struct):
+    """The goal of one run, updated by its events in order.
+
+    `drift` is an average over the last few replies, 0 to 1, low while little is known; None when nothing is.
+    `goal` is the task set by a later user message, empty while the first one holds.
+    `is_added_to` is True once the user has asked for more, so that the goal's text is no longer all of it.
+    """
+
+    dna: GoalDNA | None = None
+    goal: str = ""
+    is_added_to: bool = False
+    drift: float | None = None
+    calls: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    made_concrete: list[str] = field(default_factory=list)
+    has_replied: bool = False
+    has_asked: bool = False
+
+    def start(self, goal: str) -> None:
+        """Set the goal of a run that starts. In a resumed run, keep what is already known."""
+        if self.dna is None and goal:
+            self.dna = GoalDNA(goal)
+
+    def record_call(self, event: TraceEvent) -> None:
+        """Record which file a call names. Its words are read with the next reply, to keep calls cheap."""
+        args = event.input_data
+        if not isinstance(args, dict):
+            return
+        if is_plan_name(event.action_name):
+            self.record_plan(args)
+            return
+        for name in _FILE_ARGUMENTS:
+            named = args.get(name)
+            if isinstance(named, str):
+                calls = self.calls
+                if not calls or calls[-1] != named:
+                    calls.append(text_of(named[:_CALL_CHARS_READ]))
+                    if len(calls) > _CALLS_KEPT:
+                        del calls[0]
+                return
+
+    def record_plan(self, plan: Any) -> None:
+        """Add the words of the agent's plan to the task."""
+        if self.dna is not None:
+            self.dna.grow(plan, "plan")
+
+    def record_user_message(self, message: str) -> bool:
+        """Record a user's message and return whether it sets another task.
+
+        Without a goal, the first message becomes the goal.
+        """
+        dna = self.dna
+        if dna is None:
+            self.start(message)
+            return False
+        if not self.has_replied:
+            # Everything said before the first reply belongs to the task itself.
+            dna.grow(message, "user")
+            return False
+        self._update_vocabulary(dna)
+        change = goal_change(dna, message, answering=self.has_asked)
+        if change.accepts and change.kind != "new_goal":
+            dna.learn(self.said, "accepted")
+        self.dna = followed(dna, message, change)
+        self.has_asked = False
+        if change.kind != "new_goal":
+            self.is_added_to = self.is_added_to or (change.kind == "refines" and bool(change.new))
+            return False
+        self.goal, self.is_added_to, self.drift = text_of(message)[:GOAL_KEPT], False, None
+        self.has_replied, self.said = False, []
+        return True
+
+    def record_reply(self, text: str) -> None:
+        """Update the drift by a reply. What the reply adds to the task counts from the next one on."""
+        dna = self.dna
+        if dna is None:
+            return
+        self._update_vocabulary(dna)
+        words = read_words(text)
+        reading = dna.reading_of(words)
+        if reading.drift is not None:
+            before = self.drift or 0.0
+            self.drift = before + DRIFT_SMOOTHING * (reading.drift - before)
+        self.said = words.content
+        self.made_concrete = reading.unknown if reading.names_the_task else []
+        self.has_replied = True
+        self.has_asked = "?" in text[-_QUESTION_WITHIN_LAST_CHARS:]
+
+    def _update_vocabulary(self, dna: GoalDNA) -> None:
+        """Add the files and words recorded since the last update to the vocabulary."""
+        if self.calls:
+            dna.grow(" ".join(map(_last_path_parts, self.calls)), "file")
+            self.calls = []
+        if self.made_concrete:
+            dna.learn(self.made_concrete, "work")
+            self.made_concrete = []
+
+
+@functools.lru_cache(maxsize=256)
+def is_plan_name(name: str) -> bool:
+    """Return whether the name of a tool or state change says that it is about a plan."""
+    return _PLAN_NAME.search(name[:100]) is not None
+
+
+def _last_path_parts(call: str) -> str:
+    """Return the last parts of a path, or of each path in a command."""
+    if " " not in call:
+        return "/".join(call.rsplit("/", _PATH_PARTS_KEPT)[-_PATH_PARTS_KEPT:])
+    return " ".join(map(_last_path_parts, _PATH_IN_COMMAND.findall(call)))
