@@ -40,7 +40,7 @@ DIGESTS = Path(__file__).parent / "golden" / "frozen_behaviour.json"
 WAYS = ("scan", "live", "hook")
 
 # What a detector or a kind is called today, by what it was called when the digests were taken.
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {"chanting": "repetitive_text", "transition": "unusual_order"}
 _FORMER = {new: old for old, new in RENAMED.items()}
 
 _RUN_S = 1_000_000.0

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detectors.action_loop import ActionLoop
-from steadyhelm.detectors.chanting import Chanting
 from steadyhelm.detectors.edit_revert import EditRevert
 from steadyhelm.detectors.failing_loop import FailingLoop
+from steadyhelm.detectors.repetitive_text import RepetitiveText
 from steadyhelm.detectors.stagnation import Stagnation
 from steadyhelm.findings import Severity
 
@@ -16,7 +16,7 @@ USUAL = BaselineStats(agent_id="coder")
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")
 LIST = shell("ls", "a.py")
 TEST = failing("Bash", {"command": "pytest"}, "1 failed: test_one")
-DETECTORS = [ActionLoop, FailingLoop, Stagnation, EditRevert, Chanting]
+DETECTORS = [ActionLoop, FailingLoop, Stagnation, EditRevert, RepetitiveText]
 
 
 def watching(detector, *steps):

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
-from steadyhelm.loops.chanting import Replies
 from steadyhelm.loops.failures import Failures
 from steadyhelm.loops.oscillation import Oscillation
 from steadyhelm.loops.repetition import Repetition
+from steadyhelm.loops.repetitive_text import Replies
 from steadyhelm.loops.scope import Scope
 from steadyhelm.loops.stagnation import Answers
 

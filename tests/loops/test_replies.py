@@ -4,7 +4,7 @@ from agent_steps import reported, run, says, shell, sighted, taken_up, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.chanting import Replies, find_chant
+from steadyhelm.loops.repetitive_text import Replies, find_repeated_passage
 
 STILL = "I am still working on it."
 SENTENCE = "I will now end the turn and wait for you. "
@@ -30,52 +30,53 @@ class TestWithinAReply:
     @pytest.mark.parametrize("times", [4, 8, 40])
     def test_a_sentence_again_and_again(self, times):
         """
-        A sentence said four times without a break is chanting.
+        A sentence said four times without a break is repetitive.
         """
-        assert times == find_chant(SENTENCE * times).repeats
+        assert times == find_repeated_passage(SENTENCE * times).repeats
 
     def test_an_endless_reply(self):
         """
         Of a reply without end its last part is looked at.
         """
-        assert 8192 // len(SENTENCE) == find_chant(SENTENCE * 100_000).repeats
+        assert 8192 // len(SENTENCE) == find_repeated_passage(SENTENCE * 100_000).repeats
 
     def test_three_times_is_none(self):
         """
         Three times is emphasis.
         """
-        assert find_chant(SENTENCE * 3) is None
+        assert find_repeated_passage(SENTENCE * 3) is None
 
     def test_short_words_take_longer(self):
         """
         A short word has to come more often, and to fill some space.
         """
-        assert find_chant("no, not yet. " * 5) is None
-        assert 9 == find_chant("no, not yet. " * 9).repeats
+        assert find_repeated_passage("no, not yet. " * 5) is None
+        assert 9 == find_repeated_passage("no, not yet. " * 9).repeats
 
     def test_after_an_ordinary_beginning(self):
         """
-        A reply that begins well and then gets stuck is chanting.
+        A reply that begins well and then gets stuck is repetitive.
         """
-        assert find_chant(BEGINNING + SENTENCE * 10) is not None
+        assert find_repeated_passage(BEGINNING + SENTENCE * 10) is not None
 
     def test_before_an_ordinary_end(self):
         """
         So is one that got stuck and out again.
         """
-        assert find_chant(SENTENCE * 20 + BEGINNING) is not None
+        assert find_repeated_passage(SENTENCE * 20 + BEGINNING) is not None
 
     def test_several_sentences_in_turn(self):
         """
-        Several sentences that come round again are one chant.
+        Several sentences that come round again are one repeated passage.
         """
-        assert find_chant((SENTENCE + "Or should I go on? " + "No, I should not. ") * 6) is not None
+        text = SENTENCE + "Or should I go on? No, I should not. "
+        assert find_repeated_passage(text * 6) is not None
 
     def test_line_by_line(self):
         """
-        Plain lines that repeat are chanting.
+        Plain lines that repeat are repetitive.
         """
-        assert find_chant("wait for the build to end\n" * 12) is not None
+        assert find_repeated_passage("wait for the build to end\n" * 12) is not None
 
     @pytest.mark.parametrize(
         "text",
@@ -95,15 +96,15 @@ class TestWithinAReply:
     )
     def test_what_is_written_so_on_purpose(self, text):
         """
-        Lists, tables, code, quotes, headings and dividers are not chanting.
+        Lists, tables, code, quotes, headings and dividers may repeat.
         """
-        assert find_chant(text) is None
+        assert find_repeated_passage(text) is None
 
     def test_an_unfinished_block_of_code(self):
         """
         Neither is code whose end has not come yet, as in a stream.
         """
-        assert find_chant("Here it is:\n" + CODE.removesuffix("```\n")) is None
+        assert find_repeated_passage("Here it is:\n" + CODE.removesuffix("```\n")) is None
 
     def test_it_is_said_what(self):
         """
@@ -111,7 +112,7 @@ class TestWithinAReply:
         """
         (found,) = sighted(Replies(), run(says(SENTENCE * 8))).values()
 
-        assert ("chanting", 8, ("run.0",)) == (found.pattern, found.count, found.event_ids)
+        assert ("repeated passage", 8, ("run.0",)) == (found.pattern, found.count, found.event_ids)
         assert "8 times in a row" in found.message
 
     @given(st.text(max_size=400))
@@ -119,16 +120,16 @@ class TestWithinAReply:
         """
         Any text can be looked at.
         """
-        chant = find_chant(text)
+        passage = find_repeated_passage(text)
 
-        assert chant is None or chant.repeats >= 4
+        assert passage is None or passage.repeats >= 4
 
     @given(st.text(alphabet="abcdefg hij", min_size=20, max_size=60).filter(lambda unit: len(set(unit)) > 6))
     def test_any_long_unit(self, unit):
         """
         Whatever is said over and over is found.
         """
-        assert find_chant(unit * 12) is not None
+        assert find_repeated_passage(unit * 12) is not None
 
 
 class TestFromReplyToReply:

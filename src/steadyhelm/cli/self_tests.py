@@ -32,10 +32,10 @@ def action_loop(make: Make) -> str:
     return _verdict([most - 1], _fired(make, same), _fired(make, other))
 
 
-def chanting(make: Make) -> str:
+def repetitive_text(make: Make) -> str:
     """One reply that says the same sentence ten times."""
-    chant, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_AHEAD, _ASTRAY])
-    return _verdict([0], _fired(make, chant), _fired(make, speech))
+    repetitive, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_AHEAD, _ASTRAY])
+    return _verdict([0], _fired(make, repetitive), _fired(make, speech))
 
 
 def edit_revert(make: Make) -> str:
@@ -61,7 +61,7 @@ def stagnation(make: Make) -> str:
     return _verdict([5], _fired(make, asked), _fired(make, told))
 
 
-def transition(make: Make) -> str:
+def unusual_order(make: Make) -> str:
     """A tool that none of thirty runs used."""
     usual = BaselineStats(agent_id=_AGENT, required_runs=5)
     recent: list[RunSummary] = []
@@ -124,14 +124,14 @@ def reply_style(make: Make) -> str:
 
 SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
     "action_loop": action_loop,
-    "chanting": chanting,
     "edit_revert": edit_revert,
     "failing_loop": failing_loop,
     "goal_drift": goal_drift,
+    "repetitive_text": repetitive_text,
     "reply_style": reply_style,
     "resource_spike": resource_spike,
     "stagnation": stagnation,
-    "transition": transition,
+    "unusual_order": unusual_order,
     "user_correction": user_correction,
 }
 """By detector: gives what is wrong, or nothing when it spoke where it must and only there."""

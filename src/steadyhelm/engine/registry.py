@@ -22,14 +22,14 @@ _USUAL_MONITOR: Final = "steadyhelm.assembly:DriftMonitor"
 OWN: Final = {
     DETECTORS: {
         "action_loop": "steadyhelm.detectors.action_loop:ActionLoop",
-        "chanting": "steadyhelm.detectors.chanting:Chanting",
         "edit_revert": "steadyhelm.detectors.edit_revert:EditRevert",
         "failing_loop": "steadyhelm.detectors.failing_loop:FailingLoop",
         "goal_drift": "steadyhelm.detectors.goal_drift:GoalDrift",
+        "repetitive_text": "steadyhelm.detectors.repetitive_text:RepetitiveText",
         "reply_style": "steadyhelm.detectors.reply_style:ReplyStyle",
         "resource_spike": "steadyhelm.detectors.resource_spike:ResourceSpike",
         "stagnation": "steadyhelm.detectors.stagnation:Stagnation",
-        "transition": "steadyhelm.detectors.transition:Transition",
+        "unusual_order": "steadyhelm.detectors.unusual_order:UnusualOrder",
         "user_correction": "steadyhelm.detectors.user_correction:UserCorrection",
     },
     SINKS: {

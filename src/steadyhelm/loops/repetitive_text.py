@@ -25,7 +25,7 @@ _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKED_LINE: Final = re.compile(r"(?m)^\s*(?:[|>#].*|(?:[-*+]|\d+[.)])\s.*)$")
 
 
-class Chant(NamedTuple):
+class RepeatedPassage(NamedTuple):
     """A piece of text said several times without a break."""
 
     unit: str
@@ -49,15 +49,15 @@ class Replies(Struct):
         text = event.text
         if len(text) < _LEAST_WORDS:
             return None
-        chant = find_chant(text)
-        if chant is not None:
-            unit = " ".join(chant.unit.split())[:60]
+        passage = find_repeated_passage(text)
+        if passage is not None:
+            unit = " ".join(passage.unit.split())[:60]
             return Sighting(
-                pattern="chanting",
-                count=chant.repeats,
+                pattern="repeated passage",
+                count=passage.repeats,
                 patience=LONG_UNIT_REPEATS,
                 event_ids=(event.event_id,),
-                message=f"one reply says {unit!r} {chant.repeats} times in a row",
+                message=f"one reply says {unit!r} {passage.repeats} times in a row",
             )
         return self._again(text, event.event_id)
 
@@ -80,12 +80,12 @@ class Replies(Struct):
         )
 
 
-def find_chant(text: str) -> Chant | None:
+def find_repeated_passage(text: str) -> RepeatedPassage | None:
     """The piece a text repeats without a break; None for code, tables, lists and dividers.
 
-    >>> find_chant("I will now end the turn. " * 8).repeats
+    >>> find_repeated_passage("I will now end the turn. " * 8).repeats
     8
-    >>> find_chant("-" * 200) is None
+    >>> find_repeated_passage("-" * 200) is None
     True
     """
     if len(text) < _LEAST_TEXT:
@@ -97,9 +97,9 @@ def find_chant(text: str) -> Chant | None:
         return None
     prose = _MARKED_LINE.sub(" ", _CODE.sub(" ", text))
     for start in _starts(prose):
-        chant = _chant_at(prose, start) if _repeats(prose, start) else None
-        if chant is not None:
-            return chant
+        passage = _measure_passage(prose, start) if _repeats(prose, start) else None
+        if passage is not None:
+            return passage
     return None
 
 
@@ -113,7 +113,7 @@ def _repeats(text: str, start: int) -> bool:
     return text.count(probe) >= LONG_UNIT_REPEATS and len(probe) == _PROBE and len(set(probe)) > 1
 
 
-def _chant_at(prose: str, start: int) -> Chant | None:
+def _measure_passage(prose: str, start: int) -> RepeatedPassage | None:
     probe = prose[start : start + _PROBE]
     second = prose.find(probe, start + 1)
     if second < 0:
@@ -130,4 +130,4 @@ def _chant_at(prose: str, start: int) -> Chant | None:
     enough = LONG_UNIT_REPEATS if period >= _LONG_UNIT else SHORT_UNIT_REPEATS
     if last - first < _LEAST_SPAN or repeats < enough or sum(map(str.isalpha, unit)) < 2:  # noqa: PLR2004
         return None
-    return Chant(unit, repeats)
+    return RepeatedPassage(unit, repeats)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.calibration import calibrate
-from steadyhelm.detectors.transition import Transition
+from steadyhelm.detectors.unusual_order import UnusualOrder
 from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import Severity
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
@@ -14,7 +14,7 @@ from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 def lived(picture, baseline, detector=None):
     """A run watched from beginning to end: its findings, and what it teaches."""
-    detector = detector or Transition()
+    detector = detector or UnusualOrder()
     detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
     found = [it for event in events(picture) if (it := detector.check(event, baseline))]
     return found, detector.teach(RunSummary(agent_id=AGENT, run_id=RUN, tool_calls=len(picture)))
@@ -102,7 +102,7 @@ class TestLearning:
         """
         Before twenty runs are known it finds nothing, and says how far it is.
         """
-        detector = Transition()
+        detector = UnusualOrder()
 
         assert [] == fired_at(detector, "ECBAECBAECBA", brought_up(runs=10))
         assert "learning the order of actions, 9/20 runs" == detector.not_checked
@@ -111,7 +111,7 @@ class TestLearning:
         """
         Then it looks.
         """
-        detector = Transition()
+        detector = UnusualOrder()
         fired_at(detector, "ABC", usual)
 
         assert detector.not_checked is None
@@ -141,7 +141,7 @@ class TestLearning:
         """
         A baseline from before there was an order to learn is survived.
         """
-        assert [] == fired_at(Transition(), "ABCABCABC", BaselineStats(agent_id=AGENT, is_calibrated=True))
+        assert [] == fired_at(UnusualOrder(), "ABCABCABC", BaselineStats(agent_id=AGENT, is_calibrated=True))
 
 
 class TestState:
@@ -150,7 +150,7 @@ class TestState:
         """
         Put aside after any event and taken up by another detector, it finds and teaches the same.
         """
-        first, second, trace = Transition(), Transition(), events(picture)
+        first, second, trace = UnusualOrder(), UnusualOrder(), events(picture)
         whole, taught = lived(picture, TAUGHT)
         before = [it for event in trace[:cut] if (it := first.check(event, TAUGHT))]
         second.restore(first.state())

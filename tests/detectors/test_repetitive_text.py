@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.detectors.chanting import Chanting
+from steadyhelm.detectors.repetitive_text import RepetitiveText
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.testing.traces import AGENT, RUN, fired_at, replies, said_at
@@ -11,13 +11,13 @@ STILL = "I am still working on it."
 
 
 def findings(texts, detector=None):
-    detector = detector or Chanting()
+    detector = detector or RepetitiveText()
     detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
     trace = replies(*texts) if texts and isinstance(texts[0], str) else texts
     return [it for event in trace if (it := detector.check(event, BaselineStats(agent_id=AGENT)))]
 
 
-class TestChanting:
+class TestRepetitiveText:
     def test_within_a_reply(self):
         """
         A reply that says the same again and again is certain.
@@ -46,14 +46,14 @@ class TestChanting:
         """
         Replies with something to say are left in peace, and so are lists of them.
         """
-        assert [] == said_at(Chanting(), *[f"Part {n} of the plan is done." for n in range(9)])
-        assert [] == said_at(Chanting(), "- the same point once more\n" * 20)
+        assert [] == said_at(RepetitiveText(), *[f"Part {n} of the plan is done." for n in range(9)])
+        assert [] == said_at(RepetitiveText(), "- the same point once more\n" * 20)
 
     def test_calls_are_not_words(self):
         """
         Repeated calls are others' business.
         """
-        assert [] == fired_at(Chanting(), "aaaaaaaa....xxxx")
+        assert [] == fired_at(RepetitiveText(), "aaaaaaaa....xxxx")
 
     @given(
         st.lists(st.sampled_from([STILL, "Done with that part.", "la la " * 40]), max_size=12),
@@ -63,7 +63,7 @@ class TestChanting:
         """
         Put aside after any event and taken up by another detector, it finds the same.
         """
-        first, second, trace = Chanting(), Chanting(), replies(*texts)
+        first, second, trace = RepetitiveText(), RepetitiveText(), replies(*texts)
         before = findings(trace[:cut], first)
         second.restore(first.state())
 

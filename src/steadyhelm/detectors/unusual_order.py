@@ -32,7 +32,7 @@ class _Memory(Struct):
     told: bool = False
 
 
-class Transition(Detector):
+class UnusualOrder(Detector):
     """Signal a tool this agent never used, and a run that does things in an order its runs do not.
 
     What follows what is learnt from the agent's clean runs; a run's mean surprise, in bits a step, is
@@ -40,7 +40,7 @@ class Transition(Detector):
     A loop of likely steps is not surprising: that is what the loop detectors are for.
     """
 
-    name = "transition"
+    name = "unusual_order"
     kind = "transition"
 
     _memory: _Memory
