@@ -29,6 +29,7 @@ PURE = sorted(
         "fingerprints.py",
         "redaction.py",
         "windows.py",
+        "lexicons.py",
         "calibration.py",
         "fatigue.py",
         "noise.py",
@@ -85,8 +86,9 @@ EXCEPTIONS = {
     "engine/panel.py": {"steadyhelm.engine.health"},
     # A price list belongs to a day; the call's own time comes in as an argument.
     "budgets/prices.py": {"datetime", "genai_prices", "datetime.fromtimestamp"},
-    # Profiles and weights are data files: read once, and then what they say is plain data.
+    # Profiles, word lists and weights are data files: read once, and then what they say is plain data.
     "style/profile_store.py": {"os", "pathlib", "importlib.resources", "os.environ", "os.environ.get"},
+    "lexicons.py": {"pkgutil"},
     "corrections/weights.py": {"importlib.resources"},
     # Reads the records that the contract defines, never a store.
     "policy/alerting.py": {"steadyhelm.store"},

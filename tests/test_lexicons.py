@@ -1,0 +1,211 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import steadyhelm
+from steadyhelm.lexicons import Entry, Lexicon, find_literals, load_lexicon
+
+ROOT = Path(steadyhelm.__file__).parent
+
+
+def find_entries():
+    """Yield every entry of every lexicon file in the package, with an id that names file and entry."""
+    for path in sorted(ROOT.rglob("patterns/*.toml")):
+        folder = path.parent.parent.relative_to(ROOT.parent).as_posix().replace("/", ".")
+        for entry in load_lexicon(folder, path.stem).entries.values():
+            yield pytest.param(entry, id=f"{folder.removeprefix('steadyhelm.')}.{path.stem}: {entry.name}")
+
+
+ENTRIES = list(find_entries())
+
+
+def entry(**fields):
+    return Entry(**{"name": "it", "why": "a test", "example": "", "counter_example": ""} | fields)
+
+
+class TestTheShippedFiles:
+    @pytest.mark.parametrize("entry", ENTRIES)
+    def test_its_example(self, entry):
+        """
+        Every entry of every file matches its example.
+        """
+        assert entry.search(entry.example)
+
+    @pytest.mark.parametrize("entry", ENTRIES)
+    def test_its_counter_example(self, entry):
+        """
+        No entry matches its counter-example.
+        """
+        assert not entry.search(entry.counter_example)
+
+    @pytest.mark.parametrize("entry", ENTRIES)
+    def test_it_is_explained(self, entry):
+        """
+        Every entry says why it is there and what it must not match.
+        """
+        assert entry.why.strip()
+        assert entry.counter_example.strip()
+        assert bool(entry.pattern) != bool(entry.words)
+
+    @pytest.mark.parametrize("entry", ENTRIES)
+    def test_its_literals_are_needed(self, entry):
+        """
+        Whatever an entry matches has one of its literals, so no match is missed for want of one.
+        """
+
+        @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(st.from_regex(entry.regex))
+        def check(text):
+            assert entry.can_match(text) or not entry.regex.search(text)
+
+        check()
+
+    def test_names_are_used_once(self):
+        """
+        No two entries of a file share a name, so none hides another.
+        """
+        import tomllib
+
+        for path in ROOT.rglob("patterns/*.toml"):
+            names = [entry["name"] for entry in tomllib.loads(path.read_text(encoding="utf-8"))["entry"]]
+
+            assert sorted(set(names)) == sorted(names)
+
+
+class TestAnEntry:
+    def test_alternatives(self):
+        """
+        A list of patterns matches where one of them does.
+        """
+        found = entry(pattern=("colou?r", "hue"))
+
+        assert found.search("the color")
+        assert found.search("a hue")
+        assert not found.search("a shade")
+
+    def test_whole_words(self):
+        """
+        With the place "words" a part of a word is no match.
+        """
+        found = entry(pattern="fails?", place="words")
+
+        assert found.search("it fails")
+        assert not found.search("a failsafe")
+
+    def test_the_start(self):
+        """
+        With the place "start" only the first words match, after what may come before them.
+        """
+        found = entry(pattern=("stop", "wait"), place="start", after="(?:ok,? )?")
+
+        assert found.search("ok, wait")
+        assert not found.search("no wait")
+
+    def test_words_are_plain(self):
+        """
+        A word list takes its words as they are, the longer first.
+        """
+        found = entry(words=("c", "c++", "e.g."))
+
+        assert found.search("in c++ now").group() == "c++"
+        assert not found.search("eggs")
+        assert {"c", "c++", "e.g."} == found.word_set
+
+    @pytest.mark.parametrize("text", ["OK THEN", "ok then", "Ok Then", "O\u212a THEN"])
+    def test_case_can_be_ignored(self, text):
+        """
+        With `ignore_case` every form of a letter is the same letter.
+        """
+        assert entry(pattern="ok then", ignore_case=True).search(text)
+        assert not entry(pattern="ok then", ignore_case=True).search("okay")
+
+    def test_matches_are_counted(self):
+        """
+        All matches are counted, and none in a text without its literals.
+        """
+        assert [2, 0] == [entry(pattern=r"\bno\b").count(text) for text in ("no, no", "now yes")]
+
+    def test_no_literal_no_pattern(self):
+        """
+        A text without a literal never runs the pattern, nor compiles it.
+        """
+        found = entry(pattern="(?:brok(?:e|en)|crash)")
+
+        assert not found.search("all is well")
+        assert "regex" not in vars(found)
+        assert found.search("it broke")
+
+
+class TestLiterals:
+    @pytest.mark.parametrize(
+        ("source", "literals"),
+        [
+            ("fails?", {"fail"}),
+            ("(?:un)?expect(?:ed|s)?", {"expect"}),
+            ("(?:yes|yeah|ok(?:ay)?)", {"yes", "yeah", "ok"}),
+            ("(?:go|bring) (?:it )?back", {"back"}),
+            (r"\bnot \w+ but\b", {"not "}),
+            ("a+bc", {"bc"}),
+            ("ab{2,3}c", {"ab"}),
+            ("ab{0,3}c", {"a"}),
+            (r"\u276f go", {" go"}),
+            (r"\.\.\.", {"..."}),
+            ("(?<![a-z])stop(?!watch)", {"stop"}),
+            (r"one|\d", set()),
+            ("[abc]", set()),
+            ("(?:a|b)*", set()),
+            ("(?i)stop", set()),
+            ("(?P<word>stop)", set()),
+            ("", set()),
+        ],
+    )
+    def test_what_every_match_needs(self, source, literals):
+        """
+        The literals of a pattern are those that no match can be without.
+        """
+        assert literals == find_literals(source)
+
+
+class TestALexicon:
+    LEXICON = Lexicon(
+        [
+            entry(name="broken", pattern="brok(?:e|en)", place="words"),
+            entry(name="no", pattern="no", place="words"),
+            entry(name="any", pattern="[xyz]"),
+            entry(name="loud", pattern="stop", ignore_case=True),
+        ]
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [
+            ("", []),
+            ("no, it broke", ["broken", "no"]),
+            ("STOP, no", ["no", "loud"]),
+            ("an axe", ["any"]),
+            ("a broker", []),
+        ],
+    )
+    def test_all_that_match(self, text, names):
+        """
+        A text is searched for all entries at once; what is found is in the order of the file.
+        """
+        assert names == list(self.LEXICON.search_all(text))
+
+    @given(st.text("bnosxTtrkeOSPp ", max_size=30))
+    def test_the_index_misses_nothing(self, text):
+        """
+        The index finds exactly what trying every pattern finds.
+        """
+        found = {name for name, entry in self.LEXICON.entries.items() if entry.regex.search(text)}
+
+        assert found == set(self.LEXICON.search_all(text))
+
+    def test_a_missing_file(self):
+        """
+        A file that is not there is an error that names it.
+        """
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            load_lexicon("steadyhelm", "nowhere")
