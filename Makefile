@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters check format bench docs clean
+.PHONY: help demo test test-adapters test-dist check format bench docs release-notes clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -24,6 +24,10 @@ $(VENV)/.tested: $(VENV)/.installed
 
 $(VENV)/.checked: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --group check
+	@touch $@
+
+$(VENV)/.releasing: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group release
 	@touch $@
 
 demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhelm notice and steer it
@@ -55,6 +59,17 @@ test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
 	STEADYHELM_FRAMEWORKS="crewai" $(VENV)-crewai/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
 
+# What is released must work alone: the source archive's own tests run in an environment made from it.
+test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that ship in the source archive
+	rm -rf dist build/dist
+	$(BIN)/python -m build --outdir dist .
+	mkdir -p build/dist
+	tar -xzf dist/*.tar.gz -C build/dist --strip-components=1
+	$(PYTHON) -m venv build/dist/.venv
+	build/dist/.venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	cd build/dist && .venv/bin/python -m pip install --quiet ../../dist/*.tar.gz --group test
+	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests
+
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -71,6 +86,9 @@ bench: $(VENV)/.tested  ## measure, print a table, write JSON
 
 docs: $(VENV)/.tested  ## build the site into site/
 	$(BIN)/mkdocs build --strict
+
+release-notes: $(VENV)/.releasing  ## show the changes since the last release, from changelog.d
+	@$(BIN)/towncrier build --draft --version "$$($(BIN)/python -c 'import steadyhelm; print(steadyhelm.__version__)')" 2>/dev/null
 
 clean:  ## remove what was made
 	rm -rf $(VENV) $(VENV)-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
