@@ -5,15 +5,14 @@ call and every error. Spans tell what has happened, so nothing can be refused or
 """
 
 import contextvars
-import threading
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.decisions import Verdict
-from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.recordings.span_layouts import Span
 from steadyhelm.recordings.span_runs import SpanRun
 from steadyhelm.recordings.span_steps import SpanStep, is_told_above, step_of
@@ -67,8 +66,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         self._homes: OrderedDict[int, tuple[str, bool]] = OrderedDict()
         self._runs: OrderedDict[str, SpanRun] = OrderedDict()
         self._open: OrderedDict[int, int] = OrderedDict()
-        self._lock = threading.RLock()
-        tell_after_fork(self)
+        self._lock = ForkSafeLock()
 
     # --- what OpenTelemetry calls ----------------------------------------------------------------
 
@@ -264,10 +262,6 @@ class SteadyhelmSpanProcessor(SpanProcessor):
 
     def _read(self, span: ReadableSpan) -> Span:
         return read_span(span, self._monitor.health)
-
-    def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
-        self._lock = threading.RLock()
 
 
 def _own_run(home: str, agent: Node) -> str:

@@ -1,7 +1,6 @@
 """One run of a watched agent at its boundaries: what there is to do before a model call and a tool call."""
 
 import math
-import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.runs import outcome_of
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import STATE_TRANSITION
+from steadyhelm.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from steadyhelm.boundary.driver import Boundary
@@ -33,7 +33,7 @@ class AgentRun(RecordedRun):
         self.stopped: RunStopped | None = None
         self.has_ended = False
         self._joined = joined
-        self._asking_user = threading.Lock()
+        self._asking_user = ForkSafeLock()
         self._answers_given = 0
         self._monitor.takes_part(run_id, self, boundary.verdicts)
 
@@ -162,11 +162,6 @@ class AgentRun(RecordedRun):
                 ended = "stopped" if self.stopped is not None else outcome_of(error)
                 self._monitor.end_run(self.run_id, outcome=outcome or ended)
             self.boundary.forget(self)
-
-    def after_fork(self) -> None:
-        """In a child process the locks may be held by threads that are not there."""
-        super().after_fork()
-        self._asking_user = threading.Lock()
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """The tool calls of one run that are on their way, and who tells of them."""
 
-import threading
 from collections import OrderedDict
 from typing import Any, Final
 
 from msgspec import Struct
+
+from steadyhelm.forks import ForkSafeLock
 
 _KEPT: Final = 1024
 
@@ -23,7 +24,7 @@ class CallBook:
     """Where several surfaces see the same call, the first that tells of it owns it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._open: OrderedDict[str, PendingCall] = OrderedDict()
         self._asked: OrderedDict[str, PendingCall] = OrderedDict()
         self._owners: OrderedDict[str, str] = OrderedDict()
@@ -78,7 +79,3 @@ class CallBook:
         """How many events the agent had seen when it asked for the first of those on their way."""
         with self._lock:
             return min((call.started_seq for call in self._open.values()), default=None)
-
-    def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
-        self._lock = threading.Lock()

@@ -7,7 +7,6 @@ exceptions, whoever started the agent receives `RunStopped`.
 
 import contextvars
 import inspect
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -18,10 +17,10 @@ from typing import Any, Final
 from steadyhelm.adapter import Capabilities
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.decisions import Verdict
-from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import SettingsError
+from steadyhelm.forks import ForkSafeLock
 
 Ask = Callable[[str], str | bool]
 
@@ -74,8 +73,7 @@ class Boundary:
         proceed: frozenset[Verdict] = frozenset(("proceed",))
         self.verdicts = proceed.union(*self.can.values())
         self._runs: OrderedDict[Hashable, AgentRun] = OrderedDict()
-        self._lock = threading.RLock()
-        tell_after_fork(self)
+        self._lock = ForkSafeLock()
 
     def start_run(
         self,
@@ -139,12 +137,6 @@ class Boundary:
                 del self._runs[key]
         if _watched.get(run.run_id) is run:
             del _watched[run.run_id]
-
-    def after_fork(self) -> None:
-        """In a child process the locks may be held by threads that are not there."""
-        self._lock = threading.RLock()
-        for run in self._runs.values():
-            run.after_fork()
 
     def _keep(self, key: Hashable, run: AgentRun) -> None:
         self._runs[key] = run

@@ -1,6 +1,5 @@
 """What an adapter tells about one run: its user's turns, its model calls, its tool calls, each told once."""
 
-import threading
 import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from steadyhelm.boundary.pending_decisions import PendingDecisions
 from steadyhelm.boundary.seen_errors import SeenErrors
 from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from steadyhelm.boundary.driver import Boundary
@@ -39,7 +39,7 @@ class RecordedRun:
         self.can: Capabilities = boundary.can
         self._monitor = boundary.monitor
         # Held for our own books alone, never while the monitor works: its listeners are the host's code.
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._calls = CallBook()
         self._errors = SeenErrors()
         self._models: dict[str, float] = {}
@@ -155,11 +155,6 @@ class RecordedRun:
         """A call that was announced was not made after all: there is nothing to tell of it."""
         with self.boundary.guard("call_dropped"):
             self._calls.drop(call_id)
-
-    def after_fork(self) -> None:
-        """In a child process the locks may be held by threads that are not there."""
-        self._lock = threading.RLock()
-        self._calls.after_fork()
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 """Checkpoints in memory: gone with the process, and never on a disk."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from steadyhelm.checkpoints.keeping import MarkedKeeper
 from steadyhelm.checkpoints.marks import Mark
 from steadyhelm.errors import SettingsError
+from steadyhelm.forks import ForkSafeLock
 
 
 class MemoryKeeper(MarkedKeeper):
@@ -50,7 +50,7 @@ class MemoryKeeper(MarkedKeeper):
         self.max_total_bytes = max_total_bytes
         self._runs: OrderedDict[str, dict[Mark, bytes]] = OrderedDict()
         self._size = 0
-        self.after_fork()
+        self._lock = ForkSafeLock()
 
     def prune(self, before: float) -> int:
         """Forget all that were taken before that time, of every run; how many went."""
@@ -59,10 +59,6 @@ class MemoryKeeper(MarkedKeeper):
         return sum(
             self._remove(run, [mark for mark in self._marks(run) if mark.taken_at < before]) for run in runs
         )
-
-    def after_fork(self) -> None:
-        """In a child process: a lock that nobody holds."""
-        self._lock = threading.RLock()
 
     def close(self) -> None:
         """Forget everything."""

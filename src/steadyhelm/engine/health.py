@@ -1,9 +1,10 @@
 """What went wrong on our side, counted by reason: the agent never notices, `steadyhelm doctor` shows it."""
 
 import logging
-import threading
 from collections import Counter
 from typing import Final
+
+from steadyhelm.forks import ForkSafeLock
 
 logger: Final = logging.getLogger("steadyhelm")
 
@@ -19,7 +20,7 @@ class Health:
     loud = False
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._total: Counter[str] = Counter()
         self._fresh: Counter[str] = Counter()
 
@@ -51,5 +52,5 @@ class Health:
         return dict(fresh)
 
     def after_fork(self) -> None:
-        """A child counts for itself, with a lock nobody holds."""
-        self.__init__()  # type: ignore[misc]
+        """Count from zero in a child process: the parent counts what came before."""
+        self._total, self._fresh = Counter(), Counter()

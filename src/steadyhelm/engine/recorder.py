@@ -23,7 +23,6 @@ from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
-from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.given import error_text, number, whole
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
@@ -32,6 +31,7 @@ from steadyhelm.engine.session import Observation
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import TOOL_CALL, RunInfo, TraceEvent, new_id
+from steadyhelm.forks import call_after_fork
 from steadyhelm.policy.ladder import VERDICTS
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 from steadyhelm.store import Store
@@ -119,7 +119,7 @@ class Recorder:
         )
         self._listeners = Listeners(health)
         self._suspended: deque[str] = deque(maxlen=_SUSPENDED_KEPT)
-        tell_after_fork(self)
+        call_after_fork(self)
 
     # --- runs ------------------------------------------------------------------------------------
 

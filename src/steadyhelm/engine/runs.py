@@ -1,6 +1,5 @@
 """Which runs are live, and which one the code now running belongs to."""
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from steadyhelm.decisions import PROCEED, Decision, Verdict
 from steadyhelm.engine.session import Session
 from steadyhelm.errors import RunStopped
+from steadyhelm.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,7 +37,7 @@ class LiveRun:
     def __init__(self, session: Session, *, watched: bool) -> None:
         self.session = session
         self.watched = watched
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.could = session.can
         self.stop: RunStopped | None = None
 
@@ -48,7 +48,7 @@ class LiveRuns:
     def __init__(self, monitor: int, most: int) -> None:
         self._monitor = monitor
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._live: OrderedDict[str, LiveRun] = OrderedDict()
         self._ended: set[str] = set()
         self._ended_order: deque[str] = deque()
@@ -145,11 +145,9 @@ class LiveRuns:
 
     def after_fork(self, pid: int) -> list[tuple[str, LiveRun]]:
         """In a child process every run goes on as a child of its own: two processes never share one."""
-        self._lock = threading.Lock()
         runs = list(self._live.items())
         self._live = OrderedDict()
         for run_id, live in runs:
-            live.lock = threading.Lock()
             self._renamed[run_id] = f"{run_id}.{pid}"
             self._live[f"{run_id}.{pid}"] = live
             if run_id in self._parties:

@@ -8,7 +8,6 @@ writer's thread, since ending a span may send it, which takes as long as it take
 """
 
 import os
-import threading
 import time
 import weakref
 from collections import deque
@@ -20,6 +19,7 @@ from steadyhelm.engine.health import logger
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.events import RunSummary
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import Loss, Record, RecordedEvent, SavedState, Sink
 from steadyhelm.sinks.otel_attributes import Attributes, about_answer, about_finding, in_ns, text_of
@@ -111,7 +111,7 @@ class OTel(Sink):
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         # Appending to a deque needs no lock, so the agent's thread never waits, nor hangs after a fork.
         self._noticed: deque[_Noticed] = deque(maxlen=_WAITING)
         self._told: dict[tuple[int, str, str], int] = {}

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from steadyhelm.adapters.claude_agent.speaker import Said
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.forks import ForkSafeLock
 
 try:
     import anyio
@@ -86,7 +86,7 @@ class Watch:
         self._ask = ask
         self._boundary(sdk.ClaudeAgentOptions())  # an `ask` that is no function is refused now
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def options(self, options: Any) -> Any:
         """A copy of the options with our hooks; whoever talks with them, each session is a conversation."""

@@ -5,7 +5,6 @@ where its host has rewritten what was before. Any other begins a conversation of
 """
 
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from steadyhelm.adapters.clients.known_marks import KnownMarks
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.errors import RunStopped
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.recordings.content import Part
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Conversations:
     """The latest conversations of one client; when there are too many the oldest is ended."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = ForkSafeLock()
         self._numbers = itertools.count(1)
         self._kept: OrderedDict[int, Conversation] = OrderedDict()
         self._at: dict[int | str, list[Conversation]] = {}

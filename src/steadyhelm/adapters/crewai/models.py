@@ -6,7 +6,6 @@ what a call took, but hears nothing of a model that somebody wrote themselves.
 
 import json
 import sys
-import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.forks import ForkSafeLock
 
 try:
     from crewai.hooks import HookAborted
@@ -46,7 +46,7 @@ class ModelCalls:
         self._above = above
         self._asked: _Asked | None = None
         self._told: deque[str] = deque(maxlen=_CALLS_KEPT)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     # --- what hooks tell -------------------------------------------------------------------------
 

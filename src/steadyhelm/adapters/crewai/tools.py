@@ -6,11 +6,11 @@ Of a model's native call the bus tells first, of one that CrewAI reads from a mo
 
 import itertools
 import json
-import threading
 from contextvars import ContextVar
 from typing import Any, Final
 
 from steadyhelm.adapters.crewai.models import ModelCalls
+from steadyhelm.forks import ForkSafeLock
 
 _LOOKED_BACK: Final = 64
 _ids: Final = itertools.count(1)
@@ -48,7 +48,7 @@ class ToolCalls:
         self._models = models
         self._turn: dict[str, Any] | None = None
         self._taken: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     # --- what hooks tell -------------------------------------------------------------------------
 

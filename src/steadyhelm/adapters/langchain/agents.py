@@ -1,6 +1,5 @@
 """The agents of LangChain at work under one monitor: where they begin, pause, go on and end."""
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
@@ -9,8 +8,8 @@ from uuid import UUID
 from steadyhelm.adapters.langchain.messages import is_continued
 from steadyhelm.adapters.langchain.scopes import Node, Scope, Tree, is_made
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.errors import RunStopped
+from steadyhelm.forks import ForkSafeLock
 
 _PAUSED_KEPT: Final = 1000
 _CLAIMED_KEPT: Final = 256
@@ -34,13 +33,7 @@ class Agents:
         self._boundary = boundary
         self._claimed: deque[UUID] = deque(maxlen=_CLAIMED_KEPT)
         self._paused: OrderedDict[Hashable, Scope] = OrderedDict()
-        self._lock = threading.Lock()
-        tell_after_fork(self)
-
-    def after_fork(self) -> None:
-        """In a child process locks may be held by threads that are not there."""
-        self._lock = threading.Lock()
-        self.tree.after_fork()
+        self._lock = ForkSafeLock()
 
     def claim(self, run_id: UUID, parent_run_id: UUID | None) -> None:
         """What starts here shall be watched, unless it is inside of something that started before."""

@@ -4,16 +4,15 @@ Callbacks reach everything, graphs built by hand and agents inside tools too, an
 code. All they can do about what they see is stop.
 """
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
 from steadyhelm.adapters.langchain.eyes import Eyes
-from steadyhelm.engine.forks import tell_after_fork
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.forks import ForkSafeLock
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -108,13 +107,8 @@ class Steadyhelm(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.references: tuple[weakref.ref[Eyes], ...] = ()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._is_heard = False
-        tell_after_fork(self)
-
-    def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
-        self._lock = threading.Lock()
 
     def get(self) -> "Steadyhelm":
         """What LangChain asks for whenever it makes a callback manager, as of a context variable."""

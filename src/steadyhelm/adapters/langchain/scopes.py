@@ -1,6 +1,5 @@
 """Which agent a callback of LangChain belongs to: callbacks form trees, and an agent is a stretch of one."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Literal
@@ -11,6 +10,7 @@ from steadyhelm.adapters.langchain.messages import Asked, goal_of
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.forks import ForkSafeLock
 
 Kind = Literal["chain", "model", "tool"]
 
@@ -53,7 +53,7 @@ class Scope:
         self.paused_inside: dict[str, Scope] = {}
         self.under_way: set[UUID] = set()
         self.edits: dict[str, ConversationEdits] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def begun(self, given: Any = None) -> AgentRun | None:
         """The run, begun now if it is new, with what was given as its goal; None when nobody watches."""
@@ -115,7 +115,7 @@ class Tree:
     def __init__(self) -> None:
         self._nodes: OrderedDict[UUID, Node] = OrderedDict()
         self._spaces: dict[str, Node] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def add(self, run_id: UUID, node: Node, metadata: Mapping[str, Any] | None = None) -> None:
         """A callback run has started."""
@@ -157,10 +157,6 @@ class Tree:
         with self._lock:
             found = self._nodes.get(parent_run_id)
             return found if found is not None else self._spaces.get(str((metadata or {}).get(SPACE, "")))
-
-    def after_fork(self) -> None:
-        """In a child process the lock may be held by a thread that is not there."""
-        self._lock = threading.Lock()
 
     def _forget(self, run_id: UUID, node: Node) -> None:
         node.scope.under_way.discard(run_id)

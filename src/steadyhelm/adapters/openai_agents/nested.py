@@ -1,6 +1,5 @@
 """Watch what begins inside a watched run: agents as tools, and tools that run agents."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,6 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from agents.run import get_default_agent_runner, set_default_agent_runner
 
 from steadyhelm.adapters.openai_agents.run import RunWatch
+from steadyhelm.forks import ForkSafeLock
 
 
 class HookPoint(NamedTuple):
@@ -39,7 +39,7 @@ class NestedRunner:
     Outside watched runs it does what the runner before it does, and it goes with the last of them.
     """
 
-    _lock: ClassVar = threading.Lock()
+    _lock: ClassVar = ForkSafeLock()
     _runs: ClassVar = 0
 
     @classmethod

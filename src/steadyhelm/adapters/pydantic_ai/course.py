@@ -1,7 +1,6 @@
 """One run of a Pydantic AI agent as we follow it: what its messages tell and no hook does, what is open."""
 
 import dataclasses
-import threading
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
+from steadyhelm.forks import ForkSafeLock
 
 _PAUSED_KEPT: Final = 1000
 
@@ -167,7 +167,7 @@ class Paused:
 
     def __init__(self) -> None:
         self._courses: OrderedDict[str, Course] = OrderedDict()
-        self._lock = threading.Lock()  # agents run in any thread
+        self._lock = ForkSafeLock()  # agents run in any thread
 
     def keep(self, conversation_id: str, course: Course) -> None:
         """A run was given back to its caller; one that waits for ever makes room."""

@@ -1,0 +1,153 @@
+"""A process that forks: no lock that another thread holds at that moment may hang the child."""
+
+import ast
+import os
+import select
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import steadyhelm
+from steadyhelm.adapters.clients.conversations import Conversations
+from steadyhelm.bounded import BoundedDict
+from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.health import Health
+from steadyhelm.forks import ForkSafeLock
+
+SOURCE = Path(steadyhelm.__file__).parent
+
+RESTARTED = {
+    "engine/dispatch.py": "queue, lock and thread begin anew together, in `after_fork`",
+    "sinks/alerts/courier.py": "lock and thread begin anew together, in `after_fork`",
+    "stores/connections.py": "its locks are taken before a fork, so that no connection is in use during it",
+    "testing/store_upkeep_checks.py": "a check for tests, which waits for a thread of its own",
+}
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+def goes_on_in_child(lock, work: Callable[[], object]) -> bool:
+    """Return whether a child does its work although another thread held the lock when it was forked."""
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            is_held.set()
+            may_end.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait(10)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        work()
+        os.write(writer, b"done")
+        os._exit(0)
+    may_end.set()
+    holder.join()
+    has_answered = bool(select.select([reader], [], [], 5)[0])
+    if not has_answered:
+        os.kill(child, 9)
+    os.waitpid(child, 0)
+    return has_answered
+
+
+@needs_fork
+class TestForking:
+    def test_a_lock_is_free_in_the_child(self):
+        """
+        A lock that another thread held is free in the child, as often as it is needed.
+        """
+        lock = ForkSafeLock()
+
+        def use() -> None:
+            with lock, lock:
+                pass
+
+        assert goes_on_in_child(lock, use)
+
+    def test_counts_go_on(self):
+        """
+        Losses can be counted in the child although the parent was counting.
+        """
+        health = Health()
+
+        assert goes_on_in_child(health._lock, lambda: health.count("in the child"))
+
+    def test_checkpoints_go_on(self):
+        """
+        Checkpoints can be pruned in the child although the parent was keeping one.
+        """
+        keeper = MemoryKeeper()
+
+        assert goes_on_in_child(keeper._lock, lambda: keeper.prune(0.0))
+
+    def test_conversations_of_clients_go_on(self):
+        """
+        A client can be used in the child although a conversation was being looked up in the parent.
+        """
+        conversations = Conversations()
+
+        assert goes_on_in_child(conversations.lock, conversations.lock.acquire)
+
+    def test_the_queue_goes_on(self):
+        """
+        Records can be queued in the child although the parent was queueing one.
+        """
+        dispatch = Dispatch([], health=Health())
+
+        def use() -> None:
+            dispatch.after_fork()
+            dispatch.flush(1.0)
+
+        assert goes_on_in_child(dispatch._lock, use)
+
+
+class TestTheSource:
+    def test_every_lock_is_safe_to_fork(self):
+        """
+        No class makes a lock of another kind, except those that restart as a whole.
+        """
+        others = {
+            str(path.relative_to(SOURCE))
+            for path in SOURCE.rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"threading.Lock", "threading.RLock"}
+        }
+
+        assert others <= set(RESTARTED)
+
+
+class TestBoundedDict:
+    def test_the_newest_stay(self):
+        """
+        Of more items than the limit the newest are kept, and the one that is dropped is returned.
+        """
+        known: BoundedDict[str, int] = BoundedDict(2)
+        dropped = [known.put(name, place) for place, name in enumerate("abc")]
+
+        assert ([None, None, ("a", 0)], {"b": 1, "c": 2}) == (dropped, dict(known))
+
+    def test_an_item_set_again_is_new(self):
+        """
+        An item that is set again outlives those that were set after it the first time.
+        """
+        known: BoundedDict[str, int] = BoundedDict(2)
+        for name in "abac":
+            known[name] = 1
+
+        assert ["a", "c"] == list(known)
+
+    def test_a_default_counts(self):
+        """
+        An item that is added as a default makes room as well.
+        """
+        known: BoundedDict[int, str] = BoundedDict(1)
+        known.setdefault(1, "one")
+        known.setdefault(2, "two")
+
+        assert {2: "two"} == dict(known)
