@@ -8,7 +8,7 @@ from watched_agent import CommandLine, work
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.baselines import BaselineStats, Spread
-from steadyhelm.cli.baseline_files import document, read, write
+from steadyhelm.cli.baseline import as_document, read_baseline, write_baseline
 from steadyhelm.errors import FormatError
 
 
@@ -156,7 +156,7 @@ class TestExportAndImport:
 
         assert answer.err.startswith("Imported the baseline of researcher: calibrated on 5 runs.\n")
         assert "calibrated on 5 runs" == elsewhere("baseline show researcher --json").documents[0]["progress"]
-        assert store.get_baseline("researcher") == read(apart / "learnt.json")
+        assert store.get_baseline("researcher") == read_baseline(apart / "learnt.json")
 
     def test_without_its_runs(self, steadyhelm, apart):
         """
@@ -200,7 +200,7 @@ class TestExportAndImport:
         """
         A baseline that exists is replaced by an import only with --yes.
         """
-        write(apart / "other.json", BaselineStats(agent_id="researcher", calibration_runs=1))
+        write_baseline(apart / "other.json", BaselineStats(agent_id="researcher", calibration_runs=1))
 
         answer = steadyhelm("baseline import other.json")
         assert 2 == answer.status
@@ -265,9 +265,9 @@ class TestExportAndImport:
             mean_tokens_per_run=tokens,
             spreads={"tokens": Spread(p50=tokens, p95=tokens)},
         )
-        write(tmp_path / "learnt.json", learnt)
+        write_baseline(tmp_path / "learnt.json", learnt)
 
-        assert learnt == read(tmp_path / "learnt.json")
+        assert learnt == read_baseline(tmp_path / "learnt.json")
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -278,12 +278,12 @@ class TestExportAndImport:
         """
         A file in which one field was changed is either sound or refused as a FormatError.
         """
-        changed = {**document(BaselineStats(agent_id="a")), field: value}
+        changed = {**as_document(BaselineStats(agent_id="a")), field: value}
         (tmp_path / "changed.json").write_bytes(
             msgspec.json.encode(changed) if _fits(value) else json.dumps(changed).encode()
         )
         try:
-            learnt = read(tmp_path / "changed.json")
+            learnt = read_baseline(tmp_path / "changed.json")
         except FormatError:
             return
 

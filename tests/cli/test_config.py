@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from whole_program import process, steadyhelm
 
-from steadyhelm.cli.detector_options import installed, options_of
+from steadyhelm.cli.config import list_detectors, list_options
 from steadyhelm.settings import SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -19,7 +19,9 @@ class TestValues:
         """
         All settings are listed, and all options of all detectors.
         """
-        options = [f"detectors.{name}.{option.name}" for name in installed() for option in options_of(name)]
+        options = [
+            f"detectors.{name}.{option.name}" for name in list_detectors() for option in list_options(name)
+        ]
 
         assert [setting.name for setting in SETTINGS] + options == list(values())
 
@@ -105,6 +107,8 @@ class TestDocs:
         The settings page has a heading for each detector's options.
         """
         page = DOCS.read_text()
-        names = [f"detectors.{name}.{option.name}" for name in installed() for option in options_of(name)]
+        names = [
+            f"detectors.{name}.{option.name}" for name in list_detectors() for option in list_options(name)
+        ]
 
         assert [] == [name for name in names if f"\n## {name}\n" not in page]

@@ -4,7 +4,7 @@ import tomllib
 import pytest
 from whole_program import process, steadyhelm
 
-from steadyhelm.cli.detector_options import installed, options_of
+from steadyhelm.cli.config import list_detectors, list_options
 from steadyhelm.cli.init import EXAMPLES, allowed, settings_file
 from steadyhelm.parts import detector_factory
 from steadyhelm.settings import SETTINGS, Settings, load
@@ -67,9 +67,11 @@ class TestFile:
         Each option of each detector stands in it; one without a default has an example.
         """
         tables = tomllib.loads(uncommented(written).read_text())["detectors"]
-        without = {f"detectors.{d}.{o.name}" for d in installed() for o in options_of(d) if o.default is None}
+        without = {
+            f"detectors.{d}.{o.name}" for d in list_detectors() for o in list_options(d) if o.default is None
+        }
 
-        assert {name: [option.name for option in options_of(name)] for name in installed()} == {
+        assert {name: [option.name for option in list_options(name)] for name in list_detectors()} == {
             name: list(table) for name, table in tables.items()
         }
         assert set(EXAMPLES) == without
@@ -78,7 +80,7 @@ class TestFile:
         """
         Each option has words for what it is for.
         """
-        assert [] == [(d, o.name) for d in installed() for o in options_of(d) if not o.about]
+        assert [] == [(d, o.name) for d in list_detectors() for o in list_options(d) if not o.about]
 
     def test_no_limit_can_be_said(self, apart):
         """

@@ -226,7 +226,7 @@ class TestTheCommand:
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
         import msgspec
 
-        from steadyhelm.cli.lab_train import train
+        from steadyhelm.cli.lab import train
         from steadyhelm.corrections.weights import Weights
 
         replies, output = tmp_path / "replies.jsonl", tmp_path / "weights.json"

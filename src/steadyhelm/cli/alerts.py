@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli import sending, timeline, verdicts
-from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import ago, print_json, span, when
+from steadyhelm.cli import alert_deliveries, timeline
+from steadyhelm.cli.context import agent_named
+from steadyhelm.cli.output import ago, confirm, print_fitting, print_json, span, when
 from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import counted, lasting, number, steps
 from steadyhelm.reports.terminal import console, safe, say, severity
@@ -17,7 +16,7 @@ from steadyhelm.reports.terminal import console, safe, say, severity
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from steadyhelm.incidents import Incident, Mute
+    from steadyhelm.incidents import Incident, Mute, ThresholdEffect
     from steadyhelm.store import Delivery, Store
 
 app = typer.Typer(
@@ -96,7 +95,7 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
         muted = {(mute.agent_id, mute.detector): mute for mute in store.mutes(at=now)}
         sent = [it for it in store.deliveries(limit=_MOST) if it.incident_id == incident.incident_id]
         if as_json:
-            told = [sending.plain(delivery) for delivery in sent]
+            told = [alert_deliveries.plain(delivery) for delivery in sent]
             print_json(
                 {**incident.to_dict(), "muted_until": _muted_until(incident, muted), "deliveries": told}
             )
@@ -154,12 +153,9 @@ def unmute_alerts(context: typer.Context, incident_id: Id) -> None:
     say(f"Alerts of {what} are sent again." if was_muted else f"Alerts of {what} were not muted.")
 
 
-app.command("false-alarm")(verdicts.false_alarm)
-app.command("confirm")(verdicts.confirm_incident)
-app.command("undo")(verdicts.undo)
-app.command("deliveries")(sending.deliveries)
-app.command("test")(sending.send_test)
-app.command("send")(sending.send)
+app.command("deliveries")(alert_deliveries.deliveries)
+app.command("test")(alert_deliveries.send_test)
+app.command("send")(alert_deliveries.send)
 
 
 def _muted_until(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> float | None:
@@ -237,7 +233,93 @@ def _print_answers(incident: "Incident", sent: list["Delivery"]) -> None:
     screen = console()
     for answer in incident.interventions:
         words = f": {safe(answer.guidance, most=300)}" if answer.guidance else ""
-        screen.print(f"{timeline.answer_line(answer)}{words}")
+        screen.print(f"{timeline.describe_intervention(answer)}{words}")
     for delivery in sent:
         trouble = f" ({safe(delivery.error)})" if delivery.error else ""
         screen.print(f"alert to {safe(delivery.channel)} ({delivery.reason}): {delivery.state}{trouble}")
+
+
+_INCIDENTS_COMPARED: Final = 10_000
+
+
+@app.command("false-alarm")
+def false_alarm(
+    context: typer.Context,
+    incident_id: Id,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Say that an incident was none: its detector becomes more careful with this agent."""
+    from steadyhelm.policy.thresholds import threshold_for
+
+    with closing(context.obj.store(read_only=dry_run)) as store:
+        incident = store.find_incident(incident_id)
+        if incident.review == "false_alarm":
+            say(f"Incident {incident.incident_id} is marked a false alarm already.")
+            return
+        threshold = threshold_for(incident, at=time.time())
+        _print_threshold_effect(incident, _threshold_effect(store, incident))
+        if dry_run:
+            say("Nothing was changed (--dry-run).")
+            return
+        confirm(f"Mark incident {incident.incident_id} a false alarm and move the threshold?", yes=yes)
+        with store.transaction():
+            store.save_threshold(threshold)
+            store.review(incident.incident_id, "false_alarm")
+    agent = safe(incident.agent_id)
+    say(
+        f"Saved; it counts from the next run of {agent} on. "
+        f"Undo: steadyhelm alerts undo {incident.incident_id}"
+    )
+
+
+@app.command("confirm")
+def confirm_incident(context: typer.Context, incident_id: Id) -> None:
+    """Say that an incident was right; a threshold it moved goes back."""
+    with closing(context.obj.store(read_only=False)) as store:
+        incident = store.find_incident(incident_id)
+        with store.transaction():
+            moved_back = store.drop_threshold(incident.incident_id)
+            store.review(incident.incident_id, "confirmed")
+    back = " The threshold it had moved is back where it was." if moved_back else ""
+    say(f"Confirmed incident {incident.incident_id}.{back}")
+
+
+@app.command("undo")
+def undo(context: typer.Context, incident_id: Id) -> None:
+    """Take back what was said about an incident, and the threshold it moved."""
+    with closing(context.obj.store(read_only=False)) as store:
+        incident = store.find_incident(incident_id)
+        with store.transaction():
+            moved_back = store.drop_threshold(incident.incident_id)
+            store.review(incident.incident_id, "")
+    if not incident.review and not moved_back:
+        say(f"Nobody had said anything about incident {incident.incident_id}; nothing was changed.")
+        return
+    back = " and the threshold it had moved" if moved_back else ""
+    verdict = (incident.review or "false_alarm").replace("_", " ")
+    say(f"Took back {verdict!r} on incident {incident.incident_id}{back}.")
+
+
+def _threshold_effect(store: "Store", incident: "Incident") -> "ThresholdEffect":
+    from steadyhelm.policy.thresholds import effect_of, threshold_for
+
+    past = store.incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)
+    return effect_of(threshold_for(incident, at=0.0), past)
+
+
+def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> None:
+    detector, agent = safe(incident.detector), safe(incident.agent_id)
+    least = effect.threshold.min_score
+    typer.echo(
+        f"Findings of {detector} in runs of {agent} that score below {least:.2f} are noticed, not reported."
+    )
+    confirmed = f", {effect.confirmed_silenced} of them confirmed" if effect.confirmed_silenced else ""
+    past = counted(effect.incidents, "incident")
+    typer.echo(f"It would have silenced {effect.silenced} of {past} so far{confirmed}.")
+    if incident.incident_id not in effect.silenced_ids:
+        typer.echo(
+            f"Not this one: its score is {incident.peak:.2f}, and a detector's surest findings always count. "
+            f"To keep such incidents quiet, change the settings of {detector}, or mute its alerts "
+            f"for a while: steadyhelm alerts mute {incident.incident_id}"
+        )

@@ -1,23 +1,27 @@
 """`steadyhelm baseline`: what is learnt of an agent, and keeping, forgetting or moving it."""
 
+import math
+import os
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 from msgspec import structs
 
-from steadyhelm.cli import baseline_files
-from steadyhelm.cli.learnt import not_checked_yet
-from steadyhelm.cli.lookup import agent_named
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.cli.context import agent_named
 from steadyhelm.cli.output import confirm, print_json, print_rows
-from steadyhelm.errors import NotFoundError
+from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 from steadyhelm.reports.formats import compact, counted, lasting
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.baselines import BaselineStats, Trend
+    from steadyhelm.baselines import Trend
     from steadyhelm.store import Store
 
 app = typer.Typer(help="What is normal for each agent, as far as it is learnt.", rich_markup_mode=None)
@@ -111,11 +115,11 @@ def export_baseline(
     with closing(context.obj.store()) as store:
         baseline = _one(store, agent, version, task)
     if output is None:
-        print_json(baseline_files.document(baseline))
+        print_json(as_document(baseline))
         return
     if output.exists():
         confirm(f"{output} exists. Replace it?", yes=yes)
-    baseline_files.write(output, baseline)
+    write_baseline(output, baseline)
     say(f"Wrote the baseline of {_name(baseline)} to {output}.")
 
 
@@ -126,7 +130,7 @@ def import_baseline(
     yes: Yes = False,
 ) -> None:
     """Take over a baseline that `baseline export` wrote, after checking it."""
-    baseline = baseline_files.read(file)
+    baseline = read_baseline(file)
     with closing(context.obj.store(read_only=False)) as store:
         before = store.get_baseline(baseline.agent_id, baseline.version, baseline.task_type)
         if before is not None:
@@ -245,3 +249,116 @@ def _trend(trend: "Trend | None") -> str:
     if trend.frozen.count < FROZEN_FROM:
         return f"{words}; against the first {FROZEN_FROM} later"
     return f"{words}, {trend.frozen.total:.1f} of {FROZEN_LIMIT:.0f} against the first {FROZEN_FROM}"
+
+
+_FORMAT_KEY: Final = "steadyhelm_baseline"
+_FORMAT_VERSION: Final = 1
+_LARGEST_FILE_BYTES: Final = 4 << 20
+_LONGEST_AGENT_NAME: Final = 200
+
+
+def as_document(baseline: BaselineStats) -> dict[str, Any]:
+    """The baseline as one JSON document that `read` understands."""
+    return {_FORMAT_KEY: _FORMAT_VERSION, **baseline.to_dict()}
+
+
+def write_baseline(path: Path, baseline: BaselineStats) -> None:
+    """Write it beside its place and move it there whole; only its owner may read it."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(
+                    msgspec.json.format(msgspec.json.encode(as_document(baseline)), indent=2) + b"\n"
+                )
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as exc:
+        raise SteadyhelmError(f"The baseline cannot be written to {path}: {exc}.") from exc
+
+
+def read_baseline(path: Path) -> BaselineStats:
+    """The baseline in a file; raises FormatError with what is wrong with it."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise FormatError(f"{path} is larger than any baseline ({_LARGEST_FILE_BYTES >> 20} MB).")
+        data = msgspec.json.decode(path.read_bytes())
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise FormatError(f"{path} is not JSON: {exc}.") from exc
+    if not isinstance(data, dict) or data.get(_FORMAT_KEY) != _FORMAT_VERSION:
+        raise FormatError(
+            f"{path} is not a baseline. Write one with: steadyhelm baseline export AGENT -o FILE"
+        )
+    try:
+        baseline = BaselineStats.from_dict(data)
+    except (msgspec.ValidationError, ValueError) as exc:
+        raise FormatError(f"{path} is not a sound baseline: {exc}.") from exc
+    for fault in _faults(baseline):
+        raise FormatError(f"{path} is not a sound baseline: {fault}. Nothing was changed.")
+    return baseline
+
+
+def _faults(baseline: BaselineStats) -> Iterator[str]:
+    from steadyhelm.embedders.idf import BUCKETS
+
+    if not 0 < len(baseline.agent_id) <= _LONGEST_AGENT_NAME:
+        yield f"agent_id must have 1 to {_LONGEST_AGENT_NAME} characters"
+    if baseline.required_runs < 1 or baseline.calibration_runs < 0:
+        yield "required_runs must be 1 or more and calibration_runs 0 or more"
+    for name, value in _numbers(baseline):
+        if not (math.isfinite(value) and value >= 0):
+            yield f"{name} must be 0 or more, got {value!r}"
+    if not all(-1.0 <= value <= 1.0 for value in baseline.similarities):
+        yield "similarities must lie between -1 and 1"
+    if baseline.similarities != sorted(baseline.similarities):
+        yield "similarities must be sorted"
+    if len(baseline.word_counts) not in (0, BUCKETS):
+        yield f"word_counts must hold {BUCKETS} counters or none, got {len(baseline.word_counts)}"
+
+
+def _numbers(baseline: BaselineStats) -> Iterator[tuple[str, float]]:
+    for name in baseline.__struct_fields__:
+        value = getattr(baseline, name)
+        if isinstance(value, float) and name != "mean_goal_similarity":
+            yield name, value
+    yield "word_runs", float(baseline.word_runs)
+    for measure, spread in baseline.spreads.items():
+        yield f"spreads.{measure}.p50", spread.p50
+        yield f"spreads.{measure}.p95", spread.p95
+    for measure, trend in baseline.trends.items():
+        for which, sums in (("learning", trend.learning), ("frozen", trend.frozen)):
+            yield f"trends.{measure}.{which}.count", float(sums.count)
+            yield f"trends.{measure}.{which}.squares", sums.squares
+            yield f"trends.{measure}.{which}.total", sums.total
+            yield f"trends.{measure}.{which}.mean", abs(sums.mean)
+
+
+def not_checked_yet(baseline: BaselineStats) -> dict[str, str]:
+    """By detector what is not checked with this baseline, and why.
+
+    A threshold given in the settings makes goal drift independent of it.
+    """
+    reasons: dict[str, str] = {}
+    if not baseline.is_calibrated:
+        reasons["resource_spike"] = f"only hard limits count: {baseline.progress}"
+    goal = _goal_reason(baseline)
+    if goal:
+        reasons["goal_drift"] = f"not checked unless a similarity_threshold is set: {goal}"
+    return reasons
+
+
+def _goal_reason(baseline: BaselineStats) -> str:
+    from steadyhelm.detectors.goal_drift import ALPHA, WINDOWS_NEEDED
+    from steadyhelm.windows import conformal_threshold
+
+    if not baseline.is_calibrated:
+        return baseline.progress
+    known = len(baseline.similarities)
+    if known < WINDOWS_NEEDED:
+        return f"learning {known}/{WINDOWS_NEEDED} windows of outputs"
+    if not conformal_threshold(baseline.similarities, ALPHA):
+        return "this agent's outputs share too few words with its goals to judge by"
+    return ""

@@ -1,16 +1,16 @@
 """`steadyhelm budget`: what tasks of each type take, and what that recommends for the next one."""
 
+import os
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli import profile_files
-from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import confirm, print_json, print_rows
-from steadyhelm.errors import NotFoundError
+from steadyhelm.cli.context import agent_named
+from steadyhelm.cli.output import confirm, print_fitting, print_json, print_rows
+from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 from steadyhelm.reports.formats import compact, counted, lasting
 from steadyhelm.reports.terminal import console, safe, say
 
@@ -95,7 +95,7 @@ def export_profiles(
         return
     if file.exists():
         confirm(f"{file} exists. Replace it?", yes=yes)
-    profile_files.write(file, document)
+    write_task_profiles(file, document)
     say(f"Wrote {counted(len(found), 'task profile')} to {file}.")
 
 
@@ -106,7 +106,7 @@ def import_profiles(
     yes: Yes = False,
 ) -> None:
     """Take over what `budget export` wrote, after showing what that changes."""
-    given = profile_files.read(file)
+    given = read_task_profiles(file)
     with closing(context.obj.store(read_only=False)) as store:
         known = {(it.agent_id, it.task_type): it for it in store.profiles()}
         changed = [it for it in given if it != known.get((it.agent_id, it.task_type))]
@@ -191,3 +191,41 @@ def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "T
             (*names, *(f"{a} → {b}" if before else f"new: {b}" for a, b in zip(old, new, strict=True)))
         )
     print_rows(("agent", "task type", "tasks", "steps", "tokens"), rows, empty="")
+
+
+_LARGEST_FILE_BYTES: Final = 16 << 20
+
+
+def write_task_profiles(path: Path, document: str) -> None:
+    """Write it beside its place and move it there whole; only its owner may read it."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(document)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as exc:
+        raise SteadyhelmError(f"The task profiles cannot be written to {path}: {exc}.") from exc
+
+
+def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
+    """The profiles in a file; raises FormatError with what is wrong with it."""
+    from steadyhelm.budgets.profiles import imported
+
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise FormatError(
+                f"{path} is larger than any file of task profiles ({_LARGEST_FILE_BYTES >> 20} MB)."
+            )
+        document = path.read_bytes()
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+    try:
+        profiles = imported(document)
+    except FormatError as exc:
+        raise FormatError(f"{path}: {exc} Nothing was changed.") from exc
+    if not profiles:
+        raise FormatError(f"{path} holds no task profile. Nothing was changed.")
+    return profiles

@@ -1,14 +1,17 @@
 """`steadyhelm config`: every setting, its value, and where that comes from."""
 
+import inspect
 import os
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 from msgspec import Struct
 
 from steadyhelm.cli.context import Shared
 from steadyhelm.cli.output import print_json, print_rows
+from steadyhelm.engine import registry
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -58,14 +61,13 @@ def every_value(loaded: "Loaded") -> Iterator[Value]:
 
 
 def _options(loaded: "Loaded") -> Iterator[Value]:
-    from steadyhelm.cli.detector_options import installed, options_of
     from steadyhelm.fingerprints import canonical
     from steadyhelm.redaction import Redactor
 
     redactor = Redactor()
-    for detector in installed():
+    for detector in list_detectors():
         given = loaded.settings.detectors.get(detector, {})
-        for option in options_of(detector):
+        for option in list_options(detector):
             name = f"detectors.{detector}.{option.name}"
             value = given.get(option.name, option.default)
             # Somebody else's detector may take a key: what is named like a secret is shown like one.
@@ -91,3 +93,42 @@ def _written(value: Any) -> str:
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value)) or "-"
     return str(value) if value != "" else "-"
+
+
+_ARGS_SECTION: Final = re.compile(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", re.MULTILINE)
+_ARGS_ENTRY: Final = re.compile(r"^ {4}(\w+): ((?:.+\n?)(?: {8}.+\n?)*)", re.MULTILINE)
+
+# Chosen once for the whole agent by the setting `embedder`, not by a detector's table.
+_NOT_OPTIONS: Final = frozenset({"embedder"})
+
+
+class DetectorOption(NamedTuple):
+    """One option of a detector: its name, its default and what it is for."""
+
+    name: str
+    default: Any
+    about: str
+
+
+def list_options(detector: str) -> list[DetectorOption]:
+    """Every option of an installed_detectors detector, `enabled` first."""
+    kind = registry.load(registry.DETECTORS, detector)
+    about = _described(inspect.getdoc(kind) or "")
+    options = [
+        DetectorOption(name, parameter.default, about.get(name, ""))
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if name not in _NOT_OPTIONS and parameter.default is not inspect.Parameter.empty
+    ]
+    return [DetectorOption("enabled", default=True, about="Whether this detector looks at all."), *options]
+
+
+def list_detectors() -> list[str]:
+    """The names of all detectors, ours first."""
+    return registry.names(registry.DETECTORS)
+
+
+def _described(docstring: str) -> dict[str, str]:
+    section = _ARGS_SECTION.search(docstring + "\n")
+    if section is None:
+        return {}
+    return {name: " ".join(words.split()) for name, words in _ARGS_ENTRY.findall(section[1])}

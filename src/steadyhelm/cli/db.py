@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.lookup import agent_named
+from steadyhelm.cli.context import agent_named
 from steadyhelm.cli.output import FAILED, confirm, fail, print_json, print_rows
 from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import safe, say

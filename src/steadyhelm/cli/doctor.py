@@ -1,15 +1,24 @@
 """`steadyhelm doctor`: a self-test that says what works, what does not, and what to do."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
+from msgspec import Struct, structs
 
 from steadyhelm.cli.context import Shared
 from steadyhelm.cli.output import FAILED, print_json
+from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.reports.terminal import console, safe
 
 if TYPE_CHECKING:
-    from steadyhelm.cli.doctor_checks import Check
+    from steadyhelm.settings import Settings
+    from steadyhelm.store import Store
 
 _MARKS: Final = {
     "ok": ("ok     ", "green"),
@@ -26,8 +35,6 @@ def doctor(
 
     The exit status is 1 when something FAILs.
     """
-    from steadyhelm.cli.doctor_checks import every_check
-
     shared: Shared = context.obj
     checks = list(every_check(shared))
     failed = sum(check.status == "FAIL" for check in checks)
@@ -50,3 +57,272 @@ def _print(checks: list["Check"], failed: int) -> None:
             out.print(Text(f"{'':9}{'':24} {safe(check.advice)}", "dim"))
     warnings = sum(check.status == "warning" for check in checks)
     out.print(f"{len(checks)} checks, {failed} failed, {warnings} warning{'s' * (warnings != 1)}")
+
+
+Status = Literal["ok", "warning", "FAIL"]
+
+_DELIVERIES_READ: Final = 1000
+_LATE_S: Final = 3600.0
+_MEGABYTE: Final = 1e6
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    name: str
+    status: Status
+    message: str
+    advice: str = ""
+
+
+def every_check(shared: Shared) -> Iterator[Check]:
+    """Look at everything; what goes wrong in one check does not keep the others from being made."""
+    yield _versions()
+    yield _frameworks()
+    settings, check = _settings(shared)
+    yield check
+    yield from _variables()
+    for name, look in _LOOKS:
+        try:
+            yield from look(settings)
+        except Exception as exc:  # noqa: BLE001 - a doctor that falls ill helps nobody
+            yield Check(name=name, status="FAIL", message=f"{type(exc).__name__}: {exc}")
+
+
+def _versions() -> Check:
+    import platform
+    import sqlite3
+
+    import msgspec
+
+    from steadyhelm import __version__
+
+    words = (
+        f"steadyhelm {__version__}, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, msgspec {msgspec.__version__}"
+    )
+    return Check(name="versions", status="ok", message=words)
+
+
+def _frameworks() -> Check:
+    from steadyhelm.adapters.frameworks import FRAMEWORKS
+
+    here = [it for it in FRAMEWORKS if it.installed]
+    too_old = [it for it in here if it.missing()]
+    if too_old:
+        words = "; ".join(f"{it.title} needs {it.missing()}" for it in too_old)
+        extras = ",".join(it.extra for it in too_old)
+        return Check(
+            name="frameworks",
+            status="warning",
+            message=f"watched from outside only: {words}",
+            advice=f"pip install 'steadyhelm[{extras}]'",
+        )
+    found = ", ".join(f"{it.title} {it.installed}" for it in here) or "none that Steadyhelm knows"
+    return Check(name="frameworks", status="ok", message=found)
+
+
+def _settings(shared: Shared) -> "tuple[Settings, Check]":
+    from steadyhelm.settings import Settings
+
+    try:
+        settings, origins = shared.load()
+    except SettingsError as exc:
+        settings = Settings(db_path=str(shared.database) if shared.database is not None else "")
+        advice = "Correct it: until then no monitor starts. All else was checked with the defaults."
+        return settings, Check(name="settings", status="FAIL", message=str(exc), advice=advice)
+    changed = sorted({origin for origin in origins.values() if origin != "default"})
+    origins_said = ", ".join(changed).replace("argument", "the command line")
+    words = f"changed by {origins_said}" if changed else "all defaults"
+    if settings.disabled:
+        advice = "Take it out to watch agents again."
+        return settings, Check(name="settings", status="warning", message="disabled is set", advice=advice)
+    return settings, Check(name="settings", status="ok", message=words)
+
+
+def _variables() -> Iterator[Check]:
+    from steadyhelm.cli.config import unknown_variables
+
+    for name in unknown_variables():
+        advice = "Correct its name, or unset it; `steadyhelm config` lists every setting."
+        yield Check(
+            name="settings", status="warning", message=f"{name} is set, but is no setting", advice=advice
+        )
+
+
+def _database(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.parts import open_store
+
+    path = settings.database
+    if not path.exists():
+        yield _place_for(path)
+        return
+    try:
+        with closing(open_store(settings, read_only=True)) as store:
+            yield from _soundness(store, path)
+            yield from _losses(store)
+            yield from _deliveries(store)
+    except StoreError as exc:
+        yield Check(name="database", status="FAIL", message=str(exc))
+
+
+def _place_for(path: Path) -> Check:
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if os.access(folder, os.W_OK):
+        return Check(name="database", status="ok", message=f"none yet; the first run makes {path}")
+    advice = "Choose another place with the setting db_path."
+    return Check(
+        name="database",
+        status="FAIL",
+        message=f"{path} cannot be made: {folder} is not writable",
+        advice=advice,
+    )
+
+
+def _soundness(store: "Store", path: Path) -> Iterator[Check]:
+    from steadyhelm.cli.output import ago
+
+    faults = store.check()
+    for fault in faults:
+        advice = f"Save what can be saved: steadyhelm --db {path} export. Then restore a backup."
+        yield Check(name="database", status="FAIL", message=fault, advice=advice)
+    info = store.info()
+    last = max((agent.last_at for agent in store.agents()), default=0.0)
+    rows = info["rows"]
+    if not faults:
+        words = (
+            f"{path}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
+            f"{rows['events']:,} events, last event {ago(last)}"
+        )
+        yield Check(name="database", status="ok", message=words)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        yield Check(
+            name="database",
+            status="warning",
+            message=f"others on this machine may read {path} (mode {mode:o})",
+            advice=f"chmod 600 {path}",
+        )
+
+
+def _losses(store: "Store") -> Iterator[Check]:
+    losses = store.losses()
+    if not losses:
+        yield Check(name="losses", status="ok", message="nothing was lost")
+    for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
+        yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
+
+
+def _deliveries(store: "Store") -> Iterator[Check]:
+    now = time.time()
+    waiting = store.deliveries(state="pending", limit=_DELIVERIES_READ)
+    failed = store.deliveries(state="failed", limit=_DELIVERIES_READ)
+    late = [delivery for delivery in waiting if now - delivery.created_at > _LATE_S]
+    if late:
+        error = f" ({late[0].error})" if late[0].error else ""
+        advice = "They are sent while a monitor runs, or now with: steadyhelm alerts send"
+        message = f"{len(late)} alerts wait for more than an hour{error}"
+        yield Check(name="alerts", status="warning", message=message, advice=advice)
+    if failed:
+        message = f"{len(failed)} alerts could not be sent; the last: {failed[0].error or 'no reason kept'}"
+        advice = "steadyhelm alerts deliveries shows them, steadyhelm alerts test tries the address."
+        yield Check(name="alerts", status="warning", message=message, advice=advice)
+    if not late and not failed:
+        yield Check(name="alerts", status="ok", message=f"{len(waiting)} waiting, none failed")
+
+
+def _address(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.parts import channel_for
+    from steadyhelm.sinks.alerts.guard import parsed
+
+    if not settings.alerts_webhook:
+        yield Check(name="alerts", status="ok", message="no address is set, nobody is told")
+        return
+    try:
+        host = parsed(settings.alerts_webhook).host
+    except SettingsError as exc:
+        yield Check(name="alerts", status="FAIL", message=str(exc))
+        return
+    words = f"go to {host} as {channel_for(settings.alerts_webhook)}"
+    yield Check(name="alerts", status="ok", message=words, advice="steadyhelm alerts test sends one.")
+
+
+def _embedder(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.parts import make_embedder
+
+    try:
+        make_embedder(settings)
+    except MissingExtraError as exc:
+        yield Check(name="embedder", status="FAIL", message=str(exc))
+    except (SteadyhelmError, OSError) as exc:
+        advice = "steadyhelm models fetch, or the setting embedder = idf. Until then idf stands in."
+        yield Check(name="embedder", status="FAIL", message=str(exc), advice=advice)
+    else:
+        yield Check(name="embedder", status="ok", message=settings.embedder)
+
+
+def _detectors(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.engine import registry
+
+    for name in registry.names(registry.DETECTORS):
+        try:
+            yield _detector(name, settings)
+        except Exception as exc:  # noqa: BLE001 - somebody else's plug-in may fail in any way
+            message = (
+                f"it cannot be used: {exc}"
+                if isinstance(exc, SteadyhelmError)
+                else f"{type(exc).__name__}: {exc}"
+            )
+            advice = f"Correct [detectors.{name}] in the settings, or reinstall the package it comes from."
+            yield Check(name=f"detector {name}", status="FAIL", message=message, advice=advice)
+
+
+def _detector(name: str, settings: "Settings") -> Check:
+    from steadyhelm.cli.self_tests import SELF_TESTS
+    from steadyhelm.engine.health import Health
+    from steadyhelm.parts import detector_factory
+
+    title = f"detector {name}"
+    options = settings.detectors.get(name, {})
+    alone = structs.replace(settings, detectors=_only(name, options))
+    if options.get("enabled") is False:
+        advice = f"Take out detectors.{name}.enabled to switch it on."
+        return Check(name=title, status="warning", message="switched off in the settings", advice=advice)
+    make = detector_factory(alone, Health())
+    if name not in SELF_TESTS:
+        make()
+        return Check(name=title, status="ok", message="can be made; it brings no self-test")
+    wrong = SELF_TESTS[name](lambda: make()[0])
+    if wrong:
+        advice = f"Look at [detectors.{name}] in the settings: as it stands it will miss drift, or cry wolf."
+        return Check(name=title, status="FAIL", message=wrong, advice=advice)
+    return Check(name=title, status="ok", message="fires on its example, silent on a healthy run")
+
+
+def _only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Options under which this detector is the only one made."""
+    from steadyhelm.engine import registry
+
+    others = {other: {"enabled": False} for other in registry.names(registry.DETECTORS) if other != name}
+    return {**others, name: options}
+
+
+def _steering(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.parts import make_keeper, make_steering
+
+    for name, make in (("steering", make_steering), ("checkpoints", make_keeper)):
+        try:
+            make(settings)
+        except SteadyhelmError as exc:
+            yield Check(name=name, status="FAIL", message=str(exc), advice="Correct it in the settings.")
+        else:
+            yield Check(name=name, status="ok", message="the settings make sense")
+
+
+_LOOKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
+    ("database", _database),
+    ("alerts", _address),
+    ("embedder", _embedder),
+    ("steering", _steering),
+    ("detectors", _detectors),
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from steadyhelm.cli.lookup import agent_named
+from steadyhelm.cli.context import agent_named
 from steadyhelm.cli.output import USAGE, confirm, fail, span
 from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import console, say

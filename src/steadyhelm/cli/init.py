@@ -88,11 +88,11 @@ def allowed(setting: "Setting") -> str:
 
 
 def _detectors() -> Iterator[str]:
-    from steadyhelm.cli.detector_options import installed, options_of
+    from steadyhelm.cli.config import list_detectors, list_options
 
-    for detector in installed():
+    for detector in list_detectors():
         yield f"\n[detectors.{detector}]"
-        for option in options_of(detector):
+        for option in list_options(detector):
             name = f"detectors.{detector}.{option.name}"
             if option.default is not None:
                 # TOML has no None, but it has infinity.

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import print_json, span
+from steadyhelm.cli.context import agent_named
+from steadyhelm.cli.output import print_fitting, print_json, span
 from steadyhelm.reports.formats import compact, counted
 from steadyhelm.reports.terminal import safe, say
 

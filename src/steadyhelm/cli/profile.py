@@ -1,19 +1,21 @@
 """`steadyhelm profile`: how an agent is meant to speak; profiles to show, check, make and learn."""
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
-from steadyhelm.cli import profile_text
 from steadyhelm.cli.output import FAILED, FLAGGED, confirm, print_json, print_rows
-from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.errors import FormatError, SettingsError, SteadyhelmError
 from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.style.profile import Profile
+    from steadyhelm.style.reply_score import ReplyScore
 
 app = typer.Typer(
     help="How an agent is meant to speak: style profiles.", no_args_is_help=True, rich_markup_mode=None
@@ -50,8 +52,8 @@ def list_profiles(as_json: AsJson = False) -> None:
             broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
             continue
         if as_json:
-            print_json(profile_text.plain(profile, path, lexicons=False))
-        rows.append(profile_text.line(profile, path))
+            print_json(profile_as_data(profile, path, lexicons=False))
+        rows.append(profile_row(profile, path))
     if not as_json:
         print_rows(_TITLES, rows, empty="")
         say(f"Profiles of your own are looked for in {user_folder()}.")
@@ -68,11 +70,11 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     profile = profile_named(name)
     if as_json:
-        print_json(profile_text.plain(profile, names().get(name)))
+        print_json(profile_as_data(profile, names().get(name)))
         return
     screen = console()
-    for key, value in profile_text.plain(profile, names().get(name), lexicons=False).items():
-        screen.print(f"{key:<20} {safe(profile_text.in_words(value))}")
+    for key, value in profile_as_data(profile, names().get(name), lexicons=False).items():
+        screen.print(f"{key:<20} {safe(_value_words(value))}")
     for component, lexicon in profile.lexicons.items():
         sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} that need company"
         screen.print(f"{'lexicon ' + component:<20} {sizes}")
@@ -99,14 +101,14 @@ def check(
             profile = _profile(name)
         except SteadyhelmError as exc:
             broken = True
-            profile_text.print_faults(name, exc, as_json=as_json)
+            _print_faults(name, exc, as_json=as_json)
             continue
         if text is None:
-            profile_text.print_sound(name, profile, as_json=as_json)
+            _print_sound(name, profile, as_json=as_json)
             continue
         score = score_reply(text, profile)
         flagged = flagged or score.flagged
-        profile_text.print_score(score, as_json=as_json)
+        _print_score(score, as_json=as_json)
     if broken:
         raise typer.Exit(FAILED)
     if flagged:
@@ -150,7 +152,6 @@ def calibrate(
     yes: Yes = False,
 ) -> None:
     """Learn a profile's targets from replies you were happy with, and write it."""
-    from steadyhelm.cli.good_replies import replies_in
     from steadyhelm.style.fitting import fitted
     from steadyhelm.style.profile_files import written
     from steadyhelm.style.profile_store import profile_named
@@ -209,3 +210,119 @@ def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
     except OSError as exc:
         raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
     return path
+
+
+def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
+    """A profile as a row of the list."""
+    return (
+        profile.name,
+        f"{profile.threshold:g}",
+        f"{profile.sensitivity:g}",
+        f"{profile.target_words:g}-{profile.max_words:g}",
+        f"{profile.target_wps:g}-{profile.max_wps:g}",
+        "bundled" if path is None else str(path),
+        safe(profile.description, most=80),
+    )
+
+
+def profile_as_data(profile: "Profile", path: Path | None, *, lexicons: bool = True) -> dict[str, Any]:
+    """A profile as plain data, with where it comes from."""
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.to_builtins(profile)
+    if not lexicons:
+        del fields["lexicons"]
+    return {**fields, "from": "bundled" if path is None else str(path)}
+
+
+def _value_words(value: Any) -> str:
+    """A value as people read it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value_words(inner)}" for key, inner in value.items())
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _print_faults(name: str, exc: "SteadyhelmError", *, as_json: bool) -> None:
+    """What is wrong with a profile, a line a fault."""
+    faults = str(exc).splitlines()
+    if as_json:
+        print_json({"profile": name, "sound": False, "faults": faults})
+    for fault in faults:
+        say(f"steadyhelm: {safe(fault)}")
+
+
+def _print_sound(name: str, profile: "Profile", *, as_json: bool) -> None:
+    """That a profile can be used."""
+    if as_json:
+        print_json({"profile": profile.name, "sound": True, "faults": []})
+        return
+    terms = sum(len(lexicon.words) + len(lexicon.ambiguous) for lexicon in profile.lexicons.values())
+    typer.echo(f"{safe(name)}: sound; threshold {profile.threshold:g}, {counted(terms, 'term')}.")
+
+
+def _score_verdict(score: "ReplyScore") -> str:
+    if not score.flagged:
+        return "fine"
+    return "drift" if score.drifting else counted(len(score.broken), "broken rule")
+
+
+def _print_score(score: "ReplyScore", *, as_json: bool) -> None:
+    """A reply's score, taken apart."""
+    if as_json:
+        print_json(score.to_dict())
+        return
+    typer.echo(
+        f"{score.profile}: {score.score:g} of {score.threshold:g}, {_score_verdict(score)}, {score.quadrant}"
+    )
+    for part in score.offenders:
+        typer.echo(f"   {part.points:>5.1f}  {safe(part, most=100)}")
+    for rule in score.broken:
+        typer.echo(f"   rule {rule.rule}: {safe(rule.message, most=100)}")
+    if score.not_checked:
+        say(f"Not checked: {safe(score.not_checked)}.")
+
+
+_REPLY_FIELDS: Final = ("text", "output", "content", "assistant_before", "reply")
+_JSON_LINES_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
+_LARGEST_REPLY_BYTES: Final = 1 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def replies_in(path: Path) -> Iterator[str]:
+    """The replies in a file: a line each in `.jsonl` and standard input (-), else the whole file is one."""
+    try:
+        if str(path) == "-":
+            yield from _replies_by_line(typer.get_binary_stream("stdin"), "standard input")
+            return
+        with path.open("rb") as stream:
+            if path.suffix in _JSON_LINES_SUFFIXES:
+                yield from _replies_by_line(stream, str(path))
+            else:
+                yield stream.read(_LARGEST_REPLY_BYTES).decode("utf-8-sig", "replace")
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+
+
+def _replies_by_line(lines: Iterable[bytes], where: str) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        entry = line.removeprefix(_BOM) if number == 1 else line
+        if entry.strip():
+            yield _reply_in_line(entry, f"{where}, line {number}")
+
+
+def _reply_in_line(line: bytes, where: str) -> str:
+    try:
+        entry: Any = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        raise FormatError(f"{where} is not JSON: {exc}.") from exc
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict):
+        for name in _REPLY_FIELDS:
+            if isinstance(entry.get(name), str):
+                return str(entry[name])
+    raise FormatError(
+        f"{where} holds no reply; it must be a text, or have one of {', '.join(_REPLY_FIELDS)}."
+    )

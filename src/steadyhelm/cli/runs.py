@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.lookup import agent_named
-from steadyhelm.cli.output import ago, print_json
+from steadyhelm.cli.context import agent_named
+from steadyhelm.cli.output import ago, print_fitting, print_json
 from steadyhelm.reports.formats import compact
 from steadyhelm.reports.terminal import safe, severity
 

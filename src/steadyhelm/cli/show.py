@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from steadyhelm.cli import answers, timeline
-from steadyhelm.cli.learnt import not_checked_yet
-from steadyhelm.cli.lookup import agent_named
+from steadyhelm.cli import timeline
+from steadyhelm.cli.baseline import not_checked_yet
+from steadyhelm.cli.context import agent_named
 from steadyhelm.cli.output import print_json, print_rows, when
 from steadyhelm.reports.formats import counted, lasting, steps
 from steadyhelm.reports.terminal import console, safe, say, severity
@@ -31,7 +31,7 @@ class _Report(NamedTuple):
     children: list[str]
     findings: list["DriftEvent"]
     incidents: list["Incident"]
-    answered: dict[int, list[answers.Answer]]
+    answered: dict[int, list[timeline.ShownIntervention]]
     tools: list["ToolRow"]
     not_checked: dict[str, str]
     selection: timeline.Selection
@@ -67,7 +67,7 @@ def show(
 def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
     findings = store.get_drift_events(run.agent_id, run.run_id, limit=_FINDINGS_READ)[::-1]
     incidents = store.incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
-    answered = answers.by_step(incidents)
+    answered = timeline.interventions_by_step(incidents)
     evidence = {event_id for incident in incidents for event_id in incident.event_ids}
     return _Report(
         run=run,
@@ -115,7 +115,7 @@ def _plain(report: _Report, *, payloads: bool) -> dict[str, Any]:
             {**incident.to_dict(), "evidence": report.selection.seqs(incident.event_ids)}
             for incident in report.incidents
         ],
-        "interventions": answers.plain(report.answered),
+        "interventions": timeline.interventions_as_data(report.answered),
         "tools": report.tools,
         "not_checked": report.not_checked,
     }
@@ -176,7 +176,7 @@ def _print_incidents(report: _Report) -> None:
             f"   evidence: {counted(incident.findings, 'finding')}, steps {proof}; peak {incident.peak:.2f}"
         )
         for answer in incident.interventions:
-            screen.print(f"   {timeline.answer_line(answer)}")
+            screen.print(f"   {timeline.describe_intervention(answer)}")
     if report.incidents:
         say(f"\nMore on one of them: steadyhelm alerts show {report.incidents[-1].incident_id}")
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from steadyhelm.cli import answers
 from steadyhelm.reports.formats import counted, lasting, number
 from steadyhelm.reports.terminal import safe, severity
 
@@ -14,14 +13,106 @@ if TYPE_CHECKING:
 
     from steadyhelm.decisions import Intervention
     from steadyhelm.findings import DriftEvent
+    from steadyhelm.incidents import Incident
     from steadyhelm.sink import RecordedEvent
     from steadyhelm.store import RunRow, Store
+
+_DETAIL_INDENT: Final = " " * 9
+
+_WORDING_WIDTH: Final = 80
+_OUTCOME_MARKS: Final = {"worked": "✔", "ignored": "○", "worse": "✖", "unknown": "?"}
+_OUTCOME_WORDS: Final = {"unknown": "outcome unknown"}
+_UNSAID_OUTCOME_WORDS: Final = {
+    "worked": "stopped by itself",
+    "ignored": "went on",
+    "worse": "grew worse",
+    "unknown": "outcome unknown",
+}
+_OUTCOME_COLOURS: Final = {"worked": "green", "ignored": "yellow", "worse": "red", "unknown": "dim"}
+
+
+class ShownIntervention(NamedTuple):
+    """One answer, and the incident it is an answer to."""
+
+    incident: "Incident"
+    given: "Intervention"
+
+
+def interventions_by_step(incidents: Iterable["Incident"]) -> dict[int, list[ShownIntervention]]:
+    """The answers to these incidents, by the step at which they were given."""
+    found: dict[int, list[ShownIntervention]] = {}
+    for incident in incidents:
+        for given in incident.interventions:
+            found.setdefault(given.seq, []).append(ShownIntervention(incident, given))
+    return dict(sorted(found.items()))
+
+
+def interventions_as_data(answers: Mapping[int, list[ShownIntervention]]) -> list[dict[str, Any]]:
+    """The answers as data, in the order of their steps."""
+    return [
+        {
+            "incident_id": answer.incident.incident_id,
+            "kind": answer.incident.kind,
+            "detector": answer.incident.detector,
+            **{name: getattr(answer.given, name) for name in answer.given.__struct_fields__},
+        }
+        for together in answers.values()
+        for answer in together
+    ]
+
+
+def intervention_lines(answer: ShownIntervention, *, in_full: bool) -> Iterator["Text"]:
+    """One answer: what was to be done, why, what was expected of it, and what came of it."""
+    from rich.text import Text
+
+    given = answer.given
+    yield Text(f"{_DETAIL_INDENT}→ ").append(_answer_words(given), style="bold")
+    wording = f"{safe(given.wording, most=_WORDING_WIDTH)}, " if given.wording else ""
+    yield Text(
+        f"{_DETAIL_INDENT}  {wording}incident {safe(answer.incident.incident_id)}{_answer_cost(given)}"
+    )
+    if given.because:
+        yield Text(f"{_DETAIL_INDENT}  because {safe(' and '.join(given.because), most=_LINE_WIDTH)}")
+    if in_full and given.guidance:
+        yield Text(f"{_DETAIL_INDENT}  words: {safe(given.guidance)}", style="dim")
+    if given.not_carried_out:
+        yield Text(f"{_DETAIL_INDENT}  not carried out: {safe(given.not_carried_out, most=_LINE_WIDTH)}")
+    if given.expected:
+        within = f" within {counted(given.window, 'step')}" if given.window else ""
+        yield Text(f"{_DETAIL_INDENT}  expected{within}: {safe(given.expected, most=_LINE_WIDTH)}")
+    yield Text(f"{_DETAIL_INDENT}  ").append(
+        _answer_outcome(given), style=_OUTCOME_COLOURS.get(given.outcome, "")
+    )
+
+
+def _answer_words(given: "Intervention") -> str:
+    words = f"{given.action}, verdict {given.verdict}"
+    if given.wanted is not None and given.wanted != given.verdict:
+        words += f" ({given.wanted} was wanted)"
+    if not given.said:
+        words += ", nothing was said"
+    return f"{words}, chronic" if given.hard else words
+
+
+def _answer_cost(given: "Intervention") -> str:
+    """What the incident had cost by then."""
+    parts = [counted(given.tokens_before, "token")] if given.tokens_before else []
+    parts += [f"${given.cost_before_usd:,.4f}"] if given.cost_before_usd else []
+    return f", after {' and '.join(parts)}" if parts else ""
+
+
+def _answer_outcome(given: "Intervention") -> str:
+    words = (_OUTCOME_WORDS if given.said else _UNSAID_OUTCOME_WORDS).get(given.outcome, given.outcome)
+    at = f" at step {number(given.settled_seq)}" if given.settled_seq is not None else ""
+    saved = f", saved {counted(given.tokens_saved, 'token')}" if given.tokens_saved and given.said else ""
+    return f"{_OUTCOME_MARKS.get(given.outcome, '?')} {words}{at}{saved}"
+
 
 _GLYPHS: Final = {"tool_call": "▸", "llm_request": "✎", "state_transition": "◆", "user_message": "»"}
 _SHORT: Final = 60
 _ERROR: Final = 120
-_LINE: Final = 400
-_INDENT: Final = " " * 6
+_LINE_WIDTH: Final = 400
+_STEP_INDENT: Final = " " * 6
 
 
 class Step(NamedTuple):
@@ -29,7 +120,7 @@ class Step(NamedTuple):
 
     recorded: "RecordedEvent"
     findings: Sequence["DriftEvent"]
-    answers: Sequence[answers.Answer]
+    answers: Sequence[ShownIntervention]
     skipped: int
 
 
@@ -54,7 +145,7 @@ def select(
     store: "Store",
     run: "RunRow",
     findings: Sequence["DriftEvent"],
-    answered: Mapping[int, Sequence[answers.Answer]],
+    answered: Mapping[int, Sequence[ShownIntervention]],
     evidence: Iterable[str],
     most: int | None,
 ) -> Selection:
@@ -138,12 +229,12 @@ def lines(selection: Selection, run: "RunRow", *, payloads: bool) -> Iterator["T
         for finding in step.findings:
             yield _finding(finding)
         for answer in step.answers:
-            yield from answers.lines(answer, in_full=payloads)
+            yield from intervention_lines(answer, in_full=payloads)
     if selection.skipped_at_end:
         yield _gap(selection.skipped_at_end)
 
 
-def answer_line(answer: "Intervention") -> str:
+def describe_intervention(answer: "Intervention") -> str:
     """One answer to an incident: at which step, what was advised, what was done, and whether it helped."""
     done = f"verdict {answer.verdict}, outcome {answer.outcome}"
     return f"step {number(answer.seq)}: {answer.action}, {done}"
@@ -152,7 +243,7 @@ def answer_line(answer: "Intervention") -> str:
 def _gap(skipped: int) -> "Text":
     from rich.text import Text
 
-    return Text(f"{_INDENT}... {counted(skipped, 'step')} ...", style="dim")
+    return Text(f"{_STEP_INDENT}... {counted(skipped, 'step')} ...", style="dim")
 
 
 def step_line(recorded: "RecordedEvent", started_at: float) -> "Text":
@@ -198,7 +289,7 @@ def short(value: Any, most: int = _SHORT) -> str:
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("text"), str):
         value = value["text"]
     if isinstance(value, str):
-        return f'"{safe(value[:_LINE], most=most)}"'
+        return f'"{safe(value[:_LINE_WIDTH], most=most)}"'
     return safe(msgspec.json.encode(value).decode(), most=most)
 
 
@@ -211,15 +302,15 @@ def _payload(recorded: "RecordedEvent") -> Iterator["Text"]:
         ("metadata", recorded.metadata_json),
     ):
         if encoded:
-            yield Text(f"{_INDENT}   {name}: {safe(encoded.decode('utf-8', 'replace'))}", style="dim")
+            yield Text(f"{_STEP_INDENT}   {name}: {safe(encoded.decode('utf-8', 'replace'))}", style="dim")
 
 
 def _finding(finding: "DriftEvent") -> "Text":
     from rich.text import Text
 
-    line = Text(f"{_INDENT}   ")
+    line = Text(f"{_STEP_INDENT}   ")
     line.append_text(severity(finding.severity))
-    line.append(f" {safe(finding.detector)}: {safe(finding.message, most=_LINE)}")
+    line.append(f" {safe(finding.detector)}: {safe(finding.message, most=_LINE_WIDTH)}")
     lowered = finding.context.get("lowered_because")
     if lowered:
         line.append(f" (not reported: {safe(lowered, most=_ERROR)})", style="dim")

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.cli.fitting import fitted
+from steadyhelm.cli.output import fitted
 
 TITLES = ("id", "agent", "steps", "what")
 ROWS = [

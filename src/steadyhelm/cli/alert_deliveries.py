@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 import typer
 
-from steadyhelm.cli.fitting import print_fitting
-from steadyhelm.cli.output import FAILED, USAGE, ago, fail, print_json
+from steadyhelm.cli.output import FAILED, USAGE, ago, fail, print_fitting, print_json
 from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import safe, say, severity
 
