@@ -65,7 +65,7 @@ class TestCallsThatDoNotFit:
             ENTRY_POINTS = ("run", "stream")
 
             def open(self, method, args, kwargs):
-                return WatchedCall.of(boundary.start_run("find it"), args, kwargs)
+                return WatchedCall.for_run(boundary.start_run("find it"), args, kwargs)
 
         async def work():
             called = getattr(Watched(Agent()), method)("a", "b", "c")

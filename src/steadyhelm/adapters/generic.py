@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
 from steadyhelm.adapters.frameworks import known
-from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, joined
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, join_parts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outcome_of, outer_run_id
@@ -81,9 +81,9 @@ def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, joined(parts), exc, started)
+            call.record(args, kwargs, join_parts(parts), exc, started)
             raise
-        call.record(args, kwargs, joined(parts), None, started)
+        call.record(args, kwargs, join_parts(parts), None, started)
 
     return wrapper
 
@@ -96,9 +96,9 @@ def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, joined(parts), exc, started)
+            call.record(args, kwargs, join_parts(parts), exc, started)
             raise
-        call.record(args, kwargs, joined(parts), None, started)
+        call.record(args, kwargs, join_parts(parts), None, started)
 
     return wrapper
 

@@ -1,43 +1,53 @@
-"""An object whose entry points are watched: plain, awaited or streamed; all else about it stays as it is."""
+"""Watch an object at its entry points: plain calls, awaited calls and streams.
+
+`watch_stream` and `watch_stream_async` are the one way to follow a stream: the run ends when the stream is
+used up, is closed, fails, or is dropped, read or not.
+"""
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Self
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, aclosing
+from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
 
 from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.finalizers import on_garbage_collected
+
+Activate = Callable[[], AbstractContextManager[None]]
+
+_END: Final = object()
 
 
 class WatchedCall(Struct, frozen=True, kw_only=True):
-    """One call of an entry point: the arguments it is made with, and what is told about it.
+    """One call of an entry point.
 
-    `entered` is the block in which it works. `finished` takes its result, or its exception, and gives the
-    exception its caller shall receive, if any; `keeps_parts` says that it wants what was streamed.
+    `activate` opens the block in which the call works. `finish` takes the result or the exception, and
+    returns the exception its caller receives, if any. `args` and `kwargs` are what the object is called with.
+    `keeps_parts` is whether `finish` wants what was streamed.
     """
 
-    activate: Callable[[], AbstractContextManager[None]]
+    activate: Activate
     finish: Callable[[Any, BaseException | None], BaseException | None]
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     keeps_parts: bool = True
 
     @classmethod
-    def of(cls, run: AgentRun, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
-        """A call that is a watched run."""
+    def for_run(cls, run: AgentRun, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Self:
+        """Return a call that is one run: it begins and ends with it."""
         return cls(
             activate=run.activate,
             finish=lambda _, error: run.finish(error),
             args=args,
-            kwargs=kwargs,
+            kwargs=kwargs or {},
             keeps_parts=False,
         )
 
 
 class WatchedObject:
-    """Stands for an object: its entry points are watched, its other attributes passed through."""
+    """A stand-in for an object: calls of its `ENTRY_POINTS` are watched, other attributes passed through."""
 
     ENTRY_POINTS: ClassVar[tuple[str, ...]] = ()
 
@@ -45,7 +55,7 @@ class WatchedObject:
         self._agent = agent
 
     def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
-        """An entry point is called."""
+        """Return the watched call for a call of this entry point; adapters start their run here."""
         raise NotImplementedError
 
     def __getattr__(self, attribute: str) -> Any:
@@ -63,7 +73,7 @@ class WatchedObject:
         return functools.partial(self._run, attribute, value)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        """What is set on it is set on the object it stands for; names with an underscore are its own."""
+        """Set the attribute on the object itself; names with an underscore belong to the stand-in."""
         if attribute.startswith("_"):
             object.__setattr__(self, attribute, value)
         else:
@@ -73,118 +83,182 @@ class WatchedObject:
         return f"<watched {self._agent!r}>"
 
     def _run(self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        entry = self.open(method, args, kwargs)
+        call = self.open(method, args, kwargs)
         try:
-            with entry.activate():
-                result = function(*entry.args, **entry.kwargs)
+            with call.activate():
+                result = function(*call.args, **call.kwargs)
         except BaseException as exc:
-            _leave(entry, None, exc)
+            _finish_call(call, None, exc)
             raise
         if inspect.isgenerator(result) or (isinstance(result, Iterator) and method == "stream"):
-            return watch_stream(entry, result)
+            return watch_stream(call, result)
         if inspect.isawaitable(result):
-            return _awaited(entry, result)
+            return _await_result(call, result)
         if isinstance(result, AsyncIterator):
-            return watch_stream_async(entry, result)
-        _leave(entry, result, None)
+            return watch_stream_async(call, result)
+        _finish_call(call, result, None)
         return result
 
     async def _run_async(
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Any:
-        entry = self.open(method, args, kwargs)
-        return await _awaited(entry, _made(entry, function))
+        call = self.open(method, args, kwargs)
+        return await _await_result(call, _call_function(call, function))
 
     def _stream(
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Iterator[Any]:
-        entry = self.open(method, args, kwargs)
-        yield from watch_stream(entry, _made(entry, function))
+        call = self.open(method, args, kwargs)
+        yield from watch_stream(call, _call_function(call, function))
 
     async def _stream_async(
         self, method: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        entry = self.open(method, args, kwargs)
-        async for part in watch_stream_async(entry, _made(entry, function)):
+        call = self.open(method, args, kwargs)
+        async with aclosing(watch_stream_async(call, _call_function(call, function))) as parts:
+            async for part in parts:
+                yield part
+
+
+def watch_stream(call: WatchedCall, parts: Iterator[Any]) -> Generator[Any, None, None]:
+    """Return the parts of a stream, and finish the call when the stream is over.
+
+    It is over when it is used up, is closed, fails, or is dropped. Only the agent's own steps belong to its
+    run, not what the caller does between two of them.
+    """
+    end = _StreamEnd(call)
+    stream = _read_stream(end, parts)
+    end.watch(stream)
+    return stream
+
+
+def watch_stream_async(call: WatchedCall, parts: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    """Do as `watch_stream` for a stream that is awaited."""
+    end = _StreamEnd(call)
+    stream = _read_stream_async(end, parts)
+    end.watch(stream)
+    return stream
+
+
+def pull(activate: Activate, parts: Iterator[Any]) -> Generator[Any, None, None]:
+    """Yield the parts of a stream, each fetched inside the block; close the stream when it is left early."""
+    try:
+        while (part := _fetch(activate, parts)) is not _END:
             yield part
-
-
-def _made(entry: WatchedCall, function: Callable[..., Any]) -> Any:
-    """The call as such, which fails at once where its arguments do not fit."""
-    try:
-        return function(*entry.args, **entry.kwargs)
-    except BaseException as exc:
-        _leave(entry, None, exc)
+    except BaseException:
+        _close(parts)
         raise
 
 
-def _leave(entry: WatchedCall, result: Any, error: BaseException | None) -> None:
-    """The call is over: raise what its caller shall receive, unless that is what it has already."""
-    left = entry.finish(result, error)
-    if left is not None and left is not error:
-        raise left from error
-
-
-async def _awaited(entry: WatchedCall, coming: Any) -> Any:
+async def pull_async(activate: Activate, parts: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    """Do as `pull` for a stream that is awaited."""
     try:
-        with entry.activate():
-            result = await coming
-    except BaseException as exc:
-        _leave(entry, None, exc)
+        while (part := await _fetch_async(activate, parts)) is not _END:
+            yield part
+    except BaseException:
+        await _close_async(parts)
         raise
-    _leave(entry, result, None)
-    return result
 
 
-def watch_stream(entry: WatchedCall, parts: Iterator[Any]) -> Iterator[Any]:
-    """What a call streams, part by part; it is over when they are."""
-    seen = []
+class _StreamEnd:
+    """The end of one watched stream, which comes also for a generator that was dropped before it started."""
+
+    def __init__(self, call: WatchedCall) -> None:
+        self.call = call
+        self.is_started = False
+        self._seen: list[Any] = []
+
+    def watch(self, stream: object) -> None:
+        on_garbage_collected(stream, self._drop)
+
+    def see(self, part: Any) -> None:
+        if self.call.keeps_parts:
+            self._seen.append(part)
+
+    def finish(self, error: BaseException | None) -> None:
+        _finish_call(self.call, join_parts(self._seen), error)
+
+    def _drop(self) -> None:
+        if not self.is_started:
+            self.call.finish(None, GeneratorExit())
+
+
+def _read_stream(end: _StreamEnd, parts: Iterator[Any]) -> Generator[Any, None, None]:
+    end.is_started = True
     try:
-        while True:
-            # Only the agent's own steps belong to its run, not what its caller does between two of them.
-            with entry.activate():
-                try:
-                    part = next(parts)
-                except StopIteration:
-                    break
-            if entry.keeps_parts:
-                seen.append(part)
+        while (part := _fetch(end.call.activate, parts)) is not _END:
+            end.see(part)
             yield part
     except BaseException as exc:
         _close(parts)
-        _leave(entry, joined(seen), exc)
+        end.finish(exc)
         raise
-    _leave(entry, joined(seen), None)
+    end.finish(None)
 
 
-async def watch_stream_async(entry: WatchedCall, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The same, awaited."""
-    seen = []
+async def _read_stream_async(end: _StreamEnd, parts: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    # Without a generator inside: a loop that ends closes all of them at the same time, which fails.
+    end.is_started = True
     try:
-        while True:
-            with entry.activate():
-                try:
-                    part = await anext(parts)
-                except StopAsyncIteration:
-                    break
-            if entry.keeps_parts:
-                seen.append(part)
+        while (part := await _fetch_async(end.call.activate, parts)) is not _END:
+            end.see(part)
             yield part
     except BaseException as exc:
-        close = getattr(parts, "aclose", None)
-        if close is not None and isinstance(exc, GeneratorExit):
-            await close()
-        _leave(entry, joined(seen), exc)
+        await _close_async(parts)
+        end.finish(exc)
         raise
-    _leave(entry, joined(seen), None)
+    end.finish(None)
 
 
-def _close(parts: Iterator[Any]) -> None:
+def _fetch(activate: Activate, parts: Iterator[Any]) -> Any:
+    with activate():
+        return next(parts, _END)
+
+
+async def _fetch_async(activate: Activate, parts: AsyncIterator[Any]) -> Any:
+    with activate():
+        return await anext(parts, _END)
+
+
+def _close(parts: Any) -> None:
     close = getattr(parts, "close", None)
     if close is not None:
         close()
 
 
-def joined(parts: list[Any]) -> Any:
-    """What was streamed, as one text where it is text."""
+async def _close_async(parts: Any) -> None:
+    close = getattr(parts, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def join_parts(parts: list[Any]) -> Any:
+    """Return what was streamed as one text where it is text, else as the list."""
     return "".join(parts) if parts and all(isinstance(part, str) for part in parts) else parts
+
+
+def _call_function(call: WatchedCall, function: Callable[..., Any]) -> Any:
+    """Call a coroutine or generator function; it fails at once where the arguments do not fit."""
+    try:
+        return function(*call.args, **call.kwargs)
+    except BaseException as exc:
+        _finish_call(call, None, exc)
+        raise
+
+
+async def _await_result(call: WatchedCall, awaitable: Any) -> Any:
+    try:
+        with call.activate():
+            result = await awaitable
+    except BaseException as exc:
+        _finish_call(call, None, exc)
+        raise
+    _finish_call(call, result, None)
+    return result
+
+
+def _finish_call(call: WatchedCall, result: Any, error: BaseException | None) -> None:
+    """Finish the call, and raise what its caller receives unless that is `error` itself."""
+    raised = call.finish(result, error)
+    if raised is not None and raised is not error:
+        raise raised from error

@@ -1,0 +1,108 @@
+"""Runs that wait for an answer, and resume when it comes: one table for all adapters."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, Protocol, TypeVar
+
+from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.boundary.driver import Boundary
+from steadyhelm.engine.forks import tell_after_fork
+
+MAX_PAUSED_RUNS: Final = 1000
+LEFT_EARLY: Final = "left early"
+
+
+class HasRun(Protocol):
+    """An adapter's own record of a run; `run` is None while the run has not begun."""
+
+    @property
+    def run(self) -> AgentRun | None:
+        """The run."""
+        ...
+
+
+R = TypeVar("R", bound=HasRun)
+
+
+class RunTable(Generic[R]):
+    """Paused runs of one adapter, by the keys with which their answers come back.
+
+    A key is what the framework repeats when it resumes: a thread, a conversation or the id of a call.
+    A run that asks several questions has several keys. Safe to use from any thread.
+
+    Args:
+        boundary: The boundary the runs were started at.
+        end: Ends a run that is not resumed. By default its outcome is "left early".
+        limit: How many keys are kept. One more ends the run that waits longest, and is counted in health.
+
+    ```python
+    self._paused = RunTable(boundary)
+    self._paused.pause(record, thread_id)
+    record = self._paused.resume(thread_id) or self._start(...)
+    ```
+    """
+
+    def __init__(
+        self, boundary: Boundary, end: Callable[[R], None] | None = None, *, limit: int = MAX_PAUSED_RUNS
+    ) -> None:
+        self._boundary = boundary
+        self._end = end or _end_run
+        self._limit = limit
+        self._paused: OrderedDict[Hashable, R] = OrderedDict()
+        self._lock = threading.Lock()
+        tell_after_fork(self)
+
+    def __len__(self) -> int:
+        return len(self._paused)
+
+    def pause(self, record: R, *keys: Hashable) -> None:
+        """Keep a run until `resume` is called with one of the keys."""
+        crowded_out: list[R] = []
+        with self._lock:
+            for key in keys:
+                self._paused[key] = record
+                self._paused.move_to_end(key)
+            while len(self._paused) > self._limit:
+                crowded_out.append(self._paused.popitem(last=False)[1])
+        for oldest in crowded_out:
+            if oldest.run is None or not oldest.run.has_ended:
+                self._boundary.monitor.health.count("paused run ended to make room")
+                self._end(oldest)
+
+    def resume(self, *keys: Hashable) -> R | None:
+        """Return the run that waits under one of the keys, and forget these keys of it.
+
+        Returns None when there is none, or when the monitor does not keep the run any more: it has ended, or
+        was closed for being idle.
+        """
+        record = self.take(*keys)
+        if record is None or record.run is None or record.run.has_ended:
+            return None
+        return record if self._boundary.monitor.seen(record.run.run_id) else None
+
+    def take(self, *keys: Hashable) -> R | None:
+        """Return and forget what waits under one of the keys, whether or not it can be resumed."""
+        with self._lock:
+            found = [record for key in keys if (record := self._paused.pop(key, None)) is not None]
+        return found[0] if found else None
+
+    def abandon(self, *keys: Hashable) -> None:
+        """End the run that waits under one of the keys, if there is one: its answer will not come."""
+        record = self.take(*keys)
+        if record is not None:
+            self._end(record)
+
+    def items(self) -> list[tuple[Hashable, R]]:
+        """Return every key with its run, the one that waits longest first."""
+        with self._lock:
+            return list(self._paused.items())
+
+    def after_fork(self) -> None:
+        """Replace the lock in a child process: a thread that does not exist there may hold it."""
+        self._lock = threading.Lock()
+
+
+def _end_run(record: HasRun) -> None:
+    if record.run is not None:
+        record.run.end(outcome=LEFT_EARLY)
