@@ -1,14 +1,14 @@
-"""The contract of a store: what the engine and the sinks write, and what everybody reads back.
+"""The contract of a store, by role: runs, baselines, incidents, the outbox of alerts, and upkeep.
 
-One process may have one writer; any number may read.
-Everything between `transaction()`'s begin and end is kept together or not at all.
+Take the role you need as a parameter; `Store` is all of them, and what a database implements.
+One process may have one writer; any number of processes may read.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 class AgentRow(Struct, frozen=True, kw_only=True):
-    """One agent, and how much is kept of it."""
+    """One agent, with the number of its runs and open incidents."""
 
     agent_id: str
     runs: int
@@ -68,7 +68,7 @@ class ToolRow(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One alert on its way to one channel. `delivery_id` stays the same however often it is sent."""
+    """One alert queued for one channel. Every attempt to send it has the same `delivery_id`."""
 
     delivery_id: str
     agent_id: str
@@ -87,17 +87,17 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class LastAlert(Struct, frozen=True, kw_only=True):
-    """The latest alert for one agent and detector: what cooldown and digest are measured from."""
+    """The latest alert for one agent and detector: the start of the cooldown and of the digest."""
 
     at: float
     severity: Severity
     incident_id: str
 
 
-class KeptIntervention(Struct, frozen=True, kw_only=True):
-    """One answer to an incident, with what it was an answer to.
+class StoredIntervention(Struct, frozen=True, kw_only=True):
+    """One intervention, with the incident it responded to.
 
-    `review` is what people said about the incident: an answer to a false alarm proves nothing.
+    `review` is the review of the incident: the outcome of an intervention in a false alarm proves nothing.
     """
 
     incident_id: str
@@ -109,74 +109,60 @@ class KeptIntervention(Struct, frozen=True, kw_only=True):
     review: Review = ""
 
 
-class Pruned(Struct, frozen=True, kw_only=True):
-    """What retention took away."""
+class PruneCounts(Struct, frozen=True, kw_only=True):
+    """How much `prune` removed."""
 
     payloads: int = 0
     runs: int = 0
     events: int = 0
 
 
-class Store(ABC):
-    """Keeps runs, events, findings, incidents, what was learnt, saved sessions and alerts on their way."""
-
-    # --- writing: one thread ---------------------------------------------------------------------
+class RunStore(Protocol):
+    """Runs with their events, findings and saved sessions."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """Everything written inside is kept together or not at all."""
+        """Commit everything written inside together, or nothing of it. Transactions may be nested."""
 
     @abstractmethod
     def write(self, records: Sequence[Record]) -> None:
-        """Keep one batch; an event already kept under the same run and seq is left as it is."""
+        """Store one batch. An event already stored under the same run and seq is left unchanged."""
 
-    @abstractmethod
-    def save_baseline(self, baseline: BaselineStats, *, updated_at: float = 0.0) -> None:
-        """Keep an agent's baseline for its version and task type."""
+    def save_trace(self, event: TraceEvent) -> None:
+        """Store one event and commit it."""
+        with self.transaction():
+            self.write([RecordedEvent.of(event)])
 
-    @abstractmethod
-    def save_profile(self, profile: TaskProfile) -> None:
-        """Keep what tasks of one type take, in place of what was known."""
-
-    @abstractmethod
-    def add_tasks(self, profile: TaskProfile) -> None:
-        """Add what these completed tasks took to what is known of their type."""
-
-    @abstractmethod
-    def enqueue(self, delivery: Delivery) -> None:
-        """Put an alert on its way; one with the same id is left as it is."""
-
-    # --- runs and events -------------------------------------------------------------------------
+    def save_drift(self, event: DriftEvent) -> None:
+        """Store one finding and commit it."""
+        with self.transaction():
+            self.write([event])
 
     @abstractmethod
     def agents(self) -> list[AgentRow]:
-        """Every agent, the most recently active first."""
+        """Return every agent, the most recently active first."""
 
     @abstractmethod
     def runs(
         self, agent_id: str | None = None, *, limit: int = 50, before: float | None = None
     ) -> list[RunRow]:
-        """Runs, newest first; `before` a start time pages on."""
+        """Return runs, newest first. `before` is a start time: the last one of a page gets the next."""
 
     @abstractmethod
     def find_run(self, run_id: str, *, agent_id: str | None = None) -> RunRow:
-        """The run with this id or unique prefix of one; raises NotFoundError."""
+        """Return the run with this id, or whose id alone begins with it. Raises NotFoundError."""
 
     @abstractmethod
     def run_tools(self, agent_id: str, run_id: str) -> list[ToolRow]:
-        """What a run used, most used first."""
+        """Return the tools a run called, most used first."""
+
+    @abstractmethod
+    def run_metadata(self, agent_id: str, run_id: str) -> dict[str, Any]:
+        """Return the metadata a run was started with; empty when it had none."""
 
     @abstractmethod
     def run_events(self, agent_id: str, run_id: str) -> Iterator[RecordedEvent]:
-        """A run's events in order, payloads as stored."""
-
-    @abstractmethod
-    def run_summaries(
-        self, agent_id: str, *, version: str = "", task_type: str = "", limit: int = 50
-    ) -> list[RunSummary]:
-        """Ended, clean runs that may teach the baseline, oldest first; runs before a reset do not count."""
-
-    # --- the seed's queries ----------------------------------------------------------------------
+        """Yield a run's events in order, with their payloads as stored."""
 
     @abstractmethod
     def get_traces(
@@ -186,23 +172,27 @@ class Store(ABC):
         since: float | None = None,
         limit: int = 100,
     ) -> list[TraceEvent]:
-        """Events, newest first."""
+        """Return events, newest first."""
 
     def get_run_traces(self, agent_id: str, run_id: str) -> list[TraceEvent]:
-        """A run's events, oldest first."""
+        """Return a run's events, oldest first."""
         return [recorded.event for recorded in self.run_events(agent_id, run_id)]
 
     @abstractmethod
     def get_recent_actions(self, agent_id: str, run_id: str, window: int = 20) -> list[str]:
-        """The names of a run's last tool calls, oldest first."""
+        """Return the names of a run's last tool calls, oldest first."""
 
     def get_run_ids(self, agent_id: str, limit: int = 50) -> list[str]:
-        """The ids of an agent's runs, newest first."""
+        """Return the ids of an agent's runs, newest first."""
         return [run.run_id for run in self.runs(agent_id, limit=limit)]
 
     @abstractmethod
     def get_run_stats(self, agent_id: str, run_id: str) -> dict[str, Any]:
-        """event_count, total_tokens, tool_calls, llm_calls, start_time, end_time, total_duration_ms."""
+        """Return the totals of a run; all zero for a run that is not stored.
+
+        The keys are event_count, total_tokens, tool_calls, llm_calls, start_time, end_time and
+        total_duration_ms.
+        """
 
     @abstractmethod
     def get_drift_events(
@@ -213,39 +203,56 @@ class Store(ABC):
         since: float | None = None,
         limit: int = 100,
     ) -> list[DriftEvent]:
-        """Findings, newest first; `severity` is the lowest that counts."""
+        """Return findings, newest first. `severity` is the lowest one to return."""
+
+    @abstractmethod
+    def take_state(self, agent_id: str, run_id: str) -> bytes | None:
+        """Remove and return the saved session of a run, or return None when there is none."""
+
+
+class BaselineStore(Protocol):
+    """Baselines of agents and profiles of task types, with the runs they are learnt from."""
 
     @abstractmethod
     def get_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> BaselineStats | None:
-        """An agent's baseline, or None when nothing was learnt yet."""
-
-    def save_trace(self, event: TraceEvent) -> None:
-        """Keep one event at once."""
-        with self.transaction():
-            self.write([RecordedEvent.of(event)])
-
-    def save_drift(self, event: DriftEvent) -> None:
-        """Keep one finding at once."""
-        with self.transaction():
-            self.write([event])
-
-    # --- baselines -------------------------------------------------------------------------------
+        """Return an agent's baseline, or None when nothing was learnt yet."""
 
     @abstractmethod
     def baselines(self, agent_id: str | None = None) -> list[BaselineStats]:
-        """Every baseline kept."""
+        """Return every stored baseline, by agent, version and task type."""
+
+    @abstractmethod
+    def save_baseline(self, baseline: BaselineStats, *, updated_at: float = 0.0) -> None:
+        """Store an agent's baseline for its version and task type, replacing the one before it."""
 
     @abstractmethod
     def reset_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> bool:
-        """Forget a baseline and start learning anew from the next run; False when there was none."""
+        """Delete a baseline and learn a new one from the next run on. Returns whether there was one."""
 
-    # --- task profiles ---------------------------------------------------------------------------
+    @abstractmethod
+    def run_summaries(
+        self, agent_id: str, *, version: str = "", task_type: str = "", limit: int = 50
+    ) -> list[RunSummary]:
+        """Return the newest ended, clean runs that a baseline may learn from, oldest first.
+
+        Runs before the last reset of the baseline are left out.
+        """
 
     @abstractmethod
     def profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
-        """What tasks of each type take, by agent and type."""
+        """Return the profile of each task type, by agent and type."""
 
-    # --- incidents and what people say about them ------------------------------------------------
+    @abstractmethod
+    def save_profile(self, profile: TaskProfile) -> None:
+        """Store the profile of a task type, replacing the one before it."""
+
+    @abstractmethod
+    def add_tasks(self, profile: TaskProfile) -> None:
+        """Add the totals of these completed tasks to the profile of their type."""
+
+
+class IncidentStore(Protocol):
+    """Incidents, and people's responses to them: acknowledgements, reviews, mutes and thresholds."""
 
     @abstractmethod
     def incidents(
@@ -259,106 +266,115 @@ class Store(ABC):
         since: float | None = None,
         limit: int = 50,
     ) -> list[Incident]:
-        """Incidents, newest first."""
+        """Return incidents, the one with the latest finding first.
+
+        `severity` is the lowest one to return; incidents whose latest finding is before `since` are left out.
+        """
 
     @abstractmethod
     def find_incident(self, incident_id: str) -> Incident:
-        """The incident with this id or unique prefix of one; raises NotFoundError."""
+        """Return the incident with this id, or whose id alone begins with it. Raises NotFoundError."""
 
     @abstractmethod
     def interventions(
         self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
-    ) -> list[KeptIntervention]:
-        """What was said and done about incidents, newest first."""
+    ) -> list[StoredIntervention]:
+        """Return interventions, newest first."""
 
     @abstractmethod
     def acknowledge(self, incident_id: str, *, at: float) -> None:
-        """Somebody has seen it."""
+        """Mark an incident as seen by a person."""
 
     @abstractmethod
     def review(self, incident_id: str, verdict: Review) -> None:
-        """Somebody says whether it was right; the empty verdict takes that back."""
+        """Store whether an incident was right or a false alarm. An empty verdict removes the review."""
 
     @abstractmethod
     def mute(self, mute: Mute) -> None:
-        """No alerts of this detector for this agent until then; replaces an earlier mute."""
+        """Send no alerts of a detector for an agent until a time, replacing an earlier mute."""
 
     @abstractmethod
     def unmute(self, agent_id: str, detector: str) -> bool:
-        """Alerts again; False when it was not muted."""
+        """Send alerts again. Returns whether the detector was muted."""
 
     @abstractmethod
     def mutes(self, *, at: float) -> list[Mute]:
-        """Mutes in force at that time."""
+        """Return the mutes in force at a time."""
 
     @abstractmethod
     def thresholds(self, agent_id: str | None = None) -> list[Threshold]:
-        """Moved thresholds in force, newest last."""
+        """Return the changed thresholds in force, newest last."""
 
     @abstractmethod
     def save_threshold(self, threshold: Threshold) -> None:
-        """Move a detector's threshold for an agent."""
+        """Store a changed threshold of a detector for an agent; one per incident."""
 
     @abstractmethod
     def drop_threshold(self, incident_id: str) -> bool:
-        """Undo the move that this incident caused; False when there was none."""
+        """Undo the change of threshold that an incident caused. Returns whether there was one."""
 
-    # --- sessions put aside ----------------------------------------------------------------------
+
+class Outbox(Protocol):
+    """Alerts that wait to be sent, and how sending them went."""
 
     @abstractmethod
-    def take_state(self, agent_id: str, run_id: str) -> bytes | None:
-        """The saved session of a run, or None."""
-
-    # --- alerts on their way ---------------------------------------------------------------------
+    def enqueue(self, delivery: Delivery) -> None:
+        """Queue an alert. One with the same id is left unchanged."""
 
     @abstractmethod
     def last_alert(self, agent_id: str, detector: str) -> LastAlert | None:
-        """The latest alert queued for this agent and detector."""
+        """Return the latest alert queued for an agent and detector, whatever its state."""
 
     @abstractmethod
     def claim_deliveries(self, *, now: float, lease_s: float, limit: int = 10) -> list[Delivery]:
-        """Due alerts, which no other process will be given until the lease has run out."""
+        """Return due alerts and lease them: no other process gets them until the lease has expired."""
 
     @abstractmethod
     def settle_delivery(
         self, delivery_id: str, state: DeliveryState, *, next_at: float = 0.0, error: str = ""
     ) -> None:
-        """Note how a delivery went; `pending` with a later `next_at` tries again."""
+        """Record the result of an attempt. `pending` with a later `next_at` schedules another one."""
 
     @abstractmethod
     def deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
-        """Alerts and how they fared, newest first."""
+        """Return alerts with their state, newest first."""
 
-    # --- upkeep ----------------------------------------------------------------------------------
+
+class Upkeep(Protocol):
+    """Deletion, retention, backup and checks of what is stored."""
 
     @abstractmethod
     def losses(self) -> dict[str, int]:
-        """Everything we did not keep or could not do, counted by reason."""
+        """Return how much was lost, by reason."""
 
     @abstractmethod
     def delete_run(self, agent_id: str, run_id: str) -> int:
-        """Remove a run and all that belongs to it; how many events went."""
+        """Delete a run and everything that belongs to it. Returns the number of its events."""
 
     @abstractmethod
     def delete_agent(self, agent_id: str) -> int:
-        """Remove an agent and all that belongs to it; how many runs went."""
+        """Delete an agent and everything that belongs to it. Returns the number of its runs."""
 
     @abstractmethod
-    def prune(self, *, payloads_before: float | None = None, runs_before: float | None = None) -> Pruned:
-        """Remove what is older than retention allows: payloads first, whole runs later."""
+    def prune(self, *, payloads_before: float | None = None, runs_before: float | None = None) -> PruneCounts:
+        """Delete payloads and whole runs that are older than these times."""
 
     @abstractmethod
     def backup(self, path: Path) -> None:
-        """Copy everything to a new file, while others go on writing; refuses to overwrite."""
+        """Copy everything to a new file while others go on writing. Raises when the file exists."""
 
     @abstractmethod
     def info(self) -> dict[str, Any]:
-        """Where it is, its size, its schema, and how many rows each table has."""
+        """Return the path, size and schema of the database, and the number of rows of each table."""
 
     @abstractmethod
     def check(self) -> list[str]:
-        """Faults found in the file itself; empty when it is sound."""
+        """Return the faults found in the database; empty when it is sound."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
+
+
+class Store(RunStore, BaselineStore, IncidentStore, Outbox, Upkeep, Protocol):
+    """Everything Steadyhelm stores: all roles on one database, written in one transaction."""

@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 
 from steadyhelm.decisions import LADDER
 from steadyhelm.policy.effects import ENOUGH, FACETS, effects, gain, share
-from steadyhelm.store import KeptIntervention
+from steadyhelm.store import StoredIntervention
 from steadyhelm.testing.store_records import an_answer
 
 
 def kept(outcome="worked", *, agent_id="agent", kind="loop", review="", **fields):
     """One answer as a store gives it."""
-    return KeptIntervention(
+    return StoredIntervention(
         incident_id="incident",
         agent_id=agent_id,
         run_id="run",

@@ -10,7 +10,7 @@ import pytest
 from steadyhelm.errors import MissingExtraError, NotFoundError, SettingsError, StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.stores.exports import Exported, export
+from steadyhelm.stores.exports import ExportCounts, export
 from steadyhelm.testing.store_records import AT, a_summary, an_event
 
 DETECTORS_READ = (
@@ -142,7 +142,7 @@ class TestRunFiles:
         """
         Every run is written once, also when many began at the same moment.
         """
-        monkeypatch.setattr("steadyhelm.stores.exports._RUNS_AT_ONCE", 4)
+        monkeypatch.setattr("steadyhelm.stores.exports._RUNS_PER_PAGE", 4)
         store.write([an_event(0, run_id=f"run-{n}", timestamp=AT + n // 11) for n in range(40)])
 
         assert sorted(f"run-{n}" for n in range(40)) == sorted(line["run_id"] for line in lines(store))
@@ -159,7 +159,7 @@ class TestFiles:
         exported = export(store, tmp_path / "exports" / "out", format=kind)
         (file,) = (tmp_path / "exports").iterdir()
 
-        assert Exported(runs=1, events=5) == exported
+        assert ExportCounts(runs=1, events=5) == exported
         assert ("out", 0o600) == (file.name, stat.S_IMODE(file.stat().st_mode))
 
     def test_gz_is_compressed(self, store, tmp_path):
@@ -203,7 +203,7 @@ class TestFiles:
         An empty store gives an empty file of each kind.
         """
         for kind in ("jsonl", "csv", "parquet"):
-            assert Exported(runs=0, events=0) == export(store, io.BytesIO(), format=kind)
+            assert ExportCounts(runs=0, events=0) == export(store, io.BytesIO(), format=kind)
 
 
 class TestTables:

@@ -234,7 +234,7 @@ class TestMigration:
         store.close()
         opening.prepare(path, migrations=LATER)
 
-        assert [step.name for step in LATER] == opening.require_ours(path, migrations=LATER)
+        assert [step.name for step in LATER] == opening.read_applied_migrations(path, migrations=LATER)
         with closing(sqlite3.connect(path)) as connection:
             assert (len(LATER),) == connection.execute("PRAGMA user_version").fetchone()
             assert (1,) == connection.execute("SELECT count(*) FROM events").fetchone()
@@ -277,7 +277,9 @@ class TestMigration:
         with pytest.raises(StoreError, match="already exists"):
             opening.prepare(path, migrations=(*LATER, FAILING))
         assert "half" not in tables(path)
-        assert [step.name for step in LATER] == opening.require_ours(path, migrations=(*LATER, FAILING))
+        assert [step.name for step in LATER] == opening.read_applied_migrations(
+            path, migrations=(*LATER, FAILING)
+        )
 
     def test_a_new_file_needs_no_backup(self, path):
         """
@@ -334,7 +336,7 @@ class TestReadOnly:
         A reader does not bring a file up to date, and says who does.
         """
         store.close()
-        monkeypatch.setattr("steadyhelm.stores.sqlite.MIGRATIONS", LATER)
+        monkeypatch.setattr("steadyhelm.stores.opening.MIGRATIONS", LATER)
 
         with pytest.raises(StoreError, match=r"lacks the step '0900-notes'.*for writing"):
             SQLiteStore(path, read_only=True)

@@ -238,7 +238,7 @@ class TestFork:
             connection = store._connections._writer
 
             def work():
-                kept = connection in connections._left_to_the_parent
+                kept = connection in connections._inherited_from_parent
                 return kept, store._connections._writer, store.runs()
 
             assert "(True, None, [])" == in_child(work)
@@ -304,6 +304,6 @@ class TestFullDisk:
                 with suppress(StoreError), store._connections.transaction() as connection:
                     connection.execute("ROLLBACK")
 
-        with pytest.raises(StoreError, match="took back"):
+        with pytest.raises(StoreError, match="rolled back"):
             write_and_swallow()
         assert [] == store.runs()

@@ -145,12 +145,12 @@ def path(context: typer.Context) -> None:
 @app.command("migrate")
 def migrate(context: typer.Context) -> None:
     """Bring a database of an older Steadyhelm up to date, after making a backup beside it."""
-    from steadyhelm.stores.opening import require_ours
+    from steadyhelm.stores.opening import read_applied_migrations
 
     place = context.obj.load().settings.database
-    before = require_ours(place.absolute()) if place.exists() else []
+    before = read_applied_migrations(place.absolute()) if place.exists() else []
     with closing(context.obj.store(read_only=False)):
-        applied = [step for step in require_ours(place.absolute()) if step not in before]
+        applied = [step for step in read_applied_migrations(place.absolute()) if step not in before]
     if not applied:
         say(f"{place} is up to date ({before[-1]}).")
         return

@@ -15,7 +15,7 @@ from steadyhelm.reports.terminal import console, say
 
 if TYPE_CHECKING:
     from steadyhelm.store import Store
-    from steadyhelm.stores.exports import Exported
+    from steadyhelm.stores.exports import ExportCounts
 
 Format = Literal["jsonl", "csv", "parquet"]
 
@@ -53,7 +53,7 @@ def export(
 
 def _write(
     store: "Store", output: Path | None, form: Format, agent: str | None, run: str | None, since: float | None
-) -> "Exported":
+) -> "ExportCounts":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from steadyhelm.stores.exports import export as write

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from steadyhelm.decisions import Intervention
-from steadyhelm.store import KeptIntervention
+from steadyhelm.store import StoredIntervention
 from steadyhelm.windows import quantile, wilson
 
 Facet = Literal["agent", "wording", "kind", "action"]
@@ -80,7 +80,7 @@ class Effects(Struct, frozen=True, kw_only=True):
     false_alarms: int = 0
 
 
-def effects(kept: Iterable[KeptIntervention], by: Sequence[Facet] = ("agent", "wording")) -> Effects:
+def effects(kept: Iterable[StoredIntervention], by: Sequence[Facet] = ("agent", "wording")) -> Effects:
     """What came of these answers, in groups that share these facets.
 
     An answer to drift of two kinds at once counts for each: it is judged for each by itself.
@@ -98,7 +98,7 @@ def effects(kept: Iterable[KeptIntervention], by: Sequence[Facet] = ("agent", "w
     return Effects(rows=tuple(rows), together=together, false_alarms=false_alarms)
 
 
-def _facet(kept: KeptIntervention, name: Facet) -> str:
+def _facet(kept: StoredIntervention, name: Facet) -> str:
     if name == "agent":
         return kept.agent_id
     if name == "kind":

@@ -1,5 +1,5 @@
-"""Where runs, findings and incidents are kept: one module per database, behind the contract in `store.py`.
+"""Where runs, findings and incidents are stored: one module per database, behind the roles in `store.py`.
 
-`sqlite.py` is the face of the SQLite store; each idea behind it has a file of its own, and each of those
-takes a connection and knows nothing of threads or files.
+Each role is one class over `StorePart`, which holds the connections and the cached row ids; `SQLiteStore`
+inherits them all. Another database brings its own connections and its own upkeep, and uses the other roles.
 """

@@ -1,4 +1,4 @@
-"""One connection that writes, one per thread that reads, and what a fork does to them."""
+"""Manage the connections to one SQLite file: one writes, each reading thread has its own."""
 
 import contextlib
 import os
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Final
 
 from steadyhelm.errors import StoreError
-from steadyhelm.stores.faults import translated
-from steadyhelm.stores.opening import Synchronous, read_only_connection, writing_connection
+from steadyhelm.stores.opening import Synchronous, open_for_reading, open_for_writing
+from steadyhelm.stores.row_ids import RowIds
+from steadyhelm.stores.sqlite_errors import translate_errors
 
-_FORK_PATIENCE_S: Final = 1.0
+_FORK_TIMEOUT_S: Final = 1.0
 
-# A child must neither use nor close a connection that its parent still has: SQLite would let go of
-# locks and rewrite shared memory that are not the child's. Here they outlive every reference.
-_left_to_the_parent: list[sqlite3.Connection] = []
+# A child must neither use nor close a connection that its parent still has: SQLite would release locks and
+# rewrite shared memory that are not the child's. This list keeps them from being closed when collected.
+_inherited_from_parent: list[sqlite3.Connection] = []
 
 
 class _Reader:
-    """One thread's connection, closed with the thread."""
+    """One thread's connection; it is closed when the thread ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection: sqlite3.Connection | None = connection
@@ -37,14 +38,14 @@ class _Reader:
 
 
 class Connections:
-    """Gives out connections to one file; every one of SQLite's errors leaves here as one of ours.
+    """The connections to one file. SQLite's errors are raised as StoreError.
 
     Args:
         path: The file.
-        read_only: Nothing may be written.
+        read_only: Raise StoreError for every attempt to write.
         synchronous: NORMAL may lose the last commits when the power fails, FULL does not.
         timeout_s: How long to wait for another process that is writing.
-        on_rollback: Called whenever something written was taken back.
+        on_rollback: Called after each rollback.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class Connections:
         self._on_rollback = on_rollback
         self._closed = False
         self._pid = os.getpid()
-        self._begin()
+        self._reset()
         _all_open.add(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._depth = 0
@@ -79,24 +80,24 @@ class Connections:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read with; inside this thread's transaction, one that sees what it wrote."""
+        """Yield a connection to read with. Inside this thread's transaction it sees what was written."""
         if self._owner == threading.get_ident() and self._writer is not None:
-            with translated(self.path):
+            with translate_errors(self.path):
                 yield self._writer
             return
-        with translated(self.path):
-            reader = self._reader()
+        with translate_errors(self.path):
+            reader = self._get_reader()
             with reader.in_use:
                 if reader.connection is None:
                     self._require_open()
-                    reader.connection = read_only_connection(self.path, timeout_s=self._timeout_s)
+                    reader.connection = open_for_reading(self.path, timeout_s=self._timeout_s)
                 yield reader.connection
 
-    def _reader(self) -> _Reader:
+    def _get_reader(self) -> _Reader:
         self._require_open()
         reader: _Reader | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = _Reader(read_only_connection(self.path, timeout_s=self._timeout_s))
+            reader = _Reader(open_for_reading(self.path, timeout_s=self._timeout_s))
             with self._readers_lock:
                 self._readers.add(reader)
             self._local.reader = reader
@@ -104,10 +105,10 @@ class Connections:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything written inside is kept together or not at all; one inside another joins it."""
+        """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
         lock = self._lock
-        with lock, translated(self.path):
-            connection = self._writing()
+        with lock, translate_errors(self.path):
+            connection = self._get_writer()
             if self._depth:
                 begin, commit, rollback = "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s"
                 self._require_transaction(connection)
@@ -124,14 +125,14 @@ class Connections:
                     connection.execute(commit)
             except BaseException:
                 if lock is self._lock:
-                    self._take_back(connection, rollback)
+                    self._roll_back(connection, rollback)
                 raise
             finally:
                 if lock is self._lock:
                     self._depth -= 1
                     self._owner = threading.get_ident() if self._depth else 0
 
-    def _take_back(self, connection: sqlite3.Connection, rollback: str) -> None:
+    def _roll_back(self, connection: sqlite3.Connection, rollback: str) -> None:
         self._on_rollback()
         # A full disk makes SQLite roll back by itself.
         if connection.in_transaction:
@@ -141,14 +142,14 @@ class Connections:
 
     def _require_transaction(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:
-            raise StoreError(f"The database {self.path} took back what was being written after an error.")
+            raise StoreError(f"The database {self.path} rolled back what was being written after an error.")
 
-    def _writing(self) -> sqlite3.Connection:
+    def _get_writer(self) -> sqlite3.Connection:
         self._require_open()
         if self._read_only:
             raise StoreError(f"The database {self.path} was opened for reading only; nothing can be written.")
         if self._writer is None:
-            self._writer = writing_connection(
+            self._writer = open_for_writing(
                 self.path, synchronous=self._synchronous, timeout_s=self._timeout_s
             )
         return self._writer
@@ -159,9 +160,9 @@ class Connections:
 
     @contextlib.contextmanager
     def outside_transaction(self) -> Iterator[sqlite3.Connection]:
-        """The writing connection for statements that cannot be part of a transaction."""
-        with self._lock, translated(self.path):
-            connection = self._writing()
+        """Yield the writing connection for statements that cannot be part of a transaction."""
+        with self._lock, translate_errors(self.path):
+            connection = self._get_writer()
             if self._depth:
                 raise StoreError("This cannot be done in the middle of a transaction.")
             yield connection
@@ -175,24 +176,24 @@ class Connections:
                     reader.close()
             writer, self._writer = self._writer, None
             if writer is not None:
-                with translated(self.path):
+                with translate_errors(self.path):
                     writer.close()
 
     def before_fork(self) -> None:
-        """Close what is idle, so that parent and child each open their own connections afterwards."""
-        self._holds_writer = self._lock.acquire(timeout=_FORK_PATIENCE_S)
+        """Close idle connections, so that parent and child each open their own ones afterwards."""
+        self._holds_writer = self._lock.acquire(timeout=_FORK_TIMEOUT_S)
         if self._holds_writer and not self._depth and self._writer is not None:
             self._writer.close()
             self._writer = None
         with self._readers_lock:
             readers = list(self._readers)
         for reader in readers:
-            if reader.in_use.acquire(timeout=_FORK_PATIENCE_S):
+            if reader.in_use.acquire(timeout=_FORK_TIMEOUT_S):
                 self._held.append(reader.in_use)
                 reader.close()
 
     def after_fork_in_parent(self) -> None:
-        """Go on: connections are opened again when they are needed."""
+        """Release the locks that `before_fork` took. Connections are opened again when needed."""
         while self._held:
             self._held.pop().release()
         if self._holds_writer:
@@ -200,16 +201,23 @@ class Connections:
             self._lock.release()
 
     def after_fork(self) -> None:
-        """In the child: forget the parent's connections without closing them, and start afresh."""
+        """Drop the parent's connections without closing them. Called in the child process."""
         if self._pid == os.getpid():
             return
         self._pid = os.getpid()
         inherited = (self._writer, *(reader.connection for reader in list(self._readers)))
-        _left_to_the_parent.extend(connection for connection in inherited if connection is not None)
+        _inherited_from_parent.extend(connection for connection in inherited if connection is not None)
         for reader in list(self._readers):
             reader.connection = None
-        self._begin()
+        self._reset()
         self._on_rollback()
+
+
+class StorePart:
+    """What every part of a store shares: the connections to the database and the cache of row ids."""
+
+    _connections: Connections
+    _row_ids: RowIds
 
 
 _all_open: "weakref.WeakSet[Connections]" = weakref.WeakSet()

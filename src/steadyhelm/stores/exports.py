@@ -1,42 +1,68 @@
-"""Hand over what is stored: as run files, as a table for a spreadsheet, or as Parquet."""
+"""Export stored runs: as run files, as CSV for a spreadsheet, or as Parquet."""
 
 import contextlib
+import csv
 import gzip
 import io
+import itertools
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, Literal, cast
+from typing import IO, Any, BinaryIO, Final, Literal, TextIO, cast
 
 import msgspec
 from msgspec import Struct
 
-from steadyhelm.errors import SettingsError, StoreError
+from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.sink import RecordedEvent
-from steadyhelm.store import RunRow, Store
-from steadyhelm.stores.runlines import run_line
-from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.stores.tables import write_csv, write_parquet
+from steadyhelm.store import RunRow, RunStore
+from steadyhelm.stores.run_lines import build_run_line
 
 ExportFormat = Literal["jsonl", "csv", "parquet"]
 EXPORT_FORMATS: Final = ("jsonl", "csv", "parquet")
 
-_RUNS_AT_ONCE: Final = 500
+_RUNS_PER_PAGE: Final = 500
+_COLUMNS: Final = {
+    "agent_id": "string",
+    "run_id": "string",
+    "seq": "int64",
+    "event_id": "string",
+    "timestamp": "float64",
+    "action_type": "string",
+    "action_name": "string",
+    "token_count": "int64",
+    "duration_ms": "float64",
+    "cost_usd": "float64",
+    "error": "string",
+    "call_id": "string",
+    "parent_run_id": "string",
+    "started_seq": "int64",
+    "call_hash": "int64",
+    "result_hash": "int64",
+    "input_json": "string",
+    "output_json": "string",
+    "metadata_json": "string",
+}
+_PAYLOADS: Final = ("input_json", "output_json", "metadata_json")
+_ROWS_PER_CHUNK: Final = 10_000
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-class Exported(Struct, frozen=True, kw_only=True):
-    """How much was written."""
+class ExportCounts(Struct, frozen=True, kw_only=True):
+    """How much was exported."""
 
     runs: int
     events: int
 
 
 class _Selection:
-    """The runs to export, read one at a time, and counted on the way."""
+    """The runs to export, read one at a time and counted."""
 
-    def __init__(self, store: Store, agent_id: str | None, run_id: str | None, since: float | None) -> None:
+    def __init__(
+        self, store: RunStore, agent_id: str | None, run_id: str | None, since: float | None
+    ) -> None:
         self.store = store
         self._agent_id = agent_id
         self._run_id = run_id
@@ -45,32 +71,30 @@ class _Selection:
         self.events = 0
 
     def __iter__(self) -> Iterator[RunRow]:
-        for run in self._rows():
+        for run in self._select():
             if self._since is None or run.last_at >= self._since:
                 self.runs += 1
                 yield run
 
-    def _rows(self) -> Iterator[RunRow]:
+    def _select(self) -> Iterator[RunRow]:
         if self._run_id is not None:
             yield self.store.find_run(self._run_id, agent_id=self._agent_id)
             return
-        yield from _all_runs(self.store, self._agent_id)
+        yield from _iter_runs(self.store, self._agent_id)
 
-    def events_of(self, run: RunRow) -> Iterator[RecordedEvent]:
+    def read_events(self, run: RunRow) -> Iterator[RecordedEvent]:
         for recorded in self.store.run_events(run.agent_id, run.run_id):
             self.events += 1
             yield recorded
 
-    def metadata_of(self, run: RunRow) -> dict[str, Any]:
-        if not isinstance(self.store, SQLiteStore):
-            return {}
+    def read_metadata(self, run: RunRow) -> dict[str, Any]:
         return self.store.run_metadata(run.agent_id, run.run_id)
 
 
-def _all_runs(store: Store, agent_id: str | None) -> Iterator[RunRow]:
-    """Every run, newest first; runs that began at the same moment never fall between two pages."""
+def _iter_runs(store: RunStore, agent_id: str | None) -> Iterator[RunRow]:
+    """Yield every run, newest first. Runs that began at the same moment are never lost between two pages."""
     before: float | None = None
-    limit = _RUNS_AT_ONCE
+    limit = _RUNS_PER_PAGE
     seen: set[tuple[str, str]] = set()
     while True:
         page = store.runs(agent_id, limit=limit, before=before)
@@ -86,30 +110,30 @@ def _all_runs(store: Store, agent_id: str | None) -> Iterator[RunRow]:
 
 
 def export(
-    store: Store,
+    store: RunStore,
     target: str | os.PathLike[str] | BinaryIO,
     *,
-    format: ExportFormat,  # noqa: A002 - what it is called everywhere
+    format: ExportFormat,  # noqa: A002 - the name it has everywhere
     agent_id: str | None = None,
     run_id: str | None = None,
     since: float | None = None,
-) -> Exported:
-    """Write the chosen runs to a file or a binary stream; says how many.
+) -> ExportCounts:
+    """Write the selected runs to a file or a binary stream. Returns how many.
 
-    A file is written beside its place and moved there when it is complete; only its owner may read it.
+    A file is written under another name and moved into place when complete; only its owner may read it.
     A name that ends with .gz is compressed. `since` leaves out runs whose last activity is older.
     """
     write = _WRITERS.get(format)
     if write is None:
         raise SettingsError(f"format must be one of {', '.join(EXPORT_FORMATS)}, got {format!r}.")
     selection = _Selection(store, agent_id, run_id, since)
-    with _opened(target) as stream:
+    with _open_target(target) as stream:
         write(selection, stream)
-    return Exported(runs=selection.runs, events=selection.events)
+    return ExportCounts(runs=selection.runs, events=selection.events)
 
 
 @contextlib.contextmanager
-def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
+def _open_target(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(target, (str, os.PathLike)):
         yield target
         return
@@ -120,7 +144,7 @@ def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
         raise StoreError(f"The export {path} cannot be created: {exc}.") from exc
     part = Path(name)
     try:
-        with os.fdopen(handle, "wb") as raw, _compressed(raw, path) as stream:
+        with os.fdopen(handle, "wb") as raw, _open_compressed(raw, path) as stream:
             yield stream
         part.replace(path)
     except OSError as exc:
@@ -130,31 +154,76 @@ def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def _compressed(raw: IO[bytes], path: Path) -> Iterator[BinaryIO]:
+def _open_compressed(raw: IO[bytes], path: Path) -> Iterator[BinaryIO]:
     if path.suffix != ".gz":
         yield cast("BinaryIO", raw)
         return
-    # Without a name and a time in it, the same runs give the same file.
+    # Without a name and a time in it, the same runs lead to the same file.
     with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
         yield cast("BinaryIO", stream)
 
 
 def _write_jsonl(selection: _Selection, stream: BinaryIO) -> None:
     for run in selection:
-        line = run_line(run, selection.metadata_of(run), selection.events_of(run))
+        line = build_run_line(run, selection.read_metadata(run), selection.read_events(run))
         stream.write(msgspec.json.encode(line) + b"\n")
 
 
 def _write_csv(selection: _Selection, stream: BinaryIO) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    write_csv(text, (recorded for run in selection for recorded in selection.events_of(run)))
+    _write_csv_rows(text, (recorded for run in selection for recorded in selection.read_events(run)))
     text.flush()
     # The stream is the caller's to close.
     text.detach()
 
 
 def _write_parquet(selection: _Selection, stream: BinaryIO) -> None:
-    write_parquet(stream, (recorded for run in selection for recorded in selection.events_of(run)))
+    _write_parquet_rows(stream, (recorded for run in selection for recorded in selection.read_events(run)))
+
+
+def _build_row(recorded: RecordedEvent) -> list[Any]:
+    event = recorded.event
+    payloads = (getattr(recorded, name) for name in _PAYLOADS)
+    fields = [getattr(event, name) for name in _COLUMNS if name not in _PAYLOADS]
+    return fields + [None if data is None else data.decode("utf-8", "replace") for data in payloads]
+
+
+def escape_formula(cell: Any) -> Any:
+    """Return a text that a spreadsheet would run as a formula with a quote before it, others unchanged.
+
+    >>> escape_formula("=HYPERLINK(1)"), escape_formula("plain"), escape_formula(-3)
+    ("'=HYPERLINK(1)", 'plain', -3)
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+
+
+def _write_csv_rows(stream: TextIO, events: Iterable[RecordedEvent]) -> None:
+    """Write a line of column names, then a line per event."""
+    writer = csv.writer(stream)
+    writer.writerow(_COLUMNS)
+    for recorded in events:
+        writer.writerow([escape_formula(cell) for cell in _build_row(recorded)])
+
+
+def _write_parquet_rows(stream: BinaryIO, events: Iterable[RecordedEvent]) -> None:
+    """Write the same columns as Parquet, a bounded number of rows at a time."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an optional package
+        import pyarrow.parquet as pq  # noqa: PLC0415 - the same
+    except ImportError as exc:
+        raise MissingExtraError("Parquet export", extra="parquet") from exc
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _COLUMNS.items()])
+    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for rows in _iter_chunks(events):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _iter_chunks(events: Iterable[RecordedEvent]) -> Iterator[list[list[Any]]]:
+    rows = (_build_row(recorded) for recorded in events)
+    while chunk := list(itertools.islice(rows, _ROWS_PER_CHUNK)):
+        yield chunk
 
 
 _WRITERS: Final[dict[str, Callable[[_Selection, BinaryIO], None]]] = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from steadyhelm.corrections.deferred import REACH, Course, DeferredCorrection, course_of
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.stores.runlines import entry
+from steadyhelm.stores.run_lines import build_entry
 
 LABEL: Final = "correction"
 _BY: Final = "a later message of the user"
@@ -46,7 +46,7 @@ def labelled_run(run: ReadRun, course: Course) -> dict[str, Any]:
     }
     return {
         **{key: value for key, value in known.items() if value},
-        "events": [entry(event) for event in run.events],
+        "events": [build_entry(event) for event in run.events],
         "labels": [*_kept(run), *map(_label, course.corrections)],
     }
 

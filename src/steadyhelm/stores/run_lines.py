@@ -1,4 +1,4 @@
-"""A stored run as one line of a run file."""
+"""Convert a stored run into one line of a run file."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -15,8 +15,8 @@ _TYPES: Final = {
 }
 
 
-def run_line(run: RunRow, metadata: dict[str, Any], events: Iterable[RecordedEvent]) -> dict[str, Any]:
-    """The run as a run file holds it; what is not known is left out."""
+def build_run_line(run: RunRow, metadata: dict[str, Any], events: Iterable[RecordedEvent]) -> dict[str, Any]:
+    """Return the run as a line of a run file. What is not known is left out."""
     line = {
         "run_id": run.run_id,
         "agent_id": run.agent_id,
@@ -29,53 +29,53 @@ def run_line(run: RunRow, metadata: dict[str, Any], events: Iterable[RecordedEve
         "meta": metadata,
     }
     known = {key: value for key, value in line.items() if value not in (None, "", {})}
-    return {**known, "events": [entry(recorded.event) for recorded in events]}
+    return {**known, "events": [build_entry(recorded.event) for recorded in events]}
 
 
-def entry(event: TraceEvent) -> dict[str, Any]:
-    """One event as an entry of a run file.
+def build_entry(event: TraceEvent) -> dict[str, Any]:
+    """Return one event as an entry of a run file.
 
-    Arguments stand under `args`, words under `text`, any other result under `result`.
-    What a run file has no key for stands under `meta`, so that nothing a detector reads is lost.
+    Arguments are under `args`, texts under `text`, any other result under `result`.
+    What a run file has no key for is under `meta`, so that nothing a detector reads is lost.
     """
-    written = {
+    fields = {
         "type": _TYPES.get(event.action_type, "state"),
         "name": event.action_name,
-        **_said(event),
-        "error": _error(event),
+        **_build_data(event),
+        "error": _build_error(event),
         "tokens": event.token_count or None,
         "duration_ms": event.duration_ms or None,
         "t": event.timestamp,
         "call_id": event.call_id,
         "parent_run_id": event.parent_run_id,
         "cost_usd": event.cost_usd,
-        "meta": _meta(event) or None,
+        "meta": _build_meta(event) or None,
     }
-    return {key: value for key, value in written.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
-def _said(event: TraceEvent) -> dict[str, Any]:
+def _build_data(event: TraceEvent) -> dict[str, Any]:
     if event.action_type == TOOL_CALL:
         return {"args": event.input_data, "result": event.output_data}
     if event.action_type == USER_MESSAGE:
-        return _words(event.input_data)
-    return {"args": event.input_data, **_words(event.output_data)}
+        return _build_text(event.input_data)
+    return {"args": event.input_data, **_build_text(event.output_data)}
 
 
-def _words(data: Any) -> dict[str, Any]:
+def _build_text(data: Any) -> dict[str, Any]:
     if isinstance(data, dict) and data.keys() == {"text"} and isinstance(data["text"], str):
         return {"text": data["text"]}
     return {"text": data} if isinstance(data, str) else {"result": data}
 
 
-def _error(event: TraceEvent) -> str | bool | None:
+def _build_error(event: TraceEvent) -> str | bool | None:
     if event.error is not None:
         return event.error or True
-    # A call without any result has ended all the same: readers must not wait for an entry that brings it.
+    # A call without any result has ended all the same: readers must not wait for an entry with the result.
     return False if event.action_type == TOOL_CALL and event.output_data is None else None
 
 
-def _meta(event: TraceEvent) -> dict[str, Any]:
+def _build_meta(event: TraceEvent) -> dict[str, Any]:
     meta = {
         "seq": event.seq,
         "started_seq": event.started_seq,

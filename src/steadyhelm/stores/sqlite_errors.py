@@ -1,4 +1,4 @@
-"""What SQLite says went wrong, told once in our own words."""
+"""Translate SQLite's errors into ours."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Final
 
 from steadyhelm.errors import BrokenStoreError, StoreError
 
-_PRIMARY: Final = 0xFF
-_BROKEN: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_WORDS: Final = {
+_PRIMARY_CODE_MASK: Final = 0xFF
+_DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_MESSAGES: Final = {
     sqlite3.SQLITE_FULL: "could not be written: the disk is full. Make room, or move it (setting db_path)",
     sqlite3.SQLITE_BUSY: "is in use by another process that does not let go. Try again, or end that process",
     sqlite3.SQLITE_LOCKED: "is in use by another thread that does not let go. Try again",
@@ -22,27 +22,27 @@ _WORDS: Final = {
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about this file into ours."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raise a StoreError for every SQLite error about this file."""
     try:
         yield
     except sqlite3.Error as exc:
-        raise translation(path, exc) from exc
+        raise to_store_error(path, exc) from exc
 
 
-def translation(path: Path, exc: sqlite3.Error) -> StoreError:
-    """The error to raise for one of SQLite's."""
-    code = getattr(exc, "sqlite_errorcode", 0) & _PRIMARY
-    if code in _BROKEN:
-        return broken(path, f"is damaged or is not a database ({exc})")
-    words = _WORDS.get(code)
-    if words is None:
+def to_store_error(path: Path, exc: sqlite3.Error) -> StoreError:
+    """Return the error to raise for one of SQLite's."""
+    code = getattr(exc, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK
+    if code in _DAMAGED_CODES:
+        return build_broken_store_error(path, f"is damaged or is not a database ({exc})")
+    message = _MESSAGES.get(code)
+    if message is None:
         return StoreError(f"The database {path} could not be used: {exc}.")
-    return StoreError(f"The database {path} {words} ({exc}).")
+    return StoreError(f"The database {path} {message} ({exc}).")
 
 
-def broken(path: Path, what: str) -> BrokenStoreError:
-    """The error for a file we will not touch."""
+def build_broken_store_error(path: Path, what: str) -> BrokenStoreError:
+    """Return the error for a file that must not be written to."""
     return BrokenStoreError(
         f"The file {path} {what}. It was left as it is. Move it away to start anew, restore a backup, "
         f"or choose another file with the setting db_path."

@@ -1,0 +1,212 @@
+"""Incidents, and people's responses to them."""
+
+# ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
+
+import heapq
+import sqlite3
+from typing import Any, Final
+
+import msgspec
+
+from steadyhelm.decisions import Intervention
+from steadyhelm.errors import NotFoundError
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
+from steadyhelm.store import IncidentStore, StoredIntervention
+from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.sql import Conditions, describe_ambiguous_id, find_by_prefix, select_agent_or_run
+from steadyhelm.stores.values import SEVERITIES, to_unicode
+from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
+
+_INCIDENTS: Final = """
+    SELECT i.incident_id, a.agent_id, r.run_id, i.detector, i.kind, i.severity, i.peak, i.message,
+        i.suggested_action, i.opened_at, i.opened_seq, i.last_at, i.last_seq, i.state, i.closed_at,
+        i.findings, i.hard_limit, i.review, i.acknowledged_at, i.evidence
+    FROM incidents i {index} CROSS JOIN runs r ON r.id = i.run CROSS JOIN agents a ON a.id = i.agent"""
+_INCIDENT_FIELDS: Final = (
+    *("incident_id", "agent_id", "run_id", "detector", "kind", "severity", "peak", "message"),
+    *("suggested_action", "opened_at", "opened_seq", "last_at", "last_seq", "state", "closed_at", "findings"),
+    *("hard_limit", "review", "acknowledged_at"),
+)
+_evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
+
+
+class SQLIncidents(StorePart, IncidentStore):
+    """An incident store in a database."""
+
+    def incidents(
+        self,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        *,
+        state: IncidentState | None = None,
+        detector: str | None = None,
+        severity: Severity | None = None,
+        since: float | None = None,
+        limit: int = 50,
+    ) -> list[Incident]:
+        """Return incidents, the one with the latest finding first.
+
+        `severity` is the lowest one to return; incidents whose latest finding is before `since` are left out.
+        """
+        where = select_agent_or_run("i", agent_id, run_id)
+        where.add("i.last_at >= ?", since).add("i.detector = ?", detector)
+        where.add("i.severity >= ?", severity and severity.rank)
+        index = ""
+        if state == "open":
+            # A literal, not a bound value: only then does SQLite know that the partial index is sufficient.
+            where.require("i.state = 'open'")
+            # However many incidents an agent has had, few are open.
+            index = "" if run_id is not None else "INDEXED BY incidents_open"
+        else:
+            where.add("i.state = ?", state)
+        query = f"{_INCIDENTS.format(index=index)}{where} ORDER BY i.last_at DESC, i.id DESC LIMIT ?"
+        with self._connections.reading() as connection:
+            return [_to_incident(row) for row in connection.execute(query, (*where.values, limit))]
+
+    def find_incident(self, incident_id: str) -> Incident:
+        """Return the incident with this id, or whose id alone begins with it. Raises NotFoundError."""
+        with self._connections.reading() as connection:
+            return _find_incident(connection, incident_id)
+
+    def interventions(
+        self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
+    ) -> list[StoredIntervention]:
+        """Return interventions, newest first.
+
+        Incidents are read in the order of their latest finding, and no intervention is later than that:
+        those whose latest finding is older than every intervention already found cannot add anything.
+        """
+        where = select_agent_or_run("i", agent_id, None).add("i.last_at >= ?", since)
+        query = f"{_INCIDENTS.format(index='')}{where} ORDER BY i.last_at DESC, i.id DESC"
+        newest: list[tuple[float, int, StoredIntervention]] = []
+        read = 0
+        with self._connections.reading() as connection:
+            for incident in map(_to_incident, connection.execute(query, where.values)):
+                if len(newest) >= limit and (not newest or incident.last_at < newest[0][0]):
+                    break
+                for stored in _list_interventions(incident):
+                    read += 1
+                    at = stored.intervention.timestamp
+                    if since is None or at >= since:
+                        heapq.heappush(newest, (at, -read, stored))
+                while len(newest) > limit:
+                    heapq.heappop(newest)
+        return [stored for _, _, stored in sorted(newest, reverse=True)]
+
+    def acknowledge(self, incident_id: str, *, at: float) -> None:
+        """Mark an incident as seen by a person."""
+        with self._connections.transaction() as connection:
+            found = _find_incident(connection, incident_id)
+            connection.execute(
+                "UPDATE incidents SET acknowledged_at = ? WHERE incident_id = ?", (at, found.incident_id)
+            )
+
+    def review(self, incident_id: str, verdict: Review) -> None:
+        """Store whether an incident was right or a false alarm. An empty verdict removes the review.
+
+        It also decides whether a baseline may learn from the run of the incident.
+        """
+        with self._connections.transaction() as connection:
+            found = _find_incident(connection, incident_id)
+            connection.execute(
+                "UPDATE incidents SET review = ? WHERE incident_id = ?", (verdict, found.incident_id)
+            )
+            (run,) = connection.execute(
+                "SELECT run FROM incidents WHERE incident_id = ?", (found.incident_id,)
+            ).fetchone()
+            connection.execute(UPDATE_INCIDENT_TOTALS, (run,))
+
+    def mute(self, mute: Mute) -> None:
+        """Send no alerts of a detector for an agent until a time, replacing an earlier mute."""
+        with self._connections.transaction() as connection:
+            connection.execute(
+                "INSERT INTO mutes (agent_id, detector, until, set_at) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (agent_id, detector) DO UPDATE SET until = excluded.until,"
+                " set_at = excluded.set_at",
+                (mute.agent_id, mute.detector, mute.until, mute.set_at),
+            )
+
+    def unmute(self, agent_id: str, detector: str) -> bool:
+        """Send alerts again. Returns whether the detector was muted."""
+        with self._connections.transaction() as connection:
+            deleted = connection.execute(
+                "DELETE FROM mutes WHERE agent_id = ? AND detector = ?", (agent_id, detector)
+            )
+            return deleted.rowcount > 0
+
+    def mutes(self, *, at: float) -> list[Mute]:
+        """Return the mutes in force at a time."""
+        query = (
+            "SELECT agent_id, detector, until, set_at FROM mutes WHERE until > ? ORDER BY agent_id, detector"
+        )
+        with self._connections.reading() as connection:
+            return [
+                Mute(agent_id=agent_id, detector=detector, until=until, set_at=set_at)
+                for agent_id, detector, until, set_at in connection.execute(query, (at,))
+            ]
+
+    def thresholds(self, agent_id: str | None = None) -> list[Threshold]:
+        """Return the changed thresholds in force, newest last."""
+        where = Conditions().add("agent_id = ?", agent_id)
+        query = (
+            f"SELECT agent_id, detector, min_score, incident_id, set_at FROM thresholds{where}"
+            " ORDER BY set_at, agent_id, detector, incident_id"
+        )
+        with self._connections.reading() as connection:
+            rows = connection.execute(query, where.values)
+            return [Threshold(**dict(zip(Threshold.__struct_fields__, row, strict=True))) for row in rows]
+
+    def save_threshold(self, threshold: Threshold) -> None:
+        """Store a changed threshold of a detector for an agent; one per incident."""
+        row = (
+            *(threshold.agent_id, threshold.detector, threshold.incident_id),
+            *(threshold.min_score, threshold.set_at),
+        )
+        with self._connections.transaction() as connection:
+            connection.execute(
+                "INSERT INTO thresholds (agent_id, detector, incident_id, min_score, set_at)"
+                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (agent_id, detector, incident_id)"
+                " DO UPDATE SET min_score = excluded.min_score, set_at = excluded.set_at",
+                row,
+            )
+
+    def drop_threshold(self, incident_id: str) -> bool:
+        """Undo the change of threshold that an incident caused. Returns whether there was one."""
+        with self._connections.transaction() as connection:
+            deleted = connection.execute("DELETE FROM thresholds WHERE incident_id = ?", (incident_id,))
+            return deleted.rowcount > 0
+
+
+def _find_incident(connection: sqlite3.Connection, incident_id: str) -> Incident:
+    prefix = to_unicode(incident_id)
+    query = f"{_INCIDENTS.format(index='')} WHERE i.incident_id = ?"
+    row = connection.execute(query, (prefix,)).fetchone()
+    if row is None:
+        count, first = find_by_prefix(connection, "incidents", "incident_id", prefix) if prefix else (0, [])
+        if count != 1:
+            raise NotFoundError(describe_ambiguous_id("incident", prefix, count, first))
+        row = connection.execute(query, (first[0],)).fetchone()
+    return _to_incident(row)
+
+
+def _to_incident(row: tuple[Any, ...]) -> Incident:
+    fields = dict(zip(_INCIDENT_FIELDS, row[:-1], strict=True))
+    event_ids, interventions = _evidence_decoder.decode(row[-1])
+    fields |= {"severity": SEVERITIES[fields["severity"]], "hard_limit": bool(fields["hard_limit"])}
+    return Incident(**fields, event_ids=event_ids, interventions=interventions)
+
+
+def _list_interventions(incident: Incident) -> list[StoredIntervention]:
+    return [
+        StoredIntervention(
+            incident_id=incident.incident_id,
+            agent_id=incident.agent_id,
+            run_id=incident.run_id,
+            kind=incident.kind,
+            detector=incident.detector,
+            intervention=intervention,
+            review=incident.review,
+        )
+        for intervention in reversed(incident.interventions)
+    ]

@@ -1,0 +1,74 @@
+"""Build the parts of queries that depend on what was asked for."""
+
+# ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
+
+import sqlite3
+from typing import Any, Final
+
+from steadyhelm.stores.values import to_unicode
+
+_LAST_CHARACTER: Final = "\U0010ffff"
+
+AGENT_ROW_ID: Final = "(SELECT id FROM agents WHERE agent_id = ?)"
+
+
+class Conditions:
+    """The WHERE clause of a query: conditions that must all hold, and their values.
+
+    >>> where = Conditions().add("state = ?", "open").add("agent = ?", None)
+    >>> str(where), where.values
+    (' WHERE state = ?', ['open'])
+    """
+
+    def __init__(self) -> None:
+        self._all: list[str] = []
+        self.values: list[Any] = []
+
+    def add(self, condition: str, value: Any) -> "Conditions":
+        """Add a condition with one value, unless the value is None. Returns this object."""
+        if value is not None:
+            self._all.append(condition)
+            self.values.append(to_unicode(value) if isinstance(value, str) else value)
+        return self
+
+    def require(self, condition: str) -> "Conditions":
+        """Add a condition without a value. Returns this object."""
+        self._all.append(condition)
+        return self
+
+    def __str__(self) -> str:
+        return f" WHERE {' AND '.join(self._all)}" if self._all else ""
+
+
+def select_agent_or_run(table: str, agent_id: str | None, run_id: str | None) -> Conditions:
+    """Return the conditions for one agent, one run or both, in the form that uses the narrower index.
+
+    The query must join `agents` as `a`.
+    """
+    where = Conditions()
+    if run_id is None:
+        return where.add(f"{table}.agent = {AGENT_ROW_ID}", agent_id)
+    where.add(f"{table}.run IN (SELECT id FROM runs WHERE run_id = ?)", run_id)
+    return where.add("a.agent_id = ?", agent_id)
+
+
+def find_by_prefix(
+    connection: sqlite3.Connection, table: str, column: str, prefix: str, *, also: str = "1", shown: int = 5
+) -> tuple[int, list[str]]:
+    """Return how many values of an indexed column begin with this text, and the first few of them.
+
+    A comparison instead of LIKE: it can use the index, and has no wildcards.
+    """
+    bounds = (prefix, prefix + _LAST_CHARACTER)
+    where = f"FROM {table} WHERE {column} >= ? AND {column} < ? AND {also}"
+    (count,) = connection.execute(f"SELECT count(DISTINCT {column}) {where}", bounds).fetchone()
+    query = f"SELECT DISTINCT {column} {where} ORDER BY {column} LIMIT {shown}"
+    return count, [value for (value,) in connection.execute(query, bounds)]
+
+
+def describe_ambiguous_id(what: str, prefix: str, count: int, first: list[str]) -> str:
+    """Return the error message for a shortened id that fits none or several."""
+    if not count:
+        return f"There is no {what} {prefix!r}."
+    more = ", …" if count > len(first) else ""
+    return f"{count} {what}s begin with {prefix!r}: {', '.join(first)}{more}. Give more of the id."
