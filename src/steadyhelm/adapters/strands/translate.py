@@ -1,4 +1,4 @@
-"""Read what Strands keeps of messages, replies and results, and put words into a copy of a conversation."""
+"""Translate Strands messages, replies and results, and add guidance to a copy of a conversation."""
 
 import weakref
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from steadyhelm.boundary.agent_run import AgentRun
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
-def reply_of(event: Any) -> ModelReply:
-    """What the model answered, and the tokens that took."""
+def read_reply(event: Any) -> ModelReply:
+    """Return the reply of a model call, with its token counts."""
     config = event.agent.model.get_config()
     model = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
     if event.stop_response is None:
@@ -23,50 +23,50 @@ def reply_of(event: Any) -> ModelReply:
         # Some providers count what came from a cache apart, and only in the total.
         tokens_in += usage.get("cacheReadInputTokens", 0) + usage.get("cacheWriteInputTokens", 0)
     return ModelReply(
-        text=text_of(message), model=str(model or ""), input_tokens=tokens_in, output_tokens=tokens_out
+        text=read_text(message), model=str(model or ""), input_tokens=tokens_in, output_tokens=tokens_out
     )
 
 
-def text_of(message: Any) -> str:
-    """The words of a message."""
+def read_text(message: Any) -> str:
+    """Return the text of a message."""
     return "\n".join(block["text"] for block in message["content"] if "text" in block)
 
 
-def value_of(result: Any) -> Any:
-    """What a tool gave: its text, where it is nothing but text."""
+def read_result(result: Any) -> Any:
+    """Return the value of a tool result: its text where it holds nothing else."""
     content = result["content"]
     if all(set(block) == {"text"} for block in content):
         return "\n".join(block["text"] for block in content)
     return content[0]["json"] if len(content) == 1 and set(content[0]) == {"json"} else content
 
 
-def plain_answer(answer: object) -> object:
-    """An answer to an interrupt: yes or no, in the words that Strands itself understands, or words."""
+def read_answer(answer: object) -> object:
+    """Return the answer to an interrupt: True or False for the words Strands accepts as such, or the text."""
     return _YES_NO.get(answer.strip().lower(), answer) if isinstance(answer, str) else answer
 
 
-def never_made(event: Any, told: set[str]) -> Iterator[tuple[Any, Any]]:
-    """The calls of a batch that have an error for a result though nobody was told that they begin."""
+def find_unmade_calls(event: Any, announced: set[str]) -> Iterator[tuple[Any, Any]]:
+    """Yield the calls of a batch that failed without having been announced, each with its error."""
     results = {it["toolResult"]["toolUseId"]: it["toolResult"] for it in event.message["content"]}
     asked = event.agent.messages[-1]["content"] if event.agent.messages else ()
     for use in (block["toolUse"] for block in asked if "toolUse" in block):
         result = results.get(use["toolUseId"])
-        if result is not None and use["toolUseId"] not in told and result["status"] == "error":
-            yield use, value_of(result) or "failed"
+        if result is not None and use["toolUseId"] not in announced and result["status"] == "error":
+            yield use, read_result(result) or "failed"
 
 
-class Words:
-    """What was said to the models of some agents, each time behind a message of their conversations.
+class Guidance:
+    """The guidance for the models of some agents, each text after one message of the conversation.
 
-    Strands hands a copy of the conversation to each model call: the words are put in there, so that
-    `agent.messages` stays the agent's own.
+    Strands passes a copy of the conversation to each model call: guidance is added there, so that
+    `agent.messages` is not changed.
     """
 
     def __init__(self) -> None:
-        self._said: weakref.WeakKeyDictionary[Any, dict[str, list[str]]] = weakref.WeakKeyDictionary()
+        self._texts: weakref.WeakKeyDictionary[Any, dict[str, list[str]]] = weakref.WeakKeyDictionary()
 
-    def say(self, agent: Any, instruction: Instruction, run: AgentRun) -> None:
-        """Say it from now on, behind the last message; with a rollback, behind that of the checkpoint."""
+    def add(self, agent: Any, instruction: Instruction, run: AgentRun) -> None:
+        """Add a text after the last message; with a rollback, after the last message of the checkpoint."""
         messages = agent.messages
         if instruction.checkpoint is not None:
             ids = [message.get("tracking_id") for message in messages]
@@ -74,24 +74,24 @@ class Words:
                 run.report_not_carried_out("the conversation of the checkpoint is not here any more")
             else:
                 del messages[ids.index(instruction.checkpoint.label) + 1 :]
-        said = self._said.setdefault(agent, {})
-        said.setdefault(messages[-1].get("tracking_id", ""), []).append(instruction.text)
+        texts = self._texts.setdefault(agent, {})
+        texts.setdefault(messages[-1].get("tracking_id", ""), []).append(instruction.text)
 
-    def said_in(self, context: Any) -> Any:
-        """A model call with everything that was said so far."""
-        said = self._said.get(context.agent)
-        return context.replace(messages=_with_words(context.messages, said)) if said else context
+    def apply(self, context: Any) -> Any:
+        """Return the context of a model call with all guidance so far in its messages."""
+        texts = self._texts.get(context.agent)
+        return context.replace(messages=_insert(context.messages, texts)) if texts else context
 
 
-def _with_words(messages: list[Any], said: dict[str, list[str]]) -> list[Any]:
-    """A request's own copy of the conversation, with each word behind the message it was said after."""
-    for gone in set(said) - {message.get("tracking_id", "") for message in messages}:
-        del said[gone]
+def _insert(messages: list[Any], texts: dict[str, list[str]]) -> list[Any]:
+    """Return a copy of the conversation with each text after the message it was added after."""
+    for gone in set(texts) - {message.get("tracking_id", "") for message in messages}:
+        del texts[gone]
     edited: list[Any] = []
     for message in messages:
-        blocks = [{"text": words} for words in said.get(message.get("tracking_id", ""), ())]
+        blocks = [{"text": text} for text in texts.get(message.get("tracking_id", ""), ())]
         if blocks and message["role"] == "user":
-            # Roles take turns: words of ours go with what the user, or a tool, said last.
+            # Roles alternate: guidance goes into the last message of the user or of a tool.
             edited.append({**message, "content": [*message["content"], *blocks]})
         else:
             edited += [message, {"role": "user", "content": blocks}] if blocks else [message]

@@ -1,4 +1,4 @@
-"""Watch graphs and swarms of Strands: a run whose steps are its nodes, whose children are their agents."""
+"""Watch graphs and swarms of Strands: a run whose steps are its nodes and whose children are their agents."""
 
 import sys
 import weakref
@@ -24,58 +24,58 @@ except ImportError as exc:
 
 CAN: Final[Capabilities] = {"before_tool": frozenset({"stop"})}
 
-# The run that an agent's next one is a child of, while it is a node's turn.
+# The run that is the parent of an agent's next run, while the agent's node executes.
 PARENTS: Final[weakref.WeakKeyDictionary[Any, AgentRun]] = weakref.WeakKeyDictionary()
 
 
-class _Orchestration(Struct):
-    """One run of a graph or a swarm: the nodes at work, each with the id of its turn."""
+class _GraphRun(Struct):
+    """One run of a graph or a swarm: the nodes that execute now, each with its call id."""
 
     run: AgentRun
-    turns: int = 0
-    at_work: dict[str, str] = field(default_factory=dict)
+    node_calls: int = 0
+    open_nodes: dict[str, str] = field(default_factory=dict)
     stopped: BaseException | None = None
 
 
 class GraphHooks:
-    """The hooks of orchestrators.
+    """Hooks for graphs and swarms.
 
     Args:
-        monitor: Who watches.
-        watch: Takes the hooks of a node's agent, when its turn comes.
+        monitor: The monitor that records the runs.
+        watch: Registers hooks with a node's agent, before the node executes.
     """
 
     def __init__(self, monitor: Monitor, watch: Callable[[Any], None]) -> None:
         self._boundary = Boundary(monitor, "strands", CAN)
         self._watch = watch
-        self._live: weakref.WeakKeyDictionary[Any, _Orchestration] = weakref.WeakKeyDictionary()
-        self._homes: weakref.WeakKeyDictionary[Any, _Orchestration] = weakref.WeakKeyDictionary()
+        self._live: weakref.WeakKeyDictionary[Any, _GraphRun] = weakref.WeakKeyDictionary()
+        self._graph_of: weakref.WeakKeyDictionary[Any, _GraphRun] = weakref.WeakKeyDictionary()
         self.callbacks: dict[Any, Callable[[Any], None]] = {
             BeforeNodeCallEvent: self._before_node,
             AfterNodeCallEvent: self._after_node,
-            AfterMultiAgentInvocationEvent: self._ends,
+            AfterMultiAgentInvocationEvent: self._end,
         }
 
-    def node_stopped(self, agent: Any, stop: BaseException) -> None:
-        """An agent's run was stopped: a swarm would swallow that."""
-        home = self._homes.get(agent)
-        if home is not None:
-            home.stopped = stop
+    def record_stop(self, agent: Any, stop: BaseException) -> None:
+        """Remember that the run of a node's agent was stopped: a swarm swallows the exception."""
+        graph = self._graph_of.get(agent)
+        if graph is not None:
+            graph.stopped = stop
 
     def _before_node(self, event: BeforeNodeCallEvent) -> None:
         source, node_id = event.source, event.node_id
         with self._boundary.guard("node"):
-            live = self._live.get(source) or self._begin(source)
+            live = self._live.get(source) or self._start(source)
             executor = source.nodes[node_id].executor
             PARENTS[executor] = live.run
-            self._homes[executor] = live
+            self._graph_of[executor] = live
             if hasattr(executor, "hooks"):
                 self._watch(executor.hooks)
-            if node_id in live.at_work:
-                return  # it was interrupted, and goes on
-            live.turns += 1
-            live.at_work[node_id] = f"{node_id} {live.turns}"
-            live.run.before_tool(live.at_work[node_id], node_id, {})
+            if node_id in live.open_nodes:
+                return  # it was interrupted, and continues
+            live.node_calls += 1
+            live.open_nodes[node_id] = f"{node_id} {live.node_calls}"
+            live.run.before_tool(live.open_nodes[node_id], node_id, {})
             if live.run.stopped is not None:
                 event.cancel_node = str(live.run.stopped)
 
@@ -84,15 +84,15 @@ class GraphHooks:
             live = self._live.get(event.source)
             executor = event.source.nodes[event.node_id].executor
             PARENTS.pop(executor, None)
-            self._homes.pop(executor, None)
+            self._graph_of.pop(executor, None)
             if live is None:
                 return
             result = getattr(event.source.state.results.get(event.node_id), "result", None)
             failed = result if isinstance(result, BaseException) else None
             value = str(result).strip() if failed is None and result is not None else None
-            live.run.after_tool(live.at_work.pop(event.node_id, ""), value, error=failed)
+            live.run.after_tool(live.open_nodes.pop(event.node_id, ""), value, error=failed)
 
-    def _ends(self, event: AfterMultiAgentInvocationEvent) -> None:
+    def _end(self, event: AfterMultiAgentInvocationEvent) -> None:
         live = self._live.get(event.source)
         if live is None or _status(event.source) == "interrupted":
             return
@@ -103,11 +103,11 @@ class GraphHooks:
         if stopped is not None and stopped is not error:
             raise left or stopped from error
 
-    def _begin(self, source: Any) -> _Orchestration:
+    def _start(self, source: Any) -> _GraphRun:
         task = source.state.task
-        said = task if isinstance(task, str) else "\n".join(it.get("text", "") for it in task)
-        run = self._boundary.start_run(said, agent=str(source.id), parent=PARENTS.get(source))
-        self._live[source] = _Orchestration(run)
+        goal = task if isinstance(task, str) else "\n".join(it.get("text", "") for it in task)
+        run = self._boundary.start_run(goal, agent=str(source.id), parent=PARENTS.get(source))
+        self._live[source] = _GraphRun(run)
         return self._live[source]
 
 
