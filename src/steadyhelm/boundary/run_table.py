@@ -1,13 +1,12 @@
 """Runs that wait for an answer, and resume when it comes: one table for all adapters."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.engine.forks import tell_after_fork
+from steadyhelm.forks import ForkSafeLock
 
 MAX_PAUSED_RUNS: Final = 1000
 LEFT_EARLY: Final = "left early"
@@ -50,8 +49,7 @@ class RunTable(Generic[R]):
         self._end = end or _end_run
         self._limit = limit
         self._paused: OrderedDict[Hashable, R] = OrderedDict()
-        self._lock = threading.Lock()
-        tell_after_fork(self)
+        self._lock = ForkSafeLock()
 
     def __len__(self) -> int:
         return len(self._paused)
@@ -97,10 +95,6 @@ class RunTable(Generic[R]):
         """Return every key with its run, the one that waits longest first."""
         with self._lock:
             return list(self._paused.items())
-
-    def after_fork(self) -> None:
-        """Replace the lock in a child process: a thread that does not exist there may hold it."""
-        self._lock = threading.Lock()
 
 
 def _end_run(record: HasRun) -> None:
