@@ -1,4 +1,4 @@
-"""Reads what Pydantic AI's messages say: prompts, replies, and answers to calls that were never made here."""
+"""Translate Pydantic AI messages: prompts, replies, results, and answers to deferred calls."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +15,8 @@ except ImportError as exc:
     raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
 
 
-def words_of(content: Any) -> str:
-    """A prompt in words; what is no text is named."""
+def read_prompt(content: Any) -> str:
+    """Return the text of a prompt; other content is shown by its kind."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = [item if isinstance(item, str) else getattr(item, "content", None) for item in content]
@@ -26,27 +26,27 @@ def words_of(content: Any) -> str:
     )
 
 
-def last_words(messages: list[Any]) -> str:
-    """What the user said last in a conversation."""
+def read_last_prompt(messages: list[Any]) -> str:
+    """Return the last prompt of the user in a conversation."""
     for message in reversed(messages):
         for part in reversed(message.parts):
             if part.part_kind == "user-prompt":
-                return words_of(part.content)
+                return read_prompt(part.content)
     return ""
 
 
-def message_of(words: str) -> Any:
-    """A message with these words."""
-    return ModelRequest(parts=[UserPromptPart(words)])
+def make_message(text: str) -> Any:
+    """Return a message with this text, for the model."""
+    return ModelRequest(parts=[UserPromptPart(text)])
 
 
 def is_request(message: Any) -> bool:
-    """Whether a message is for the model, and not from it."""
+    """Return whether a message is for the model, not from it."""
     return isinstance(message, ModelRequest)
 
 
-def requests_since_reply(messages: list[Any]) -> list[Any]:
-    """The requests that the model has not answered yet, first to last."""
+def find_new_requests(messages: list[Any]) -> list[Any]:
+    """Return the requests since the last reply of the model, in order."""
     found = []
     for message in reversed(messages):
         if not is_request(message):
@@ -55,21 +55,21 @@ def requests_since_reply(messages: list[Any]) -> list[Any]:
     return found[::-1]
 
 
-def calls_of_last_reply(messages: list[Any]) -> dict[str, Any]:
-    """The calls that the model's last reply asks for, by id."""
+def find_last_calls(messages: list[Any]) -> dict[str, Any]:
+    """Return the calls of the model's last reply, by id."""
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
             return {call.tool_call_id: call for call in message.tool_calls}
     return {}
 
 
-def reply_of(response: Any, output_tools: frozenset[str]) -> ModelReply:
-    """A reply; an answer that has the form of a call, for the sake of its structure, is what was said."""
-    said = [response.text or ""]
-    said += [call.args_as_json_str() for call in response.tool_calls if call.tool_name in output_tools]
+def read_reply(response: Any, output_tools: frozenset[str]) -> ModelReply:
+    """Return a reply; a structured output, which has the form of a call, counts as its text."""
+    texts = [response.text or ""]
+    texts += [call.args_as_json_str() for call in response.tool_calls if call.tool_name in output_tools]
     usage = response.usage
     return ModelReply(
-        text="\n".join(text for text in said if text),
+        text="\n".join(text for text in texts if text),
         model=response.model_name or "",
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -77,8 +77,8 @@ def reply_of(response: Any, output_tools: frozenset[str]) -> ModelReply:
     )
 
 
-def failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
-    """The models that were asked in vain before this reply came, and why."""
+def find_failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
+    """Yield the model calls that failed before this reply, each with its error."""
     for attempt in response.failed_attempts or ():
         usage = attempt.usage
         tokens = (usage.input_tokens, usage.output_tokens) if usage is not None else (0, 0)
@@ -86,29 +86,29 @@ def failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
         yield reply, attempt.error or "the reply was rejected"
 
 
-def result_of(value: Any) -> Any:
-    """What a tool gave to the model."""
+def read_result(value: Any) -> Any:
+    """Return the value of a tool result."""
     return value.return_value if isinstance(value, ToolReturn) else value
 
 
-def own_words(error: BaseException) -> BaseException:
-    """What a tool itself said, where the framework made an error of its own from it."""
-    made_over = isinstance(error, ToolRetryError | ToolFailedError | UnexpectedModelBehavior)
-    return error.__cause__ or error if made_over else error
+def find_tool_error(error: BaseException) -> BaseException:
+    """Return the error a tool raised, where the framework wrapped it in one of its own."""
+    is_wrapped = isinstance(error, ToolRetryError | ToolFailedError | UnexpectedModelBehavior)
+    return error.__cause__ or error if is_wrapped else error
 
 
-def answer_of(part: Any) -> str | bool:
-    """What the user said about a call they refused: their words, or no."""
+def read_refusal(part: Any) -> str | bool:
+    """Return the user's answer about a refused call: a text, or False."""
     return False if part.content == ToolDenied().message else str(part.content)
 
 
 def can_ask(ctx: Any, output_type: Any) -> bool:
-    """Whether a call that waits for a decision ends in somebody's hands."""
+    """Return whether the caller or a capability decides about a deferred call."""
     found: list[Any] = []
     if ctx.root_capability is not None:
         ctx.root_capability.apply(found.append)
-    nobody = AbstractCapability.handle_deferred_tool_calls
-    if any(type(it).handle_deferred_tool_calls is not nobody for it in found):
+    default = AbstractCapability.handle_deferred_tool_calls
+    if any(type(it).handle_deferred_tool_calls is not default for it in found):
         return True
     output_type = output_type or getattr(ctx.agent, "output_type", None)
     several = output_type if isinstance(output_type, list | tuple) else getattr(output_type, "__args__", ())

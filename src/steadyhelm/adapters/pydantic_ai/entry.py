@@ -1,0 +1,72 @@
+"""Recognise and wrap Pydantic AI agents."""
+
+import copy
+from typing import Any
+
+from steadyhelm.adapters.pydantic_ai.hooks import SteadyhelmCapability
+from steadyhelm.boundary.driver import Ask
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import MissingExtraError
+
+try:
+    from pydantic_ai.agent import AbstractAgent, WrapperAgent
+except ImportError as exc:
+    raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
+
+
+class WatchedPydanticAgent(WrapperAgent[Any, Any]):
+    """A Pydantic AI agent whose runs are watched; everything else is passed through."""
+
+    def __init__(self, agent: Any, capability: SteadyhelmCapability) -> None:
+        super().__init__(agent)
+        self._capability = capability
+
+    def __getattr__(self, attribute: str) -> Any:
+        if "wrapped" not in self.__dict__:
+            raise AttributeError(attribute)
+        return getattr(self.wrapped, attribute)
+
+    def __repr__(self) -> str:
+        return f"<watched {self.wrapped!r}>"
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        """Call `run` of the agent, watched."""
+        return self.wrapped.run(*args, **self._with_capability(options))
+
+    def run_sync(self, *args: Any, **options: Any) -> Any:
+        """Call `run_sync` of the agent, watched."""
+        return self.wrapped.run_sync(*args, **self._with_capability(options))
+
+    def run_stream(self, *args: Any, **options: Any) -> Any:
+        """Call `run_stream` of the agent, watched."""
+        return self.wrapped.run_stream(*args, **self._with_capability(options))
+
+    def run_stream_sync(self, *args: Any, **options: Any) -> Any:
+        """Call `run_stream_sync` of the agent, watched."""
+        return self.wrapped.run_stream_sync(*args, **self._with_capability(options))
+
+    def run_stream_events(self, *args: Any, **options: Any) -> Any:
+        """Call `run_stream_events` of the agent, watched."""
+        return self.wrapped.run_stream_events(*args, **self._with_capability(options))
+
+    def iter(self, *args: Any, **options: Any) -> Any:
+        """Call `iter` of the agent, watched."""
+        return self.wrapped.iter(*args, **self._with_capability(options))
+
+    def _with_capability(self, options: dict[str, Any]) -> dict[str, Any]:
+        mine = copy.copy(self._capability)
+        mine.output_type = options.get("output_type")
+        return {**options, "capabilities": [*(options.get("capabilities") or ()), mine]}
+
+
+class PydanticAIAdapter:
+    """Watch an agent of Pydantic AI: `monitor.wrap` returns a `WatchedPydanticAgent`."""
+
+    @staticmethod
+    def can_wrap(agent: Any) -> bool:
+        """Return whether this is an agent of Pydantic AI."""
+        return isinstance(agent, AbstractAgent)
+
+    def __new__(cls, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> Any:
+        """Return the agent, watched."""
+        return WatchedPydanticAgent(agent, SteadyhelmCapability(monitor, ask=ask))

@@ -1,0 +1,221 @@
+"""Watch and steer Pydantic AI agents through a capability."""
+
+import asyncio
+import copy
+from typing import Any, Final
+
+from steadyhelm.adapter import Capabilities, ModelReply
+from steadyhelm.adapters.pydantic_ai.run_state import RunState
+from steadyhelm.adapters.pydantic_ai.translate import (
+    can_ask,
+    find_tool_error,
+    read_last_prompt,
+    read_prompt,
+    read_result,
+)
+from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import MissingExtraError
+
+try:
+    from pydantic import ValidationError
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+    from pydantic_ai.exceptions import (
+        ApprovalRequired,
+        CallDeferred,
+        ModelRetry,
+        SkipModelRequest,
+        SkipToolExecution,
+        ToolFailed,
+        UserError,
+    )
+    from pydantic_ai.tools import DeferredToolRequests, ToolDenied
+except ImportError as exc:
+    raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
+
+_CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
+_CAN_ASK: Final[Capabilities] = {**_CAN, "before_tool": {"deny", "ask", "stop"}}
+_CONTROL: Final = (ApprovalRequired, CallDeferred)
+
+
+class SteadyhelmCapability(AbstractCapability[Any]):
+    """Watch and steer every run of the agents it is given to.
+
+    Args:
+        monitor: The monitor that records the runs.
+        ask: A function that puts a question to the user and returns the answer. Without it a call that needs
+            an answer is deferred, where the agent may end with such calls (`DeferredToolRequests`) or has a
+            capability that decides about them (`HandleDeferredToolCalls`).
+
+    ```python
+    agent = Agent(model, capabilities=[SteadyhelmCapability(monitor)])
+    ```
+    """
+
+    # One for each monitor: a second one replaces the first.
+    id: str | None = "steadyhelm"
+
+    def __init__(self, monitor: Monitor, *, ask: Ask | None = None) -> None:
+        # Two monitors may have the same agent id, and it may hold characters that are not allowed here.
+        self.id = f"steadyhelm-{id(monitor):x}"
+        self.output_type: Any = None
+        self._boundary = Boundary(monitor, "pydantic_ai", _CAN, ask=ask)
+        self._paused: RunTable[RunState] = RunTable(self._boundary)
+        self._state: RunState | None = None
+
+    @classmethod
+    def combine(cls, capabilities: Any) -> Any:
+        """Return the last of several capabilities of one monitor."""
+        return capabilities[-1]
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: a monitor cannot be read from a file."""
+        return None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Return the outermost position: what other capabilities change is part of what the agent does."""
+        return CapabilityOrdering(position="outermost")
+
+    async def for_run(self, _ctx: Any) -> "SteadyhelmCapability":
+        """Return a copy for one run, which holds the state of that run."""
+        return copy.copy(self)
+
+    # --- the run ---------------------------------------------------------------------------------
+
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        """Record a run from start to end. A run that waits for a decision about a call is paused."""
+        state = self._state = self._resume_or_start(ctx)
+        if state is None:
+            return await handler()
+        try:
+            with state.run.activate():
+                result = await handler()
+        except asyncio.CancelledError:
+            state.record_cut_reply()
+            state.run.finish(outcome="left early")
+            raise
+        except BaseException as exc:
+            state.record_cut_reply(exc)
+            _raise_other(state.run.finish(exc), exc)
+            raise
+        if state.run.stopped is None and isinstance(result.output, DeferredToolRequests):
+            self._paused.pause(state, ctx.conversation_id)
+            return result
+        _raise_other(state.run.finish())
+        return result
+
+    async def on_run_error(self, _ctx: Any, *, error: BaseException) -> Any:
+        """Raise `RunStopped` for a run that was stopped, whatever the framework turned it into."""
+        state = self._state
+        if state is None or not isinstance(error, Exception):
+            raise error
+        if state.asked and isinstance(error, UserError) and DeferredToolRequests.__name__ in str(error):
+            state.stop_unanswered()
+        _raise_other(state.run.stopped, error)
+        raise error
+
+    # --- the model -------------------------------------------------------------------------------
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+        """Record a model call, streamed or not, and add guidance to its request."""
+        state = self._state
+        if state is None:
+            return await handler(request_context)
+        request, run, key = request_context, state.run, str(ctx.run_step)
+        with self._boundary.guard("before the model"):
+            state.record_cut_reply()
+            state.record_new_messages(ctx)
+        instruction = run.before_model(key=key, state=ConversationEdits.state(request_context.messages))
+        _raise_other(run.stopped)
+        with self._boundary.guard("guidance"):
+            request = state.edit_request(request_context, instruction)
+        try:
+            response = await handler(request)
+        except SkipModelRequest as skipped:
+            state.record_reply(ctx, request, skipped.response)
+            raise
+        except asyncio.CancelledError:
+            state.cut_request = ctx, request
+            raise
+        except BaseException as exc:
+            run.after_model(ModelReply(model=request.model.model_name), key=key, error=exc)
+            raise
+        state.record_reply(ctx, request, response)
+        return response
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    async def wrap_tool_validate(self, _ctx: Any, *, call: Any, args: Any, handler: Any, **_: Any) -> Any:
+        """Record a call whose arguments do not fit: it is never made."""
+        try:
+            return await handler(args)
+        except (ValidationError, ModelRetry, ToolFailed) as exc:
+            if self._state is not None:
+                self._state.record_unmade_call(call, exc)
+            raise
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, args: Any, handler: Any, **_: Any) -> Any:
+        """Record a tool call, which may be blocked or deferred."""
+        state = self._state
+        if state is None:
+            return await handler(args)
+        run, call_id = state.run, call.tool_call_id
+        instruction = state.before_tool(ctx, call, args)
+        _raise_other(run.stopped)
+        if instruction.verdict == "ask":
+            state.asked[call_id] = instruction
+            raise ApprovalRequired(metadata={"steadyhelm": instruction.text})
+        state.recorded_calls.add(call_id)
+        if instruction.verdict != "proceed":
+            return ToolDenied(instruction.text)
+        try:
+            result = await handler(args)
+        except SkipToolExecution as skipped:
+            state.after_tool(call_id, read_result(skipped.result))
+            raise
+        except _CONTROL:
+            # It is not made yet, but may be: the decision about it comes later.
+            state.recorded_calls.discard(call_id)
+            run.drop_call(call_id)
+            raise
+        except BaseException as exc:
+            state.after_tool(call_id, error=find_tool_error(exc))
+            raise
+        refused = result.message if isinstance(result, ToolDenied) else None
+        state.after_tool(call_id, None if refused else read_result(result), error=refused)
+        return result
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _resume_or_start(self, ctx: Any) -> RunState | None:
+        try:
+            return self._resume(ctx) or self._start(ctx)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._boundary.monitor.health.swallowed("pydantic_ai adapter, begin", exc)
+            return None
+
+    def _resume(self, ctx: Any) -> RunState | None:
+        state = self._paused.resume(ctx.conversation_id)
+        if state is not None and (prompt := read_prompt(ctx.prompt)):
+            state.run.record_user_message(prompt)
+        return state
+
+    def _start(self, ctx: Any) -> RunState:
+        run = self._boundary.start_run(
+            read_prompt(ctx.prompt) or read_last_prompt(ctx.messages),
+            key=ctx.run_id,
+            agent=getattr(ctx.agent, "name", None) or "",
+            metadata={"conversation": ctx.conversation_id},
+        )
+        if self._boundary.ask is None and can_ask(ctx, self.output_type):
+            run.set_capabilities(_CAN_ASK)
+        return RunState(run)
+
+
+def _raise_other(left: BaseException | None, error: BaseException | None = None) -> None:
+    """Raise the exception for the caller, unless it is the one being raised already."""
+    if left is not None and left is not error:
+        raise left from error
