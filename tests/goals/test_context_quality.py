@@ -161,7 +161,7 @@ class TestTheContext:
         quality = ContextQuality()
         quality.note_context(*numbers)
 
-        assert "nobody has told how full the context is" == quality.unknown()["context_fullness"]
+        assert "the size of the context was not reported" == quality.unknown()["context_fullness"]
 
     def test_the_goal_is_in_it(self):
         """

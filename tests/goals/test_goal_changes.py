@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.changes import followed, goal_change
+from steadyhelm.goals.changes import apply_change, classify_message
 from steadyhelm.goals.vocabulary import GoalDNA
 
 GOAL = "Build a REST API for user management with PostgreSQL"
@@ -10,7 +10,7 @@ OTHER_TASK = "Translate the Norwegian brochure on glaciers into Finnish"
 
 
 def kind(message, **options):
-    return goal_change(GoalDNA(GOAL), message, **options).kind
+    return classify_message(GoalDNA(GOAL), message, **options).kind
 
 
 class TestKinds:
@@ -82,7 +82,7 @@ class TestKinds:
         """
         Against a goal that says nothing no other task can be told apart.
         """
-        assert "refines" == goal_change(GoalDNA("hello there"), OTHER_TASK).kind
+        assert "refines" == classify_message(GoalDNA("hello there"), OTHER_TASK).kind
 
     def test_the_goal_again_is_the_same(self):
         """
@@ -96,9 +96,9 @@ class TestEvidence:
         """
         The reason and the known and new words are given.
         """
-        change = goal_change(GoalDNA(GOAL), "users need avatars")
+        change = classify_message(GoalDNA(GOAL), "users need avatars")
 
-        assert "it speaks of the task's own things" == change.reason
+        assert "it uses words of the task" == change.reason
         assert (("user",), ("avatar",)) == (change.known, change.new)
 
     @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class TestEvidence:
         """
         What the agent said last becomes part of the task when the user lets it go on, not when not.
         """
-        assert accepts == goal_change(GoalDNA(GOAL), message).accepts
+        assert accepts == classify_message(GoalDNA(GOAL), message).accepts
 
 
 class TestFollowed:
@@ -120,7 +120,7 @@ class TestFollowed:
         step = "Generating Kubernetes manifests with autoscaling"
         before = dna.calculate_drift(step)
         message = "it should be deployed on Kubernetes with autoscaling manifests"
-        after = followed(dna, message, goal_change(dna, message))
+        after = apply_change(dna, message, classify_message(dna, message))
 
         assert after.calculate_drift(step) < 0.2 < before
 
@@ -129,7 +129,7 @@ class TestFollowed:
         After another task was set, work on it is on course and work on the old one is not.
         """
         dna = GoalDNA(GOAL)
-        after = followed(dna, OTHER_TASK, goal_change(dna, OTHER_TASK))
+        after = apply_change(dna, OTHER_TASK, classify_message(dna, OTHER_TASK))
 
         assert OTHER_TASK == after.goal
         assert after.calculate_drift("The brochure on glaciers in Finnish, first chapter") < 0.2
@@ -141,8 +141,8 @@ class TestFollowed:
         Whatever a user says, the task goes on with it; the same words are never two things.
         """
         dna = GoalDNA(goal)
-        change = goal_change(dna, message, answering=answering)
+        change = classify_message(dna, message, answering=answering)
 
-        assert change == goal_change(dna, message, answering=answering)
+        assert change == classify_message(dna, message, answering=answering)
         assert change.kind in {"same", "refines", "new_goal"}
-        assert isinstance(followed(dna, message, change), GoalDNA)
+        assert isinstance(apply_change(dna, message, change), GoalDNA)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.divergence import divergence, targets_in
+from steadyhelm.goals.divergence import find_divergence, find_targets
 from steadyhelm.goals.vocabulary import GoalDNA
 
 LOGIN = "Fix the login bug in auth.py"
@@ -13,7 +13,7 @@ def kind(goal, step, **grown):
     dna = GoalDNA(goal)
     for source, text in grown.items():
         dna.grow(text, source)
-    found = divergence(dna, step)
+    found = find_divergence(dna, step)
     return found and found.kind
 
 
@@ -117,7 +117,7 @@ class TestEvidence:
         """
         Foreign words, missing words and shared words are given as they were written.
         """
-        found = divergence(
+        found = find_divergence(
             GoalDNA("Fix the login bug of the mobile shop"),
             "Login fixed; also adding dashboards, avatars, badges and newsletters",
         )
@@ -129,15 +129,15 @@ class TestEvidence:
         """
         A wrong target names the thing that was worked on instead.
         """
-        found = divergence(GoalDNA(LOGIN), "Fixing the login bug in payments.py")
+        found = find_divergence(GoalDNA(LOGIN), "Fixing the login bug in payments.py")
 
-        assert "the right kind of work on another thing (payments.py)" == found.words
+        assert "the right kind of work on another thing (payments.py)" == found.description
 
     def test_things_by_kind(self):
         """
         Files, ids and names are told apart; a word at a sentence's start is no name.
         """
-        found = targets_in("Refund order #W91 to Mia as in refunds.py, see RefundPolicy. Then stop.")
+        found = find_targets("Refund order #W91 to Mia as in refunds.py, see RefundPolicy. Then stop.")
 
         assert {"file": ["refunds.py"], "id": ["w91"], "name": ["Mia", "RefundPolicy"]} == found
 
@@ -146,13 +146,13 @@ class TestEvidence:
         """
         A step that says nothing does not diverge.
         """
-        assert divergence(GoalDNA(LOGIN), step) is None
+        assert find_divergence(GoalDNA(LOGIN), step) is None
 
     @given(st.text(), st.text())
     def test_any_text_is_judged(self, goal, step):
         """
         Whatever the texts are, a divergence names something foreign.
         """
-        found = divergence(GoalDNA(goal), step)
+        found = find_divergence(GoalDNA(goal), step)
 
         assert found is None or found.foreign

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.goals.tokens import read_words
+from steadyhelm.goals.tokens import tokenize
 from steadyhelm.goals.vocabulary import GoalDNA
 
 GOAL = "Build a REST API for user management"
@@ -53,15 +53,15 @@ class TestDrift:
         """
         Words every task has carry no evidence either way: the drift is unknown, and the number a low one.
         """
-        assert grown().drift_of(step) is None
+        assert grown().estimate_drift(step) is None
         assert 0.1 == grown().calculate_drift(step)
 
     def test_a_goal_that_says_nothing_leaves_all_unknown(self):
         """
         Without a word to compare with, nothing is drift.
         """
-        assert GoalDNA("Please fix it").drift_of(OFF_COURSE) is None
-        assert GoalDNA("").drift_of(OFF_COURSE) is None
+        assert GoalDNA("Please fix it").estimate_drift(OFF_COURSE) is None
+        assert GoalDNA("").estimate_drift(OFF_COURSE) is None
 
     def test_the_less_is_known_of_a_task_the_less_a_strange_step_says(self):
         """
@@ -94,7 +94,9 @@ class TestDrift:
         dna = GoalDNA("Erstelle bitte eine Schnittstelle, mit der Kunden ihre Rechnungen ansehen")
 
         assert (
-            dna.drift_of("I have created the interface for the customers and will now go on to the ledger")
+            dna.estimate_drift(
+                "I have created the interface for the customers and will now go on to the ledger"
+            )
             is None
         )
 
@@ -105,7 +107,8 @@ class TestDrift:
         dna = GoalDNA("Find the cheapest flight to Oslo and book it for me and my wife")
 
         assert (
-            dna.drift_of('{"invoice": "paid", "ledger": "blue", "audit": "june", "clerk": "meyer"}') is None
+            dna.estimate_drift('{"invoice": "paid", "ledger": "blue", "audit": "june", "clerk": "meyer"}')
+            is None
         )
 
     @given(st.text(), st.text(), st.text())
@@ -177,10 +180,10 @@ class TestGrowing:
         """
         A step is known by how many words of the task it names and which words are new.
         """
-        reading = GoalDNA(GOAL).reading_of(read_words("The user management API stores passwords"))
+        reading = GoalDNA(GOAL).compare(tokenize("The user management API stores passwords"))
 
         assert (3, ["password"]) == (reading.named, reading.unknown)
-        assert reading.names_the_task
+        assert reading.is_on_task
 
     def test_the_vocabulary_is_bounded(self):
         """
@@ -217,7 +220,7 @@ class TestGrowing:
         """
         Begun anew, the old task's words are known, but far less than the new one's.
         """
-        dna = grown().anew("Write a survey of quantum computing papers for physicists")
+        dna = grown().start_new_goal("Write a survey of quantum computing papers for physicists")
         old, new = (
             dna.calculate_drift("Creating database migration for users"),
             dna.calculate_drift(OFF_COURSE),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
-from steadyhelm.goals.tree import MOST_GOALS, GoalTree
+from steadyhelm.goals.tree import MAX_GOALS, GoalTree
 from steadyhelm.goals.tree_nodes import GoalStatus
 
 FOUR = "1. read\n2. fix\n3. test\n4. tell"
@@ -464,7 +464,7 @@ class TestState:
             ({"nodes": {"1": {"node_id": "1", "description": "x"}}}, "needs a goal with the id 'goal'"),
             (
                 {"nodes": {"goal": {"node_id": "goal", "description": "g", "children": ["1"]}}},
-                "exactly one goal",
+                "exactly one parent",
             ),
         ],
     )
@@ -481,8 +481,8 @@ class TestState:
             ({"dependencies": ["2"]}, "wait for each other"),
             ({"dependencies": ["9"]}, "not in the tree"),
             ({"effort": 0}, "Expected `int` >= 1"),
-            ({"parent": "2"}, "exactly one goal"),
-            ({"children": ["1"]}, "exactly one goal"),
+            ({"parent": "2"}, "exactly one parent"),
+            ({"children": ["1"]}, "exactly one parent"),
             ({"node_id": "x"}, "kept under the id"),
             ({"status": "later"}, "Invalid enum value"),
         ],
@@ -504,7 +504,7 @@ class TestBounds:
         A tree holds no more goals than it can carry, and says so.
         """
         tree = GoalTree("goal")
-        for number in range(MOST_GOALS - 1):
+        for number in range(MAX_GOALS - 1):
             tree.add(f"step {number}")
 
         with pytest.raises(SettingsError, match="at most 200 goals"):
@@ -534,7 +534,7 @@ class TestBounds:
             ({"step_budget": 0}, "step_budget must be 1 or more, got 0"),
             ({"token_budget": 1.5}, "token_budget must be a whole number, got 1.5"),
             ({"priority": "high"}, "priority must be a whole number"),
-            ({"description": " \n "}, "A goal needs words"),
+            ({"description": " \n "}, "A goal needs a description"),
         ],
     )
     def test_bad_values(self, bad, why):

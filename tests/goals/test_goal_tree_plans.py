@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.plans import ITEMS_READ, read_plan
+from steadyhelm.goals.plans import MAX_ITEMS, read_plan
 from steadyhelm.goals.tree import GoalTree
 
 
@@ -272,7 +272,7 @@ class TestHostileText:
         """
         tree = tree_of(plan)
 
-        assert len(tree.nodes) <= ITEMS_READ + 1
+        assert len(tree.nodes) <= MAX_ITEMS + 1
         assert all(node.description.isprintable() for node in tree.nodes.values())
 
     def test_long_plans_are_cut(self):
@@ -281,7 +281,7 @@ class TestHostileText:
         """
         tree = tree_of("\n".join(f"- step {number}" for number in range(3000)))
 
-        assert (ITEMS_READ, 2) == (len(tree.leaves), len(tree.refused))
+        assert (MAX_ITEMS, 2) == (len(tree.leaves), len(tree.refused))
 
     def test_words_stay_on_their_line(self):
         """

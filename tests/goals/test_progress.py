@@ -252,7 +252,7 @@ class TestWork:
         """
         progress = after(*[read("a", f"text {number}") for number in range(50)])
 
-        assert (None, False) == (progress.value, progress.known)
+        assert (None, False) == (progress.value, progress.is_known)
 
     def test_all_of_it_adds_up(self):
         """
@@ -527,7 +527,7 @@ class TestMemory:
 
             assert 0.0 <= (progress.value or 0.0) <= 1.0
             assert 0.0 <= (progress.get_stuck_score() or 0.0) < 1.0
-            assert progress.known == (progress.value is not None) == bool(progress.source)
+            assert progress.is_known == (progress.value is not None) == bool(progress.source)
 
     def test_bounded(self):
         """

@@ -351,14 +351,14 @@ def not_checked_yet(baseline: BaselineStats) -> dict[str, str]:
 
 
 def _goal_reason(baseline: BaselineStats) -> str:
-    from steadyhelm.detectors.goal_drift import ALPHA, WINDOWS_NEEDED
+    from steadyhelm.detectors.goal_drift import FALSE_ALARM_SHARE, MIN_WINDOWS
     from steadyhelm.windows import conformal_threshold
 
     if not baseline.is_calibrated:
         return baseline.progress
     known = len(baseline.similarities)
-    if known < WINDOWS_NEEDED:
-        return f"learning {known}/{WINDOWS_NEEDED} windows of outputs"
-    if not conformal_threshold(baseline.similarities, ALPHA):
+    if known < MIN_WINDOWS:
+        return f"learning {known}/{MIN_WINDOWS} windows of outputs"
+    if not conformal_threshold(baseline.similarities, FALSE_ALARM_SHARE):
         return "this agent's outputs share too few words with its goals to judge by"
     return ""

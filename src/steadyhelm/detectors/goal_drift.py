@@ -19,16 +19,16 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.findings import DriftEvent
-from steadyhelm.goals.divergence import divergence
+from steadyhelm.goals.divergence import find_divergence
 from steadyhelm.goals.tracker import GoalTracker, is_plan_name
 from steadyhelm.windows import conformal_threshold
 
-WINDOW: Final = 3
-WINDOWS_NEEDED: Final = 20
-ALPHA: Final = 0.10
-_LEAST_CHARACTERS: Final = 20
-_WINDOWS_TAUGHT: Final = 12
-_SMALLEST_STD: Final = 0.05
+WINDOW_OUTPUTS: Final = 3
+MIN_WINDOWS: Final = 20
+FALSE_ALARM_SHARE: Final = 0.10
+_MIN_CHARS: Final = 20
+_MAX_WINDOWS_PER_RUN: Final = 12
+_MIN_STD: Final = 0.05
 _TRACKER_WEIGHT: Final = 3
 
 
@@ -41,8 +41,8 @@ class _Memory(Struct):
     level: float | None = None
 
 
-class _Compared(NamedTuple):
-    """An output's similarity, or its window's, and the one it should have."""
+class _Comparison(NamedTuple):
+    """The similarity of an output, or of its window, and the threshold for it."""
 
     similarity: float
     threshold: float
@@ -53,26 +53,25 @@ class _Compared(NamedTuple):
         return self.similarity >= self.threshold
 
     @property
-    def lack(self) -> float:
+    def shortfall(self) -> float:
         return (self.threshold - self.similarity) / self.threshold
 
 
 class GoalDrift(Detector):
-    """Signal when what the agent says has little to do with what it was asked.
+    """Signal when the agent's outputs have little to do with its goal.
 
     Without a threshold it compares the mean of the last three outputs with what is usual for this
-    agent, and says "not checked" until it has learnt that.
+    agent, and reports "not checked" until it has learnt that.
     With a threshold it applies that number to each output, from the first one on.
 
-    `level` is there from the first outputs on, calibrated or not: how little of what the agent says is known
-    from the goal, the user, the plan and the files touched, with a quarter of the say left to the comparison
-    above where that can judge.
-    It makes no findings: it is one uncertain sign among others.
+    `level` is available from the first outputs on, calibrated or not: the share of the agent's words that is
+    not known from the goal, the user, the plan and the files touched. Where the comparison above is possible,
+    it counts for a quarter. The level makes no findings: it is one uncertain signal among others.
 
     Args:
         similarity_threshold: Similarity below which an output is off the goal; None learns it per agent.
         embedder: How near two texts are: `idf` (no dependency) or `minilm` (an extra).
-        goal: The goal of runs that bring none of their own.
+        goal: The goal of runs that have none of their own.
 
     >>> goal_drift = GoalDrift(similarity_threshold=0.2, goal="book a flight to Oslo")
     >>> said_at(goal_drift, "the flight to Oslo is booked", "here is a poem on winter and snow")
@@ -101,44 +100,44 @@ class GoalDrift(Detector):
 
     @property
     def goal(self) -> str:
-        """What the run is for now: a user's later message may have changed it."""
+        """The current goal of the run: a later user message may have changed it."""
         return self._memory.tracker.goal or self._goal
 
     def begin(self, run: RunInfo) -> None:
-        """The run's own goal counts more than the agent's."""
+        """Start a run. Its own goal takes precedence over the agent's."""
         self._goal = run.goal or self._goal
         self._memory.tracker.start(self._goal)
         self.not_checked = "no output seen yet" if self._goal else "no goal was given"
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        """Compare an output with the goal; anything else only tells more about the task."""
+        """Compare an output with the goal. Other events only add to what is known about the task."""
         if event.action_type != LLM_REQUEST:
-            self._take(event)
+            self._record_task(event)
             return None
         text = event.text
-        if len(text) < _LEAST_CHARACTERS:
+        if len(text) < _MIN_CHARS:
             return None
         memory = self._memory
         memory.tracker.record_reply(text)
-        compared = self._compared(text, event, baseline) if self._goal else None
-        memory.level = self.level = _blended(memory.tracker, compared)
-        return None if compared is None or compared.is_usual else self._finding(event, text, compared)
+        compared = self._compare(text, event, baseline) if self._goal else None
+        memory.level = self.level = _combine(memory.tracker, compared)
+        return None if compared is None or compared.is_usual else self._build_finding(event, text, compared)
 
     def restore(self, state: bytes) -> None:
-        """Take up a state that `state` gave, its level with it."""
+        """Restore a saved state and its level."""
         super().restore(state)
         self.level = self._memory.level
 
     def teach(self, summary: RunSummary) -> RunSummary:
-        """The similarities and words of this run."""
+        """Add the similarities and words of this run to its summary."""
         memory = self._memory
         embedder = self._embedder.name if memory.taught else ""
         return structs.replace(
             summary, embedder=embedder, similarities=memory.taught, words=bytes(memory.seen)
         )
 
-    def _take(self, event: TraceEvent) -> None:
-        """What is not the agent's words may still say what the task is about."""
+    def _record_task(self, event: TraceEvent) -> None:
+        """Record a tool call, user message or plan that says more about the task."""
         tracker = self._memory.tracker
         if event.action_type == TOOL_CALL:
             tracker.record_call(event)
@@ -150,23 +149,23 @@ class GoalDrift(Detector):
         elif event.action_type == STATE_TRANSITION and is_plan_name(event.action_name):
             tracker.record_plan(event.input_data or event.output_data)
 
-    def _compared(self, text: str, event: TraceEvent, baseline: BaselineStats) -> _Compared | None:
-        """The output against what is usual, or None while that is not known."""
-        similarity = self._similarity(text, event, baseline)
+    def _compare(self, text: str, event: TraceEvent, baseline: BaselineStats) -> _Comparison | None:
+        """Return the output compared with what is usual; None while that is not known."""
+        similarity = self._measure_similarity(text, event, baseline)
         memory = self._memory
         mean = sum(memory.recent) / len(memory.recent)
-        is_full = len(memory.recent) == WINDOW
-        if is_full and baseline.word_runs >= RUNS_NEEDED and len(memory.taught) < _WINDOWS_TAUGHT:
+        is_full = len(memory.recent) == WINDOW_OUTPUTS
+        if is_full and baseline.word_runs >= RUNS_NEEDED and len(memory.taught) < _MAX_WINDOWS_PER_RUN:
             memory.taught.append(mean)
         if self.similarity_threshold is not None:
-            return _Compared(similarity, self._given_threshold(baseline), [event.event_id])
+            return _Comparison(similarity, self._raise_given_threshold(baseline), [event.event_id])
         if not is_full:
-            self.not_checked = f"learning {len(memory.recent)}/{WINDOW} outputs of this run"
+            self.not_checked = f"learning {len(memory.recent)}/{WINDOW_OUTPUTS} outputs of this run"
             return None
-        threshold = self._learnt_threshold(baseline)
-        return None if threshold is None else _Compared(mean, threshold, memory.ids)
+        threshold = self._find_learnt_threshold(baseline)
+        return None if threshold is None else _Comparison(mean, threshold, memory.ids)
 
-    def _similarity(self, text: str, event: TraceEvent, baseline: BaselineStats) -> float:
+    def _measure_similarity(self, text: str, event: TraceEvent, baseline: BaselineStats) -> float:
         memory = self._memory
         goal = self.goal
         counts = words(text)
@@ -175,42 +174,42 @@ class GoalDrift(Detector):
             similarity = self._embedder.similarity_of(goal, counts, baseline)
         else:
             similarity = self._embedder.similarity(goal, text, baseline)
-        memory.recent = [*memory.recent, similarity][-WINDOW:]
-        memory.ids = [*memory.ids, event.event_id][-WINDOW:]
+        memory.recent = [*memory.recent, similarity][-WINDOW_OUTPUTS:]
+        memory.ids = [*memory.ids, event.event_id][-WINDOW_OUTPUTS:]
         return similarity
 
-    def _given_threshold(self, baseline: BaselineStats) -> float:
+    def _raise_given_threshold(self, baseline: BaselineStats) -> float:
         given = self.similarity_threshold
         assert given is not None
         self.not_checked = None
         if not baseline.is_calibrated or baseline.mean_goal_similarity <= 0:
             return given
-        usual = baseline.mean_goal_similarity - 2 * max(baseline.std_goal_similarity, _SMALLEST_STD)
+        usual = baseline.mean_goal_similarity - 2 * max(baseline.std_goal_similarity, _MIN_STD)
         return max(given, usual)
 
-    def _learnt_threshold(self, baseline: BaselineStats) -> float | None:
+    def _find_learnt_threshold(self, baseline: BaselineStats) -> float | None:
         if not baseline.is_calibrated:
             self.not_checked = baseline.progress
             return None
         known = len(baseline.similarities) if baseline.embedder == self._embedder.name else 0
-        if known < WINDOWS_NEEDED:
-            self.not_checked = f"learning {known}/{WINDOWS_NEEDED} windows of outputs"
+        if known < MIN_WINDOWS:
+            self.not_checked = f"learning {known}/{MIN_WINDOWS} windows of outputs"
             return None
-        threshold = conformal_threshold(baseline.similarities, ALPHA)
+        threshold = conformal_threshold(baseline.similarities, FALSE_ALARM_SHARE)
         if not threshold:
             self.not_checked = "this agent's outputs share too few words with its goals to judge by"
             return None
         self.not_checked = None
         return threshold
 
-    def _finding(self, event: TraceEvent, text: str, compared: _Compared) -> DriftEvent:
+    def _build_finding(self, event: TraceEvent, text: str, compared: _Comparison) -> DriftEvent:
         tracker = self._memory.tracker
-        diverged = divergence(tracker.dna, text) if tracker.dna is not None else None
-        how = f"; {diverged.words}" if diverged is not None else ""
+        diverged = find_divergence(tracker.dna, text) if tracker.dna is not None else None
+        how = f"; {diverged.description}" if diverged is not None else ""
         similarity, threshold = compared.similarity, compared.threshold
         return self.finding(
             event,
-            score=compared.lack,
+            score=compared.shortfall,
             message=f"far from the goal: similarity {similarity:.2f}, usually {threshold:.2f} or more{how}",
             suggested_action="Say in one sentence how the next step serves the goal, then take it.",
             event_ids=compared.event_ids,
@@ -223,10 +222,10 @@ class GoalDrift(Detector):
         )
 
 
-def _blended(tracker: GoalTracker, compared: _Compared | None) -> float | None:
-    """The two signs in one; the comparison has no say once the user has asked for more than the goal."""
+def _combine(tracker: GoalTracker, compared: _Comparison | None) -> float | None:
+    """Return both signals in one. The comparison is ignored once the user asked for more than the goal."""
     drift = tracker.drift
     if compared is None or tracker.is_added_to:
         return drift
-    lack = min(1.0, max(0.0, compared.lack))
-    return lack if drift is None else (_TRACKER_WEIGHT * drift + lack) / (_TRACKER_WEIGHT + 1)
+    shortfall = min(1.0, max(0.0, compared.shortfall))
+    return shortfall if drift is None else (_TRACKER_WEIGHT * drift + shortfall) / (_TRACKER_WEIGHT + 1)

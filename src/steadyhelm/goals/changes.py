@@ -1,7 +1,7 @@
-"""What a user's new message does to the goal: nothing, a detail more, or another task.
+"""Classify what a user's new message does to the goal: nothing, a refinement, or another task.
 
-A message that cannot be told apart refines: its words are known from then on, so work on a task nobody
-recognised as new is not taken for drift either.
+A message that cannot be classified counts as a refinement: its words are known from then on, so work on a
+new task that was not recognised is not reported as drift either.
 """
 
 import re
@@ -9,19 +9,19 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.goals.tokens import read_words, weight_of
+from steadyhelm.goals.tokens import sum_weights, tokenize
 from steadyhelm.goals.vocabulary import GoalDNA
 
 ChangeKind = Literal["same", "refines", "new_goal"]
 _Stems = tuple[str, ...]
 
-LOOKED_AT: Final = 2048
-_OPENING: Final = 200
-_FIRST_WORDS: Final = 40
-_A_DETAIL: Final = 1.5
-_A_TASK: Final = 2.8
-_WORDS_IN_A_TASK: Final = 4
-_WORDS_TO_TELL_BY: Final = 3
+MESSAGE_CHARS_READ: Final = 2048
+_OPENING_CHARS: Final = 200
+_FIRST_WORDS_CHARS: Final = 40
+_MIN_DETAIL_WEIGHT: Final = 1.5
+_MIN_TASK_WEIGHT: Final = 2.8
+_MIN_TASK_WORDS: Final = 4
+_MIN_KNOWN_WORDS: Final = 3
 
 _YES: Final = r"ok(?:ay)?|yes|yeah|yep|sure|great|good|perfect|thank(?:s| you)|cool|nice"
 _GO_ON: Final = re.compile(
@@ -42,7 +42,7 @@ _QUESTION: Final = re.compile(
     r"\W*(?:why|what|whats|how|when|where|who|which|is|are|was|were|do|does|did|have|has|should|would)\b",
     re.IGNORECASE,
 )
-# Words that point at what was said before: nobody begins a new task with them.
+# Words that refer to what was said before: a message that starts with them is no new task.
 _POINTING_BACK: Final = re.compile(
     r"\b(?:it|its|this|that|thats|these|those|them|they|both|same|above|there|again|still|also|too|one|ones"
     r"|as well|what you|you (?:did|said|made|wrote))\b",
@@ -51,9 +51,9 @@ _POINTING_BACK: Final = re.compile(
 
 
 class GoalChange(Struct, frozen=True, kw_only=True):
-    """What a message does to the goal, why, and which of its content words were known and which were not.
+    """The effect of a message on the goal, its reason, and the known and new content words.
 
-    `accepts` says that the user lets the agent go on, so what it said last is part of the task.
+    `accepts` is True when the user lets the agent go on, so that its last reply becomes part of the task.
     """
 
     kind: ChangeKind
@@ -63,8 +63,8 @@ class GoalChange(Struct, frozen=True, kw_only=True):
     new: tuple[str, ...] = ()
 
 
-def goal_change(dna: GoalDNA, message: str, *, answering: bool = False) -> GoalChange:
-    """Tell what a user's message does to the goal; `answering` says that the agent had just asked.
+def classify_message(dna: GoalDNA, message: str, *, answering: bool = False) -> GoalChange:
+    """Return what a user's message does to the goal; `answering` means that the agent had just asked.
 
     >>> dna = GoalDNA("Build a REST API for user management")
     >>> for message in (
@@ -72,53 +72,53 @@ def goal_change(dna: GoalDNA, message: str, *, answering: bool = False) -> GoalC
     ...     "the API must use OAuth tokens",
     ...     "Translate the Norwegian brochure into Finnish",
     ... ):
-    ...     print(goal_change(dna, message).kind)
+    ...     print(classify_message(dna, message).kind)
     same
     refines
     new_goal
     """
-    words = read_words(message, LOOKED_AT).content
+    words = tokenize(message, MESSAGE_CHARS_READ).content
     known = tuple(word for word in words if dna.is_known(word))
     new = tuple(word for word in words if not dna.is_known(word))
-    opening = message[:_OPENING]
+    opening = message[:_OPENING_CHARS]
     accepts = _GO_ON.match(opening) is not None
-    kind, reason = _judged(dna, opening, known, new, accepts=accepts, answering=answering)
+    kind, reason = _classify(dna, opening, known, new, accepts=accepts, answering=answering)
     return GoalChange(kind=kind, reason=reason, accepts=accepts, known=known, new=new)
 
 
-def followed(dna: GoalDNA, message: str, change: GoalChange) -> GoalDNA:
-    """The vocabulary after the message: grown by it, or begun anew."""
+def apply_change(dna: GoalDNA, message: str, change: GoalChange) -> GoalDNA:
+    """Return the vocabulary after the message: the same with its words added, or that of a new goal."""
     if change.kind == "new_goal":
-        return dna.anew(message)
+        return dna.start_new_goal(message)
     dna.grow(message, "user")
     return dna
 
 
-def _judged(
+def _classify(
     dna: GoalDNA, opening: str, known: _Stems, new: _Stems, *, accepts: bool, answering: bool
 ) -> tuple[ChangeKind, str]:
-    weight = weight_of(new)
+    weight = sum_weights(new)
     if _REFUSAL.match(opening):
         return "refines", "it takes something back"
-    if not new or (accepts and weight < _A_DETAIL):
+    if not new or (accepts and weight < _MIN_DETAIL_WEIGHT):
         return "same", "it adds hardly anything"
-    if weight >= _A_DETAIL and _ANNOUNCED.search(opening):
+    if weight >= _MIN_DETAIL_WEIGHT and _ANNOUNCED.search(opening):
         return "new_goal", "it announces another task"
     if answering and not known:
         return "same", "it answers the agent's question"
-    why = _why_no_task(dna, opening, known, accepts)
-    if not why and (len(new) < _WORDS_IN_A_TASK or weight < _A_TASK):
+    why = _find_reason_to_refine(dna, opening, known, accepts)
+    if not why and (len(new) < _MIN_TASK_WORDS or weight < _MIN_TASK_WEIGHT):
         why = "it says too little to be another task"
     return ("refines", why) if why else ("new_goal", "it shares nothing with the task so far")
 
 
-def _why_no_task(dna: GoalDNA, opening: str, known: _Stems, accepts: bool) -> str:
+def _find_reason_to_refine(dna: GoalDNA, opening: str, known: _Stems, accepts: bool) -> str:
     if known:
-        return "it speaks of the task's own things"
-    if len(dna.core) + len(dna.asked) < _WORDS_TO_TELL_BY:
-        return "too little is known of the task to tell another one apart"
+        return "it uses words of the task"
+    if len(dna.core) + len(dna.asked) < _MIN_KNOWN_WORDS:
+        return "too little is known about the task to recognise another one"
     if accepts:
         return "it says go on, and adds to the task"
-    if _POINTING_BACK.search(opening[:_FIRST_WORDS]):
-        return "it points back at what was said"
+    if _POINTING_BACK.search(opening[:_FIRST_WORDS_CHARS]):
+        return "it refers to what was said before"
     return "it asks a question" if _QUESTION.match(opening) else ""

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from steadyhelm.goals.lines import one_line
-from steadyhelm.goals.plan_words import asides, status_in
+from steadyhelm.goals.plan_annotations import split_remarks, split_status
+from steadyhelm.goals.single_line import to_single_line
 from steadyhelm.goals.tree_nodes import GoalStatus
 
-LINE_READ: Final = 600
+LINE_CHARS_READ: Final = 600
 
 HEADING: Final = re.compile(r"^\s{0,3}(?:#{1,6}\s+(.+?)#*|\*\*([^*]+)\*\*:?)\s*$")
 _BULLET: Final = re.compile(r"[-*+•\u2013◦▪]\s+")
@@ -24,8 +24,8 @@ _CRITERIA: Final = re.compile(
     r"(?:success criteri(?:a|on)|acceptance(?: criteria)?|done when|verified by|definition of done)\s*:?\s*",
     re.IGNORECASE,
 )
-# A section about something else than what is to be done.
-_NO_STEPS: Final = re.compile(
+# Headings of sections that contain no steps.
+_SECTION_WITHOUT_STEPS: Final = re.compile(
     r"(?:risk|note|assumption|summary|context|background|question|open question|out of scope|rationale|why"
     r"|success criteri|acceptance|definition of done)",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ _NO_STEPS: Final = re.compile(
 
 
 class PlanItem(Struct, kw_only=True):
-    """One line of a plan. `number` is what the plan itself calls it, `waits_for` the numbers it names."""
+    """One line of a plan: `number` is its own number in the plan, `waits_for` the numbers it depends on."""
 
     description: str
     level: int = 0
@@ -48,7 +48,7 @@ class PlanItem(Struct, kw_only=True):
 
 
 class _Line(NamedTuple):
-    """A line of a list: where it stands, what it is numbered, its box, and its words."""
+    """A line of a list: its indentation, its number, the mark in its box, and its text."""
 
     indent: int
     number: str
@@ -56,18 +56,18 @@ class _Line(NamedTuple):
     words: str
 
 
-def item_of(text: str) -> PlanItem | None:
-    """A text as one item, whatever stands before its words; None when it has none."""
-    return _item(_line(text) or _Line(0, "", "", text))
+def parse_item(text: str) -> PlanItem | None:
+    """Return a text as one item, without list marks; None when it has no letters."""
+    return _build_item(_split_line(text) or _Line(0, "", "", text))
 
 
-def items_of(lines: Iterable[str]) -> Iterator[PlanItem]:
-    """The items of all lists in a text, those below one of several headings being its steps."""
-    sections = list(_sections(lines))
+def parse_items(lines: Iterable[str]) -> Iterator[PlanItem]:
+    """Yield the items of all lists in a text. Items below one of several headings are its steps."""
+    sections = list(_iter_sections(lines))
     titled = sum(bool(heading) for heading, _ in sections)
     for heading, items in sections:
         # A single heading is the plan's title, not a goal in it.
-        named = item_of(heading) if heading and titled > 1 else None
+        named = parse_item(heading) if heading and titled > 1 else None
         if named is not None:
             yield named
         for item in items:
@@ -75,9 +75,9 @@ def items_of(lines: Iterable[str]) -> Iterator[PlanItem]:
             yield item
 
 
-def take_asides(item: PlanItem, words: str) -> str:
-    """Note what a text says in brackets about how an item is to be taken; gives the text without that."""
-    bare, found = asides(words)
+def apply_remarks(item: PlanItem, words: str) -> str:
+    """Apply the remarks in brackets to an item; return the text without them."""
+    bare, found = split_remarks(words)
     for aside in found:
         item.waits_for += aside.waits_for
         item.effort = item.effort if aside.effort is None else aside.effort
@@ -85,9 +85,9 @@ def take_asides(item: PlanItem, words: str) -> str:
     return bare
 
 
-def _line(text: str) -> _Line | None:
-    """A line taken apart; None when it belongs to no list."""
-    whole = text[:LINE_READ].expandtabs(4)
+def _split_line(text: str) -> _Line | None:
+    """Return the parts of a line; None when it belongs to no list."""
+    whole = text[:LINE_CHARS_READ].expandtabs(4)
     bare = whole.lstrip("> ")
     indent, number, mark, found = len(whole) - len(bare), "", "", False
     for _ in range(3):
@@ -100,49 +100,49 @@ def _line(text: str) -> _Line | None:
     return _Line(indent, number, mark, bare) if found else None
 
 
-def _item(line: _Line) -> PlanItem | None:
-    status, words = status_in(" ".join(line.words[:LINE_READ].split()), line.mark)
+def _build_item(line: _Line) -> PlanItem | None:
+    status, words = split_status(" ".join(line.words[:LINE_CHARS_READ].split()), line.mark)
     item = PlanItem(description="", number=line.number, status=status)
-    item.description = one_line(take_asides(item, words).replace("**", "").strip(" :"))
+    item.description = to_single_line(apply_remarks(item, words).replace("**", "").strip(" :"))
     return item if any(map(str.isalpha, item.description)) else None
 
 
-def _sections(lines: Iterable[str]) -> Iterator[tuple[str, list[PlanItem]]]:
-    """Each heading that has list items below it, with them; the first may have no heading."""
-    reader, heading = _Nesting(), ""
+def _iter_sections(lines: Iterable[str]) -> Iterator[tuple[str, list[PlanItem]]]:
+    """Yield each heading that has list items below it, with them; the first may be empty."""
+    reader, heading = _ListReader(), ""
     for line in lines:
         title = HEADING.match(line)
         if title is None:
-            reader.take(line)
+            reader.read_line(line)
             continue
-        if reader.items and not _NO_STEPS.match(heading):
+        if reader.items and not _SECTION_WITHOUT_STEPS.match(heading):
             yield heading, reader.items
-        reader, heading = _Nesting(), (title[1] or title[2]).strip()
-    if reader.items and not _NO_STEPS.match(heading):
+        reader, heading = _ListReader(), (title[1] or title[2]).strip()
+    if reader.items and not _SECTION_WITHOUT_STEPS.match(heading):
         yield heading, reader.items
 
 
-class _Nesting:
-    """The items of one list, nested by number or by indentation."""
+class _ListReader:
+    """Reads the items of one list, nested by number or by indentation."""
 
     def __init__(self) -> None:
         self.items: list[PlanItem] = []
         self._indents: list[int] = []
         self._numbered_at = -1
 
-    def take(self, text: str) -> None:
-        line = _line(text)
+    def read_line(self, text: str) -> None:
+        line = _split_line(text)
         words = (line.words if line else text).strip(" *_")
         criteria = _CRITERIA.match(words)
         if criteria and self.items:
-            self.items[-1].success_criteria = one_line(words[criteria.end() :].strip("* "))
+            self.items[-1].success_criteria = to_single_line(words[criteria.end() :].strip("* "))
             return
-        item = line and _item(line)
+        item = line and _build_item(line)
         if line is not None and item is not None:
-            item.level = self._level(line)
+            item.level = self._find_level(line)
             self.items.append(item)
 
-    def _level(self, line: _Line) -> int:
+    def _find_level(self, line: _Line) -> int:
         if line.number:
             self._numbered_at = line.indent
         elif line.indent < self._numbered_at:
@@ -154,5 +154,5 @@ class _Nesting:
         by_indent = len(self._indents) - 1
         if "." in line.number:
             return max(by_indent, line.number.count("."))
-        # Models often leave the indentation out: a bullet below a number is one of its steps.
+        # Models often omit the indentation: a bullet below a number is one of its steps.
         return by_indent + (not line.number and line.indent == self._numbered_at)

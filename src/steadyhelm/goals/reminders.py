@@ -1,4 +1,4 @@
-"""Keep the goal in the model's view: a reminder that says more when more has been lost."""
+"""Remind the model of its goal: in full at first and after a compaction, briefly otherwise."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct, field
 
 from steadyhelm.errors import FormatError, SettingsError
-from steadyhelm.goals.lines import one_line
+from steadyhelm.goals.single_line import to_single_line
 from steadyhelm.goals.tree import GoalTree
-from steadyhelm.goals.tree_views import percent
+from steadyhelm.goals.tree_views import format_percent
 
 ReminderMode = Literal["minimal", "compact", "full"]
 
@@ -17,13 +17,13 @@ DRIFT_WARNED_FROM: Final = 0.3
 TRIED_SHOWN: Final = 5
 _TRIED_KEPT: Final = 2 * TRIED_SHOWN
 _CONSTRAINTS_SHOWN: Final = 10
-_GOAL_LENGTH: Final = 600
-_SHORT: Final = 120
+_MAX_GOAL_CHARS: Final = 600
+_SHORT_CHARS: Final = 120
 _MODES: Final[tuple[ReminderMode, ...]] = ("minimal", "compact", "full")
 
 
 class ReminderState(Struct):
-    """What an injector remembers of a run."""
+    """The saved state of a reminder injector."""
 
     compacted_at: int | None = None
     drift: float | None = None
@@ -33,18 +33,18 @@ class ReminderState(Struct):
 
 
 class GoalReminderInjector:
-    """Words that put the goal back into the context: full at first, shorter later, full when it was lost.
+    """Builds the reminders that put the goal back into the context.
 
-    A run's first turns get the full reminder, the next ones a compact one, later ones a line.
-    After the context was compacted that begins anew, since the goal may be gone from it.
-    While the agent drifts, a reminder is compact at least and does not shrink.
+    The first turns of a run get the full reminder, the next ones a compact one, later ones a single line.
+    After a compaction this starts again, since the goal may be missing from the context.
+    While the agent drifts, a reminder is at least compact and does not become shorter.
 
     Args:
-        goal: What is to be reached.
-        tree: The goal taken apart; it gives progress, the next step and what has failed.
-        full_until: The last turn of a full reminder, counted from the start or from a compaction.
-        compact_until: The last turn of a compact one.
-        constraints: What must be kept to; in every full reminder.
+        goal: The goal of the run.
+        tree: The goal tree; provides the progress, the next step and what has failed.
+        full_until: The last turn with a full reminder, counted from the start or from a compaction.
+        compact_until: The last turn with a compact one.
+        constraints: Rules to follow; in every full reminder.
         drift_from: The drift from which a reminder warns.
 
     >>> injector = GoalReminderInjector("Mend the parser", constraints=["keep the public names"])
@@ -79,47 +79,49 @@ class GoalReminderInjector:
             )
         if not _is_share(drift_from):
             raise SettingsError(f"drift_from must be from 0 to 1, got {drift_from!r}.")
-        self.goal = one_line(goal, _GOAL_LENGTH)
+        self.goal = to_single_line(goal, _MAX_GOAL_CHARS)
         self.tree = tree
         self.full_until = full_until
         self.compact_until = compact_until
-        self.constraints = tuple(filter(None, map(one_line, constraints)))[:_CONSTRAINTS_SHOWN]
+        self.constraints = tuple(filter(None, map(to_single_line, constraints)))[:_CONSTRAINTS_SHOWN]
         self.drift_from = drift_from
         self._state = ReminderState()
 
     def note_compaction(self, turn: int) -> None:
-        """The context was compacted: what was said before may be gone."""
-        self._state.compacted_at = _turn(turn)
+        """Record that the context was compacted at this turn."""
+        self._state.compacted_at = _read_turn(turn)
 
     def note_tried(self, text: Any) -> None:
-        """Something was tried and did not help; said again it moves to the front."""
-        words = one_line(text)
+        """Record something that was tried and did not help. Repeated, it moves to the front."""
+        words = to_single_line(text)
         if words:
             known = [other for other in self._state.tried if other != words]
             self._state.tried = [*known, words][-_TRIED_KEPT:]
 
     def note_drift(self, score: float | None) -> None:
-        """How far the agent has drifted, 0 to 1; None when nobody knows."""
+        """Record how far the agent has drifted, 0 to 1; None when it is not known."""
         self._state.drift = max(0.0, min(1.0, score)) if score is not None and _is_number(score) else None
 
     def note_progress(self, value: float | None) -> None:
-        """How far the work is, 0 to 1, for runs without a tree; None when nobody knows."""
+        """Record the progress, 0 to 1, for runs without a tree; None when it is not known."""
         self._state.progress = value if _is_share(value) else None
 
     @property
     def is_warning(self) -> bool:
-        """Whether the drift told last is worth a warning."""
+        """Whether the last recorded drift is high enough for a warning."""
         return self._state.drift is not None and self._state.drift >= self.drift_from
 
     @property
     def tried(self) -> list[str]:
-        """What was tried and must not be repeated, the latest first: told here, or failed in the tree."""
+        """What was tried and must not be repeated, the latest first: recorded here, or failed in the tree."""
         failed = self.tree.tried if self.tree is not None else []
-        return list(dict.fromkeys([*reversed(self._state.tried), *reversed([one_line(it) for it in failed])]))
+        return list(
+            dict.fromkeys([*reversed(self._state.tried), *reversed([to_single_line(it) for it in failed])])
+        )
 
     def mode(self, turn: int) -> ReminderMode:
-        """How much a reminder at this turn says."""
-        age = _turn(turn)
+        """Return the length of a reminder at this turn."""
+        age = _read_turn(turn)
         if self._state.compacted_at is not None and age >= self._state.compacted_at:
             age -= self._state.compacted_at
         by_age = 2 if age <= self.full_until else 1 if age <= self.compact_until else 0
@@ -128,30 +130,30 @@ class GoalReminderInjector:
         return _MODES[max(by_age, 1, _MODES.index(self._state.shown))]
 
     def get_reminder(self, turn: int, force_full: bool = False) -> str:
-        """The words to put before the model at this turn."""
+        """Return the reminder for the model at this turn."""
         mode = "full" if force_full else self.mode(turn)
         self._state.shown = mode
         if mode == "minimal":
-            return " | ".join(self._minimal())
-        return "\n".join(self._full() if mode == "full" else self._compact())
+            return " | ".join(self._iter_minimal())
+        return "\n".join(self._iter_full() if mode == "full" else self._iter_compact())
 
     def state(self) -> bytes:
-        """What it remembers, without goal and tree, which have a state of their own."""
+        """Return the saved state, without goal and tree, which have their own."""
         return msgspec.msgpack.encode(self._state)
 
     def restore(self, state: bytes) -> None:
-        """Go on from what `state` gave; raises FormatError when it is none of ours."""
+        """Restore what `state` returned. Raise FormatError for anything else."""
         try:
             self._state = msgspec.msgpack.decode(state, type=ReminderState)
         except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise FormatError(f"The saved reminders cannot be read: {exc}.") from exc
 
-    def _full(self) -> Iterator[str]:
+    def _iter_full(self) -> Iterator[str]:
         yield "Reminder of the goal."
         yield f"Goal: {self.goal or '(not given)'}"
-        if progress := self._progress():
+        if progress := self._describe_progress():
             yield f"Progress: {progress}"
-        if focus := self._focus():
+        if focus := self._describe_focus():
             yield f"Now: {focus}"
         if self.constraints:
             yield "Keep to:"
@@ -160,43 +162,47 @@ class GoalReminderInjector:
             yield "Tried already, do not repeat:"
             yield from (f"- {words}" for words in tried)
         if self.is_warning:
-            yield self._warning()
+            yield self._format_warning()
 
-    def _compact(self) -> Iterator[str]:
-        yield f"Goal: {one_line(self.goal, 2 * _SHORT) or '(not given)'}"
-        state = filter(None, (self._progress(), one_line(self._focus(), _SHORT)))
+    def _iter_compact(self) -> Iterator[str]:
+        yield f"Goal: {to_single_line(self.goal, 2 * _SHORT_CHARS) or '(not given)'}"
+        state = filter(
+            None, (self._describe_progress(), to_single_line(self._describe_focus(), _SHORT_CHARS))
+        )
         if words := ", now: ".join(state):
-            yield f"Progress: {words}" if self._progress() else f"Now: {words}"
+            yield f"Progress: {words}" if self._describe_progress() else f"Now: {words}"
         if self.constraints:
-            yield "Keep to: " + "; ".join(one_line(words, _SHORT) for words in self.constraints[:3])
+            yield "Keep to: " + "; ".join(
+                to_single_line(words, _SHORT_CHARS) for words in self.constraints[:3]
+            )
         if tried := self.tried[:2]:
-            yield "Do not repeat: " + "; ".join(one_line(words, _SHORT) for words in tried)
+            yield "Do not repeat: " + "; ".join(to_single_line(words, _SHORT_CHARS) for words in tried)
         if self.is_warning:
-            yield self._warning()
+            yield self._format_warning()
 
-    def _minimal(self) -> Iterator[str]:
-        yield f"Goal: {one_line(self.goal, _SHORT) or '(not given)'}"
-        if focus := self._focus():
-            yield f"Now: {one_line(focus, _SHORT)}"
+    def _iter_minimal(self) -> Iterator[str]:
+        yield f"Goal: {to_single_line(self.goal, _SHORT_CHARS) or '(not given)'}"
+        if focus := self._describe_focus():
+            yield f"Now: {to_single_line(focus, _SHORT_CHARS)}"
 
-    def _warning(self) -> str:
-        drift = percent(self._state.drift or 0.0)
+    def _format_warning(self) -> str:
+        drift = format_percent(self._state.drift or 0.0)
         return f"Warning: you are drifting ({drift}). Your next step must serve this goal."
 
-    def _progress(self) -> str:
+    def _describe_progress(self) -> str:
         tree = self.tree
         if tree is not None and tree.has_plan:
             done = sum(leaf.status.is_done for leaf in tree.leaves)
-            return f"{percent(tree.progress)}, {done} of {len(tree.leaves)} steps"
-        return "" if self._state.progress is None else percent(self._state.progress)
+            return f"{format_percent(tree.progress)}, {done} of {len(tree.leaves)} steps"
+        return "" if self._state.progress is None else format_percent(self._state.progress)
 
-    def _focus(self) -> str:
+    def _describe_focus(self) -> str:
         focus = self.tree.focus if self.tree is not None else None
         return focus.description if focus is not None else ""
 
 
-def _turn(turn: Any) -> int:
-    """A turn's number; what is none counts as the first, which says the most."""
+def _read_turn(turn: Any) -> int:
+    """Return a turn's number; 0, the longest reminder, for an invalid one."""
     return turn if isinstance(turn, int) and not isinstance(turn, bool) and turn > 0 else 0
 
 

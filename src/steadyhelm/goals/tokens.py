@@ -1,7 +1,7 @@
-"""The words of a text that say what it is about, folded so that `users` and `user` are one.
+"""Split a text into the words that say what it is about, as stems: `users` and `user` are one.
 
-Words every text holds, and words agents use whatever they work on (run, test, read, fix, file ...),
-carry no evidence either way and are left out.
+Words that every text contains, and words that agents use in every task (run, test, read, fix, file ...),
+are no evidence for or against a topic and are left out.
 """
 
 import functools
@@ -12,16 +12,17 @@ from typing import Any, Final, NamedTuple
 
 from steadyhelm import fingerprints
 
-LOOKED_AT: Final = 512
-MOST_LOOKED_AT: Final = fingerprints.LOOKED_AT
-_SHORTEST: Final = 3
-_LONGEST: Final = 40
-_KNOWN_BY_HEART: Final = 4096
+CHARS_READ: Final = 512
+MAX_CHARS_READ: Final = fingerprints.LOOKED_AT
+_MIN_WORD_CHARS: Final = 3
+_MAX_WORD_CHARS: Final = 40
+_STEM_CACHE_SIZE: Final = 4096
 
-_SHORT, _MIDDLING = 4, 6
-# What a folded word weighs, by its length: where nothing better is known, a longer word is a rarer one.
-RARITY: Final = tuple(
-    0.6 if size <= _SHORT else 0.8 if size <= _MIDDLING else 1.0 for size in range(_LONGEST + 2)
+_COMMON_WORD_CHARS, _USUAL_WORD_CHARS = 4, 6
+# The weight of a stem by its length: without better knowledge, a longer word is taken for a rarer one.
+WEIGHT_BY_LENGTH: Final = tuple(
+    0.6 if size <= _COMMON_WORD_CHARS else 0.8 if size <= _USUAL_WORD_CHARS else 1.0
+    for size in range(_MAX_WORD_CHARS + 2)
 )
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -82,69 +83,69 @@ _EVERY_TASK: Final = """
 """
 
 
-class Words(NamedTuple):
-    """A text's words: the content words, folded, in order and each once; and how many plain ones."""
+class Tokens(NamedTuple):
+    """The stems of a text's content words, in order and each once, and the number of its plain words."""
 
     content: list[str]
     plain: int
 
 
-def read_words(text: str, looked_at: int = LOOKED_AT) -> Words:
-    """The words of a text's beginning.
+def tokenize(text: str, max_chars: int = CHARS_READ) -> Tokens:
+    """Return the content words of a text's first characters.
 
-    >>> read_words("Creating the database migrations for getUserName()")
-    Words(content=['databas', 'migrat', 'user'], plain=3)
+    >>> tokenize("Creating the database migrations for getUserName()")
+    Tokens(content=['databas', 'migrat', 'user'], plain=3)
     """
-    found = list(map(_stems, _found(text[:looked_at])))
+    found = list(map(_find_stems, _split_words(text[:max_chars])))
     content = dict.fromkeys(chain.from_iterable(found))
     content.pop("", None)
-    return Words(list(content), found.count(()))
+    return Tokens(list(content), found.count(()))
 
 
-def spelled(text: str, looked_at: int = LOOKED_AT) -> dict[str, str]:
-    """The content words of a text's beginning with one spelling each, as words for people."""
+def map_spellings(text: str, max_chars: int = CHARS_READ) -> dict[str, str]:
+    """Return the stems of a text's first characters, each with its first spelling, for display."""
     spellings: dict[str, str] = {}
-    for raw in _found(text[:looked_at]):
-        for stem in filter(None, _stems(raw)):
-            part = next(part for part in _PART.findall(raw[:_LONGEST]) if _folded_part(part) == stem)
+    for raw in _split_words(text[:max_chars]):
+        for stem in filter(None, _find_stems(raw)):
+            part = next(part for part in _PART.findall(raw[:_MAX_WORD_CHARS]) if _stem_part(part) == stem)
             spellings.setdefault(stem, part.lower())
     return spellings
 
 
-def work_words(text: str, looked_at: int = LOOKED_AT) -> set[str]:
-    """The folded words of a text's beginning that tell what kind of work it is, whatever it is done on."""
-    return {fold(word.lower()) for word in _found(text[:looked_at])} & _WORK
+def find_work_words(text: str, max_chars: int = CHARS_READ) -> set[str]:
+    """Return the stems that name a kind of work (fix, test, write) in a text's first characters."""
+    return {stem_word(word.lower()) for word in _split_words(text[:max_chars])} & _WORK_STEMS
 
 
-def text_of(value: Any) -> str:
-    """Whatever a caller hands over as text that can be read and stored, cut where nobody looks any more."""
+def to_text(value: Any) -> str:
+    """Return any value as text that can be stored, cut to the characters that are read."""
     if not isinstance(value, str):
-        return fingerprints.canonical(value)[:MOST_LOOKED_AT].decode("utf-8", "replace")
-    text = value[:MOST_LOOKED_AT]
-    # Half a character, which a broken transcript may hold, cannot be stored.
+        return fingerprints.canonical(value)[:MAX_CHARS_READ].decode("utf-8", "replace")
+    text = value[:MAX_CHARS_READ]
+    # A lone surrogate, as in a broken transcript, cannot be stored.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def weight_of(stems: Iterable[str]) -> float:
-    """How much words weigh together: a rare one says more than a common one."""
-    return sum(RARITY[len(stem)] for stem in stems)
+def sum_weights(stems: Iterable[str]) -> float:
+    """Return the sum of the words' weights. A rare word weighs more than a common one."""
+    return sum(WEIGHT_BY_LENGTH[len(stem)] for stem in stems)
 
 
-def fold(word: str) -> str:
-    """A word without the endings of English that change its form and not its subject.
+def stem_word(word: str) -> str:
+    """Return a word without the English endings that change its form and not its subject.
 
-    >>> [fold(word) for word in ("queries", "query", "migrating", "migrations", "planned", "classes")]
+    >>> [stem_word(word) for word in ("queries", "query", "migrating", "migrations", "planned", "classes")]
     ['queri', 'queri', 'migrat', 'migrat', 'plan', 'class']
     """
-    if len(word) <= _SHORTEST:
+    if len(word) <= _MIN_WORD_CHARS:
         return word
-    word = _without_ending(_singular(word))
-    if len(word) > _SHORTEST and word[-1] == "e":
+    word = _strip_ending(_strip_plural(word))
+    if len(word) > _MIN_WORD_CHARS and word[-1] == "e":
         return word[:-1]
-    return f"{word[:-1]}i" if len(word) > _SHORTEST and word[-1] == "y" else word
+    return f"{word[:-1]}i" if len(word) > _MIN_WORD_CHARS and word[-1] == "y" else word
 
 
-def _singular(word: str) -> str:
+def _strip_plural(word: str) -> str:
     if word.endswith("ies"):
         return f"{word[:-3]}y"
     if word.endswith(("sses", "xes", "ches", "shes")):
@@ -152,57 +153,59 @@ def _singular(word: str) -> str:
     return word[:-1] if word[-1] == "s" and word[-2] not in "sui" else word
 
 
-def _without_ending(word: str) -> str:
+def _strip_ending(word: str) -> str:
     size = len(word)
     if size > 5 and word.endswith("ing"):  # noqa: PLR2004 - `running`, not `king`
-        return _undoubled(word[:-3])
+        return _strip_doubled_letter(word[:-3])
     if size > 4 and word.endswith("ed"):  # noqa: PLR2004 - `added`, not `shed`
-        return _undoubled(word[:-2])
+        return _strip_doubled_letter(word[:-2])
     if size > 7 and word.endswith("ment"):  # noqa: PLR2004 - `management`, not `comment`
         return word[:-4]
     if size > 5 and word.endswith(("tion", "sion")):  # noqa: PLR2004 - `migration`, not `lion`
         return word[:-3]
     if size > 5 and word.endswith(("ly", "er")):  # noqa: PLR2004 - `runner`, not `user`
-        return _undoubled(word[:-2])
+        return _strip_doubled_letter(word[:-2])
     return word
 
 
-def _undoubled(word: str) -> str:
-    doubled = len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] not in "lsz"
+def _strip_doubled_letter(word: str) -> str:
+    doubled = len(word) > _MIN_WORD_CHARS and word[-1] == word[-2] and word[-1] not in "lsz"
     return word[:-1] if doubled else word
 
 
-def _paired(run: re.Match[str]) -> str:
+def _split_pairs(run: re.Match[str]) -> str:
     text = run.group()
     return " ".join(text[i : i + 2] for i in range(len(text) - 1))
 
 
-def _found(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     if text.isascii():
-        # Most texts are: this finds the same words in a quarter of the time.
+        # Most texts are ASCII: this finds the same words in a quarter of the time.
         return text.encode().translate(_LETTERS_ONLY).decode().split()
-    # Scripts without spaces are read in pairs of characters, which their words mostly are.
-    return _WORD.findall(_UNSPACED.sub(_paired, text))
+    # Scripts without spaces are read in pairs of characters: most of their words are that long.
+    return _WORD.findall(_UNSPACED.sub(_split_pairs, text))
 
 
-@functools.lru_cache(maxsize=_KNOWN_BY_HEART)
-def _stems(word: str) -> tuple[str, ...]:
-    """A word's parts, folded: an identifier is split where a small letter meets a capital.
+@functools.lru_cache(maxsize=_STEM_CACHE_SIZE)
+def _find_stems(word: str) -> tuple[str, ...]:
+    """Return the stems of a word. An identifier is split where a small letter meets a capital.
 
-    Nothing for a plain word, an empty stem for one too short to tell.
+    Empty for a plain word; an empty stem stands for a part that is too short to say anything.
     """
-    stems = [stem for stem in map(_folded_part, _PART.findall(word[:_LONGEST])) if stem not in _PLAIN]
-    return tuple(stem if len(stem) >= _SHORTEST or not stem.isascii() else "" for stem in stems)
+    stems = [
+        stem for stem in map(_stem_part, _PART.findall(word[:_MAX_WORD_CHARS])) if stem not in _PLAIN_STEMS
+    ]
+    return tuple(stem if len(stem) >= _MIN_WORD_CHARS or not stem.isascii() else "" for stem in stems)
 
 
-def _folded_part(part: str) -> str:
-    # Cut after lowering: some letters are longer in small.
-    return fold(part.lower()[:_LONGEST])
+def _stem_part(part: str) -> str:
+    # Cut after lowering: some letters become longer in lower case.
+    return stem_word(part.lower()[:_MAX_WORD_CHARS])
 
 
-def _folded(words: str) -> frozenset[str]:
-    return frozenset(fold(word) for word in words.split())
+def _stem_list(words: str) -> frozenset[str]:
+    return frozenset(stem_word(word) for word in words.split())
 
 
-_WORK: Final = _folded(_EVERY_TASK)
-_PLAIN: Final = _folded(_EVERY_TEXT) | _WORK
+_WORK_STEMS: Final = _stem_list(_EVERY_TASK)
+_PLAIN_STEMS: Final = _stem_list(_EVERY_TEXT) | _WORK_STEMS

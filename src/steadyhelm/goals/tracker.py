@@ -7,9 +7,9 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.goals.changes import followed, goal_change
-from steadyhelm.goals.tokens import read_words, text_of
-from steadyhelm.goals.vocabulary import GOAL_KEPT, GoalDNA
+from steadyhelm.goals.changes import apply_change, classify_message
+from steadyhelm.goals.tokens import to_text, tokenize
+from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA
 
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
 DRIFT_SMOOTHING: Final = 0.3
@@ -62,7 +62,7 @@ class GoalTracker(Struct):
             if isinstance(named, str):
                 calls = self.calls
                 if not calls or calls[-1] != named:
-                    calls.append(text_of(named[:_CALL_CHARS_READ]))
+                    calls.append(to_text(named[:_CALL_CHARS_READ]))
                     if len(calls) > _CALLS_KEPT:
                         del calls[0]
                 return
@@ -86,15 +86,15 @@ class GoalTracker(Struct):
             dna.grow(message, "user")
             return False
         self._update_vocabulary(dna)
-        change = goal_change(dna, message, answering=self.has_asked)
+        change = classify_message(dna, message, answering=self.has_asked)
         if change.accepts and change.kind != "new_goal":
             dna.learn(self.said, "accepted")
-        self.dna = followed(dna, message, change)
+        self.dna = apply_change(dna, message, change)
         self.has_asked = False
         if change.kind != "new_goal":
             self.is_added_to = self.is_added_to or (change.kind == "refines" and bool(change.new))
             return False
-        self.goal, self.is_added_to, self.drift = text_of(message)[:GOAL_KEPT], False, None
+        self.goal, self.is_added_to, self.drift = to_text(message)[:GOAL_CHARS_KEPT], False, None
         self.has_replied, self.said = False, []
         return True
 
@@ -104,13 +104,13 @@ class GoalTracker(Struct):
         if dna is None:
             return
         self._update_vocabulary(dna)
-        words = read_words(text)
-        reading = dna.reading_of(words)
+        words = tokenize(text)
+        reading = dna.compare(words)
         if reading.drift is not None:
             before = self.drift or 0.0
             self.drift = before + DRIFT_SMOOTHING * (reading.drift - before)
         self.said = words.content
-        self.made_concrete = reading.unknown if reading.names_the_task else []
+        self.made_concrete = reading.unknown if reading.is_on_task else []
         self.has_replied = True
         self.has_asked = "?" in text[-_QUESTION_WITHIN_LAST_CHARS:]
 
