@@ -39,7 +39,7 @@ def main() -> None:
     flushed = monitor.flush(60.0)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     assert monitor.store is not None
-    kept = sum(run.events for run in monitor.store.runs(limit=wanted))
+    kept = sum(run.events for run in monitor.store.list_runs(limit=wanted))
     print(json.dumps({"cpu_s": cpu, "wall_s": wall, "kept": kept, "losses": flushed.losses}))
 
 

@@ -110,8 +110,8 @@ def _left(database: Path) -> tuple[int, list[str]]:
     try:
         faults = store.check()
         kept = 0
-        for row in store.runs(limit=100_000):
-            seqs = [recorded.event.seq for recorded in store.run_events(row.agent_id, row.run_id)]
+        for row in store.list_runs(limit=100_000):
+            seqs = [recorded.event.seq for recorded in store.iter_run_events(row.agent_id, row.run_id)]
             if len(seqs) != row.events:
                 faults.append(f"run {row.run_id} says {row.events} events and has {len(seqs)}")
             kept += len(seqs)

@@ -71,13 +71,16 @@ def _asked(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteStore], A
 
     def timeline(store: SQLiteStore) -> list[Any]:
         chosen = run()
-        return list(store.run_events(agent_of(chosen), run_id_of(chosen)))
+        return list(store.iter_run_events(agent_of(chosen), run_id_of(chosen)))
 
     last_day = started_at(runs) - 86_400
     return {
-        "run list": (BAR, lambda store: store.runs(limit=50)),
-        "run list of an agent": (BAR, lambda store: store.runs(agent_of(run()), limit=50)),
-        "run list, paged to anywhere": (BAR, lambda store: store.runs(limit=50, before=started_at(run()))),
+        "run list": (BAR, lambda store: store.list_runs(limit=50)),
+        "run list of an agent": (BAR, lambda store: store.list_runs(agent_of(run()), limit=50)),
+        "run list, paged to anywhere": (
+            BAR,
+            lambda store: store.list_runs(limit=50, before=started_at(run())),
+        ),
         "timeline of a run (200 events)": (BAR, timeline),
         "alerts": (BAR, lambda store: store.get_drift_events(limit=50)),
         "alerts of an agent, last day": (
@@ -89,12 +92,15 @@ def _asked(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteStore], A
             lambda store: store.get_drift_events(severity=Severity.CRITICAL, limit=50),
         ),
         "baseline": (BAR, lambda store: store.get_baseline(agent_of(run()))),
-        "incidents": (None, lambda store: store.incidents(limit=50)),
-        "open incidents": (None, lambda store: store.incidents(state="open", limit=50)),
-        "agents": (None, lambda store: store.agents()),
+        "incidents": (None, lambda store: store.list_incidents(limit=50)),
+        "open incidents": (None, lambda store: store.list_incidents(state="open", limit=50)),
+        "agents": (None, lambda store: store.list_agents()),
         "a run by its id": (None, lambda store: store.find_run(run_id_of(run()))),
         "newest events of an agent": (None, lambda store: store.get_traces(agent_of(run()), limit=100)),
-        "what a baseline learns from": (None, lambda store: store.run_summaries(agent_of(run()), limit=50)),
+        "what a baseline learns from": (
+            None,
+            lambda store: store.list_run_summaries(agent_of(run()), limit=50),
+        ),
     }
 
 

@@ -155,7 +155,7 @@ def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
         landing = loop.run(scenario.goal, plan=scenario.plan, run_id=scenario.name)
         monitor.flush()
         assert monitor.store is not None
-        incidents: list[Incident] = monitor.store.incidents(AGENT, landing.run_id)
+        incidents: list[Incident] = monitor.store.list_incidents(AGENT, landing.run_id)
         answers = sorted(
             (it for incident in incidents for it in incident.interventions), key=lambda it: it.seq
         )

@@ -208,7 +208,7 @@ def _hook_event(event: Any) -> dict[str, Any]:
 def _stored(store: Any, agent_id: str, run_id: str) -> Seen:
     places = {event.event_id: event.seq for event in store.get_run_traces(agent_id, run_id)}
     findings = store.get_drift_events(agent_id, run_id=run_id, limit=1_000_000)
-    incidents = store.incidents(agent_id=agent_id, run_id=run_id, limit=1_000_000)
+    incidents = store.list_incidents(agent_id=agent_id, run_id=run_id, limit=1_000_000)
     return {
         "findings": sorted((_finding(it, places) for it in findings), key=str),
         "incidents": sorted((_incident(it) for it in incidents), key=str),

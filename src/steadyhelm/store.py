@@ -139,11 +139,11 @@ class RunStore(Protocol):
             self.write([event])
 
     @abstractmethod
-    def agents(self) -> list[AgentRow]:
+    def list_agents(self) -> list[AgentRow]:
         """Return every agent, the most recently active first."""
 
     @abstractmethod
-    def runs(
+    def list_runs(
         self, agent_id: str | None = None, *, limit: int = 50, before: float | None = None
     ) -> list[RunRow]:
         """Return runs, newest first. `before` is a start time: the last one of a page gets the next."""
@@ -153,15 +153,15 @@ class RunStore(Protocol):
         """Return the run with this id, or whose id alone begins with it. Raises NotFoundError."""
 
     @abstractmethod
-    def run_tools(self, agent_id: str, run_id: str) -> list[ToolRow]:
+    def list_run_tools(self, agent_id: str, run_id: str) -> list[ToolRow]:
         """Return the tools a run called, most used first."""
 
     @abstractmethod
-    def run_metadata(self, agent_id: str, run_id: str) -> dict[str, Any]:
+    def get_run_metadata(self, agent_id: str, run_id: str) -> dict[str, Any]:
         """Return the metadata a run was started with; empty when it had none."""
 
     @abstractmethod
-    def run_events(self, agent_id: str, run_id: str) -> Iterator[RecordedEvent]:
+    def iter_run_events(self, agent_id: str, run_id: str) -> Iterator[RecordedEvent]:
         """Yield a run's events in order, with their payloads as stored."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class RunStore(Protocol):
 
     def get_run_traces(self, agent_id: str, run_id: str) -> list[TraceEvent]:
         """Return a run's events, oldest first."""
-        return [recorded.event for recorded in self.run_events(agent_id, run_id)]
+        return [recorded.event for recorded in self.iter_run_events(agent_id, run_id)]
 
     @abstractmethod
     def get_recent_actions(self, agent_id: str, run_id: str, window: int = 20) -> list[str]:
@@ -184,7 +184,7 @@ class RunStore(Protocol):
 
     def get_run_ids(self, agent_id: str, limit: int = 50) -> list[str]:
         """Return the ids of an agent's runs, newest first."""
-        return [run.run_id for run in self.runs(agent_id, limit=limit)]
+        return [run.run_id for run in self.list_runs(agent_id, limit=limit)]
 
     @abstractmethod
     def get_run_stats(self, agent_id: str, run_id: str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class BaselineStore(Protocol):
         """Return an agent's baseline, or None when nothing was learnt yet."""
 
     @abstractmethod
-    def baselines(self, agent_id: str | None = None) -> list[BaselineStats]:
+    def list_baselines(self, agent_id: str | None = None) -> list[BaselineStats]:
         """Return every stored baseline, by agent, version and task type."""
 
     @abstractmethod
@@ -230,7 +230,7 @@ class BaselineStore(Protocol):
         """Delete a baseline and learn a new one from the next run on. Returns whether there was one."""
 
     @abstractmethod
-    def run_summaries(
+    def list_run_summaries(
         self, agent_id: str, *, version: str = "", task_type: str = "", limit: int = 50
     ) -> list[RunSummary]:
         """Return the newest ended, clean runs that a baseline may learn from, oldest first.
@@ -239,7 +239,7 @@ class BaselineStore(Protocol):
         """
 
     @abstractmethod
-    def profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
+    def list_profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
         """Return the profile of each task type, by agent and type."""
 
     @abstractmethod
@@ -255,7 +255,7 @@ class IncidentStore(Protocol):
     """Incidents, and people's responses to them: acknowledgements, reviews, mutes and thresholds."""
 
     @abstractmethod
-    def incidents(
+    def list_incidents(
         self,
         agent_id: str | None = None,
         run_id: str | None = None,
@@ -276,7 +276,7 @@ class IncidentStore(Protocol):
         """Return the incident with this id, or whose id alone begins with it. Raises NotFoundError."""
 
     @abstractmethod
-    def interventions(
+    def list_interventions(
         self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
     ) -> list[StoredIntervention]:
         """Return interventions, newest first."""
@@ -298,11 +298,11 @@ class IncidentStore(Protocol):
         """Send alerts again. Returns whether the detector was muted."""
 
     @abstractmethod
-    def mutes(self, *, at: float) -> list[Mute]:
+    def list_mutes(self, *, at: float) -> list[Mute]:
         """Return the mutes in force at a time."""
 
     @abstractmethod
-    def thresholds(self, agent_id: str | None = None) -> list[Threshold]:
+    def list_thresholds(self, agent_id: str | None = None) -> list[Threshold]:
         """Return the changed thresholds in force, newest last."""
 
     @abstractmethod
@@ -322,7 +322,7 @@ class Outbox(Protocol):
         """Queue an alert. One with the same id is left unchanged."""
 
     @abstractmethod
-    def last_alert(self, agent_id: str, detector: str) -> LastAlert | None:
+    def get_last_alert(self, agent_id: str, detector: str) -> LastAlert | None:
         """Return the latest alert queued for an agent and detector, whatever its state."""
 
     @abstractmethod
@@ -336,7 +336,7 @@ class Outbox(Protocol):
         """Record the result of an attempt. `pending` with a later `next_at` schedules another one."""
 
     @abstractmethod
-    def deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
+    def list_deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
         """Return alerts with their state, newest first."""
 
 
@@ -344,7 +344,7 @@ class Upkeep(Protocol):
     """Deletion, retention, backup and checks of what is stored."""
 
     @abstractmethod
-    def losses(self) -> dict[str, int]:
+    def get_losses(self) -> dict[str, int]:
         """Return how much was lost, by reason."""
 
     @abstractmethod
@@ -364,7 +364,7 @@ class Upkeep(Protocol):
         """Copy everything to a new file while others go on writing. Raises when the file exists."""
 
     @abstractmethod
-    def info(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the path, size and schema of the database, and the number of rows of each table."""
 
     @abstractmethod

@@ -176,7 +176,7 @@ class TestWrap:
         events = traces(monitor)
         assert ["agent_invoke", "inner", "agent_complete"] == [event.action_name for event in events]
         assert 12 == events[-1].token_count
-        run = monitor.store.runs("tester")[0]
+        run = monitor.store.list_runs("tester")[0]
         assert ("flights to Oslo", "ended", "done") == (run.goal, run.state, run.outcome)
 
     def test_attributes_pass_through(self, monitor):
@@ -194,7 +194,7 @@ class TestWrap:
 
         events = traces(monitor)
         assert "RuntimeError: the agent's own error" == events[-1].error
-        assert "error: RuntimeError" == monitor.store.runs("tester")[0].outcome
+        assert "error: RuntimeError" == monitor.store.list_runs("tester")[0].outcome
 
     def test_async_and_streams_are_runs_too(self, monitor):
         """
@@ -210,7 +210,7 @@ class TestWrap:
         assert "async answer to x" == answer["output"]
         assert ["one ", "two"] == parts == list(watched.stream({"input": "z"}))
         monitor.flush()
-        assert ["done"] * 3 == [run.outcome for run in monitor.store.runs("tester")]
+        assert ["done"] * 3 == [run.outcome for run in monitor.store.list_runs("tester")]
 
     def test_a_stream_left_early_still_ends_its_run(self, monitor):
         """
@@ -221,7 +221,7 @@ class TestWrap:
         stream.close()
         monitor.flush()
 
-        assert "left early" == monitor.store.runs("tester")[0].outcome
+        assert "left early" == monitor.store.list_runs("tester")[0].outcome
 
     def test_what_cannot_be_wrapped_is_refused_with_words(self, monitor):
         """

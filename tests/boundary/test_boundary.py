@@ -472,7 +472,7 @@ class TestAnswers:
         with boundary.run("find it") as run:
             look(run, 0, turns=3)
         boundary.monitor.flush()
-        (incident,) = boundary.monitor.store.incidents("agent")
+        (incident,) = boundary.monitor.store.list_incidents("agent")
 
         assert "the agent had finished" in incident.interventions[-1].not_carried_out
 

@@ -24,7 +24,7 @@ def boundary(tmp_path):
 
 def outcomes(boundary):
     boundary.monitor.flush()
-    return [run.outcome for run in boundary.monitor.store.runs("agent")]
+    return [run.outcome for run in boundary.monitor.store.list_runs("agent")]
 
 
 class TestRunTable:

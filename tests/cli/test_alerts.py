@@ -148,7 +148,7 @@ class TestMute:
         """
         steadyhelm("alerts mute {long}", long=long)
 
-        [mute] = store.mutes(at=time.time())
+        [mute] = store.list_mutes(at=time.time())
         assert ("researcher", "action_loop") == (mute.agent_id, mute.detector)
         assert 8 * 3600 == pytest.approx(mute.until - mute.set_at)
 
@@ -167,7 +167,7 @@ class TestMute:
         No mute is empty, endless or longer than thirty days.
         """
         assert 2 == steadyhelm("alerts mute {long} --for {span}", long=long, span=span).status
-        assert [] == store.mutes(at=0)
+        assert [] == store.list_mutes(at=0)
 
     def test_unmute(self, steadyhelm, store, long):
         """
@@ -178,7 +178,7 @@ class TestMute:
         answer = steadyhelm("alerts unmute {long}", long=long)
 
         assert "Alerts of action_loop of researcher are sent again.\n" == answer.err
-        assert [] == store.mutes(at=time.time())
+        assert [] == store.list_mutes(at=time.time())
 
     def test_unmute_what_is_not_muted(self, steadyhelm, long):
         """

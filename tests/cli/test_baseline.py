@@ -110,13 +110,13 @@ class TestFreeze:
         """
         Where an agent has several baselines, one must be named; none is changed.
         """
-        before = store.baselines()
+        before = store.list_baselines()
 
         answer = steadyhelm("baseline freeze researcher")
 
         assert 1 == answer.status
         assert "Say which: --version '' --task ''; --version '2' --task ''" in answer.err
-        assert before == store.baselines()
+        assert before == store.list_baselines()
 
 
 class TestReset:
@@ -140,7 +140,7 @@ class TestReset:
         work(anew := DriftMonitor("researcher", db_path=database, calibration_runs=3), "first-again")
         anew.close()
         assert "learning 1/3" == store.get_baseline("researcher").progress
-        assert 9 == len(store.runs("researcher"))
+        assert 9 == len(store.list_runs("researcher"))
 
 
 class TestExportAndImport:
@@ -237,14 +237,14 @@ class TestExportAndImport:
         A file that is no sound baseline is refused with the reason, and nothing is changed.
         """
         (apart / "bad.json").write_text(content)
-        before = store.baselines()
+        before = store.list_baselines()
 
         answer = steadyhelm("baseline import bad.json --yes")
 
         assert 1 == answer.status
         assert "bad.json" in answer.err
         assert reason in answer.err
-        assert before == store.baselines()
+        assert before == store.list_baselines()
 
     def test_no_such_file(self, steadyhelm):
         """

@@ -170,7 +170,7 @@ class TestExportAndImport:
         answer = steadyhelm("--db", elsewhere.path, "budget", "import", "tasks.json")
 
         assert "Imported 2 task profiles, 0 of them in place of another." in answer.err
-        assert [ENDPOINT, REFUND] == elsewhere.profiles()
+        assert [ENDPOINT, REFUND] == elsewhere.list_profiles()
         elsewhere.close()
 
     def test_only_its_owner_may_read_it(self, budget, learnt, apart):
@@ -211,7 +211,7 @@ class TestExportAndImport:
         """
         budget("export tasks.json")
         learnt.add_tasks(a_profile(agent_id="coder", task_type="implement_api_endpoint", tasks=1, steps=3))
-        before = learnt.profiles()
+        before = learnt.list_profiles()
 
         answer = budget("import tasks.json")
 
@@ -219,7 +219,7 @@ class TestExportAndImport:
         assert "3 → 2" in answer.out
         assert "12.0 → 16.5" in answer.out
         assert "refund" not in answer.out
-        assert before == learnt.profiles()
+        assert before == learnt.list_profiles()
 
     def test_replaces_when_told_to(self, budget, learnt, apart):
         """
@@ -232,7 +232,7 @@ class TestExportAndImport:
         answer = budget("import tasks.json --yes")
 
         assert "Imported 1 task profile, 1 of them in place of another." in answer.err
-        assert [changed, REFUND] == learnt.profiles()
+        assert [changed, REFUND] == learnt.list_profiles()
 
     def test_nothing_new(self, budget, learnt):
         """
@@ -268,14 +268,14 @@ class TestExportAndImport:
         A file that is not sound is refused with the reason, and nothing is changed.
         """
         (apart / "bad.json").write_text(content)
-        before = learnt.profiles()
+        before = learnt.list_profiles()
 
         answer = budget("import bad.json --yes")
 
         assert 1 == answer.status
         assert "bad.json" in answer.err
         assert reason in answer.err
-        assert before == learnt.profiles()
+        assert before == learnt.list_profiles()
 
     def test_no_such_file(self, budget):
         """
@@ -301,11 +301,11 @@ class TestExportAndImport:
         Whatever was learnt comes back as it was written.
         """
         store.save_profile(profile)
-        known = store.profiles()
+        known = store.list_profiles()
         budget("export all.json --yes")
         for it in known:
             store.save_profile(a_profile(agent_id=it.agent_id, task_type=it.task_type))
 
         budget("import all.json --yes")
 
-        assert known == store.profiles()
+        assert known == store.list_profiles()

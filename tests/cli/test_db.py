@@ -112,7 +112,7 @@ class TestPrune:
         answer = steadyhelm("db prune --payload-days 0 --run-days 1 --yes")
 
         assert "Removed 0 payloads and 1 run with 1 step.\n" == answer.err
-        assert 8 == len(store.runs())
+        assert 8 == len(store.list_runs())
 
     def test_kept_for_ever(self, steadyhelm):
         """
@@ -133,13 +133,13 @@ class TestDelete:
         A run goes with its steps and incidents, once somebody said yes.
         """
         assert 2 == steadyhelm("db delete-run loop-l").status
-        assert 8 == len(store.runs())
+        assert 8 == len(store.list_runs())
 
         answer = steadyhelm("db delete-run loop-l --yes")
 
         assert "Deleted run loop-long of researcher: 5 steps.\n" == answer.err
-        assert 7 == len(store.runs())
-        assert [] == store.incidents("researcher", "loop-long")
+        assert 7 == len(store.list_runs())
+        assert [] == store.list_incidents("researcher", "loop-long")
 
     def test_unknown_run(self, steadyhelm):
         """
@@ -156,7 +156,7 @@ class TestDelete:
         answer = steadyhelm("db delete-agent researcher --yes")
 
         assert "Deleted agent researcher: 8 runs.\n" == answer.err
-        assert [] == store.agents()
+        assert [] == store.list_agents()
 
     def test_an_agent_needs_its_whole_name(self, steadyhelm, store):
         """
@@ -166,7 +166,7 @@ class TestDelete:
 
         assert 1 == answer.status
         assert "its whole name is needed: researcher" in answer.err
-        assert 8 == len(store.runs())
+        assert 8 == len(store.list_runs())
 
 
 class TestMigrate:

@@ -61,8 +61,8 @@ class TestWhatIsKept:
         """
         The loop is one incident, answered rung by rung until it helped, and closed by the time the run ends.
         """
-        [incident] = played.incidents()
-        [run] = [run for run in played.runs() if run.goal == GOAL]
+        [incident] = played.list_incidents()
+        [run] = [run for run in played.list_runs() if run.goal == GOAL]
 
         assert [
             ("INJECT_REMINDER", "ignored"),
@@ -76,7 +76,7 @@ class TestWhatIsKept:
         """
         Twelve healthy runs are there to compare with, and the baseline has learnt from them.
         """
-        assert 13 == len(played.runs())
+        assert 13 == len(played.list_runs())
         assert "learning 12/30" == played.get_baseline(AGENT).progress
 
     def test_begun_anew(self, played, apart):
@@ -85,7 +85,7 @@ class TestWhatIsKept:
         """
         steadyhelm("demo", "--fast")
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
-            assert 13 == len(store.runs())
+            assert 13 == len(store.list_runs())
 
     @pytest.mark.parametrize("place", ["before", "after"])
     def test_a_database_of_ones_own(self, apart, place):
@@ -96,7 +96,7 @@ class TestWhatIsKept:
         for _ in range(2):
             assert 0 == steadyhelm(*(("demo", *named) if place == "after" else (*named, "demo"))).status
         with closing(SQLiteStore(apart / "mine.db", read_only=True)) as store:
-            assert 26 == len(store.runs())
+            assert 26 == len(store.list_runs())
         assert not (apart / "demo.db").exists()
 
     def test_a_file_that_is_no_database(self, apart):
@@ -123,7 +123,7 @@ class TestAlone:
         assert "One incident, noticed at step 12" in steadyhelm("demo").out
         assert "1" == os.environ["STEADYHELM_DISABLED"]
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
-            assert [] == store.deliveries()
+            assert [] == store.list_deliveries()
 
 
 class TestStubbornAgent:

@@ -398,7 +398,7 @@ def test_a_failure_that_only_the_transcript_tells(store, apart):
         agent.tell("SessionEnd", prompt_id="p", transcript_path=str(apart / "t.jsonl"))
         agent.tell("StopFailure", last_assistant_message="API Error: 500", prompt_id="p")
     assert (1, 1) == (store().find_run("s1").errors, store().find_run("s2").errors)
-    assert 2 == len(store().runs("claude-code"))
+    assert 2 == len(store().list_runs("claude-code"))
 
 
 def test_the_program_speaking_for_itself_is_no_user(store):
@@ -430,7 +430,7 @@ def test_reasons_are_counted(store):
     """
     answered(GUIDE, b"{")
     answered(GUIDE, b"{")
-    assert {"hook: the event is not JSON": 2} == store().losses()
+    assert {"hook: the event is not JSON": 2} == store().get_losses()
 
 
 @pytest.mark.parametrize("event", ["BeforeLunch", "SessionStart", "Notification", "PreCompact", ""])

@@ -119,7 +119,7 @@ class TestSend:
         assert (0, "Sent 1 alert; 0 still waiting.\n") == first[::2]
         assert (0, "Sent 0 alerts; 0 still waiting.\n") == second[::2]
         assert 1 == len(listener.bodies)
-        assert ["sent"] == [delivery.state for delivery in store.deliveries()]
+        assert ["sent"] == [delivery.state for delivery in store.list_deliveries()]
 
     def test_leaves_muted_ones(self, steadyhelm, store, listener):
         """
@@ -130,7 +130,7 @@ class TestSend:
 
         assert 0 == steadyhelm("alerts send").status
         assert [] == listener.bodies
-        assert ["muted"] == [delivery.state for delivery in store.deliveries()]
+        assert ["muted"] == [delivery.state for delivery in store.list_deliveries()]
 
     def test_says_what_did_not_arrive(self, steadyhelm, store, monkeypatch):
         """

@@ -14,7 +14,7 @@ class TestFalseAlarm:
         answer = steadyhelm("alerts false-alarm {long} --dry-run", long=long)
 
         assert "It would have silenced 2 of 2 incidents so far, 1 of them confirmed." in answer.out
-        assert [] == store.thresholds()
+        assert [] == store.list_thresholds()
         assert "" == store.find_incident(long).review
 
     def test_asks(self, steadyhelm, store, long):
@@ -25,7 +25,7 @@ class TestFalseAlarm:
 
         assert 2 == answer.status
         assert "Add --yes" in answer.err
-        assert [] == store.thresholds()
+        assert [] == store.list_thresholds()
 
     def test_moves_the_threshold(self, steadyhelm, store, long):
         """
@@ -33,7 +33,7 @@ class TestFalseAlarm:
         """
         steadyhelm("alerts false-alarm {long} --yes", long=long)
 
-        [threshold] = store.thresholds("researcher")
+        [threshold] = store.list_thresholds("researcher")
         assert ("action_loop", long) == (threshold.detector, threshold.incident_id)
         assert 0.843 == pytest.approx(threshold.min_score, abs=0.001)
         assert "false_alarm" == store.find_incident(long).review
@@ -48,7 +48,7 @@ class TestFalseAlarm:
         loop(monitor, "again", times=4)
         monitor.close()
 
-        assert [] == store.incidents("researcher", "again")
+        assert [] == store.list_incidents("researcher", "again")
         assert (
             "(not reported: an incident like this was marked a false alarm)" in steadyhelm("show again").out
         )
@@ -58,12 +58,12 @@ class TestFalseAlarm:
         Saying it again changes nothing.
         """
         steadyhelm("alerts false-alarm {short} --yes", short=short)
-        before = store.thresholds()
+        before = store.list_thresholds()
 
         answer = steadyhelm("alerts false-alarm {short} --yes", short=short)
 
         assert (0, "") == (answer.status, answer.out)
-        assert before == store.thresholds()
+        assert before == store.list_thresholds()
 
     def test_hard_limits_never_adapt(self, steadyhelm, store, costly):
         """
@@ -73,7 +73,7 @@ class TestFalseAlarm:
 
         assert 2 == answer.status
         assert "raise or remove the limit" in answer.err
-        assert [] == store.thresholds()
+        assert [] == store.list_thresholds()
 
     def test_the_surest_cannot_be_silenced(self, steadyhelm, store, database):
         """
@@ -102,7 +102,7 @@ class TestUndo:
 
         assert f"Took back 'false alarm' on incident {long} and the threshold it had moved.\n" == answer.err
         assert before == store.find_incident(long)
-        assert [] == store.thresholds()
+        assert [] == store.list_thresholds()
 
     def test_leaves_other_thresholds(self, steadyhelm, store, long, short):
         """
@@ -113,7 +113,7 @@ class TestUndo:
 
         steadyhelm("alerts undo {long}", long=long)
 
-        assert [short] == [threshold.incident_id for threshold in store.thresholds()]
+        assert [short] == [threshold.incident_id for threshold in store.list_thresholds()]
 
     def test_a_confirmed_one(self, steadyhelm, store, long):
         """
@@ -145,4 +145,4 @@ class TestConfirm:
         answer = steadyhelm("alerts confirm {long}", long=long)
 
         assert "is back where it was" in answer.err
-        assert [] == store.thresholds()
+        assert [] == store.list_thresholds()

@@ -115,7 +115,7 @@ def fill(path):
 
 def incident_of(store, run_id, detector="action_loop"):
     """The one incident of a run."""
-    [incident] = store.incidents("researcher", run_id, detector=detector)
+    [incident] = store.list_incidents("researcher", run_id, detector=detector)
     return incident
 
 

@@ -57,7 +57,7 @@ class Stage:
     @property
     def answers(self):
         """What was said, and what came of it."""
-        incidents = reversed(self.monitor.store.incidents(AGENT))
+        incidents = reversed(self.monitor.store.list_incidents(AGENT))
         return [(it.action.value, it.outcome) for incident in incidents for it in incident.interventions]
 
     @property
@@ -247,7 +247,7 @@ class TestTheLoop:
         stage = staged(
             scenario(CHECK, *GUESSES, heeds="reset"), on_moment=lambda stage: stage.monitor.keeper.close()
         )
-        [incident] = stage.monitor.store.incidents(AGENT)
+        [incident] = stage.monitor.store.list_incidents(AGENT)
 
         assert ["there is no checkpoint to return to"] == stage.words("not carried out")
         assert "there is no checkpoint to return to" == incident.interventions[-1].not_carried_out

@@ -42,7 +42,8 @@ class Death(NamedTuple):
     def kept(self) -> int:
         """Events that are there when each run's are counted again."""
         return sum(
-            len(self.store.get_run_traces(run.agent_id, run.run_id)) for run in self.store.runs(limit=10_000)
+            len(self.store.get_run_traces(run.agent_id, run.run_id))
+            for run in self.store.list_runs(limit=10_000)
         )
 
 
@@ -105,13 +106,13 @@ class TestKill:
         """
         death = killed(mode, after=400)
 
-        assert death.kept == sum(run.events for run in death.store.runs(limit=10_000))
+        assert death.kept == sum(run.events for run in death.store.list_runs(limit=10_000))
 
     def test_a_run_has_no_gaps(self, killed):
         """
         In durable mode each run's events follow each other without a gap.
         """
         store = killed("durable", after=230).store
-        runs = [store.get_run_traces(run.agent_id, run.run_id) for run in store.runs()]
+        runs = [store.get_run_traces(run.agent_id, run.run_id) for run in store.list_runs()]
 
         assert all(list(range(len(events))) == [event.seq for event in events] for events in runs)

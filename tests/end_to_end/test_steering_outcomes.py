@@ -23,7 +23,7 @@ def watching(tmp_path):
 
 def answers(monitor):
     monitor.flush()
-    incidents = reversed(monitor.store.incidents(AGENT))
+    incidents = reversed(monitor.store.list_incidents(AGENT))
     return [it for incident in incidents for it in incident.interventions]
 
 

@@ -483,7 +483,7 @@ class TestTheAgentNeverNotices:
         monitor.record_event("tool_call", "search")
         monitor.flush()
 
-        assert 3 == monitor.store.losses()["queue full"]
+        assert 3 == monitor.store.get_losses()["queue full"]
 
     def test_disabled_means_off(self, database, monkeypatch):
         """
@@ -608,7 +608,9 @@ class TestLearning:
             monitor.record_event("tool_call", "work")
         monitor.flush()
 
-        learnt = {(b.version, b.task_type): b.calibration_runs for b in monitor.store.baselines("researcher")}
+        learnt = {
+            (b.version, b.task_type): b.calibration_runs for b in monitor.store.list_baselines("researcher")
+        }
         assert {("v1", ""): 1, ("v1", "report"): 1, ("v2", ""): 1} == learnt
         monitor.close()
 
@@ -646,7 +648,7 @@ class TestIncidents:
         loop(monitor, 12)
         monitor.end_run()
         monitor.flush()
-        (incident,) = monitor.store.incidents("researcher")
+        (incident,) = monitor.store.list_incidents("researcher")
 
         assert (10, 1.0, "closed") == (incident.findings, incident.peak, incident.state)
         assert Severity.CRITICAL == incident.severity
@@ -663,4 +665,6 @@ class TestIncidents:
         loop(monitor, 4)
         monitor.flush()
 
-        assert ["open", "closed"] == [incident.state for incident in monitor.store.incidents("researcher")]
+        assert ["open", "closed"] == [
+            incident.state for incident in monitor.store.list_incidents("researcher")
+        ]

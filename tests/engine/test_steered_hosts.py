@@ -263,7 +263,7 @@ class TestAnyHost:
             search(monitor, 1)
         monitor.flush()
 
-        assert 1 == len(monitor.store.incidents("researcher", run.run_id))
+        assert 1 == len(monitor.store.list_incidents("researcher", run.run_id))
 
     def test_a_host_with_a_clock_of_its_own(self, make):
         """

@@ -36,7 +36,7 @@ def search(monitor, times=1, query="flights to Oslo", **fields):
 
 def incidents(monitor):
     monitor.flush()
-    return monitor.store.incidents("researcher")
+    return monitor.store.list_incidents("researcher")
 
 
 class TestBeforeTheCall:

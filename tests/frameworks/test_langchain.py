@@ -153,7 +153,7 @@ class TestGraphsBuiltByHand:
 
         assert all("lookup" not in request for request in played.requests)
         monitor.flush()
-        answers = [answer for it in monitor.store.incidents("agent") for answer in it.interventions]
+        answers = [answer for it in monitor.store.list_incidents("agent") for answer in it.interventions]
         assert ["guide"] == [answer.wanted for answer in answers]
 
     def test_that_there_is_no_middleware_to_say_words_is_logged_once(self, monitors, caplog):

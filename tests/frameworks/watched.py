@@ -43,7 +43,7 @@ def line(event):
 def guidance_of(monitor, run_id=None):
     """What was said to the model, first to last."""
     monitor.flush()
-    incidents = monitor.store.incidents("agent")
+    incidents = monitor.store.list_incidents("agent")
     answers = [answer for it in incidents for answer in it.interventions if run_id in {None, it.run_id}]
     return [it.guidance for it in sorted(answers, key=lambda it: it.seq) if it.guidance]
 

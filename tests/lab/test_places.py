@@ -66,7 +66,7 @@ class TestOurStore:
         """
         store = SQLiteStore(database)
         verdicts = {"one": "confirmed", "two": "false_alarm"}
-        for incident in store.incidents():
+        for incident in store.list_incidents():
             if incident.kind == "loop" and incident.run_id in verdicts:
                 store.review(incident.incident_id, verdicts[incident.run_id])
         store.close()

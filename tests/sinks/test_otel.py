@@ -414,7 +414,7 @@ class TestThereAndBack:
                 told.tracer.start_span("execute_tool search", attributes=call).end()
         monitor.flush()
         assert ("steadyhelm.action_loop", "MED") == told.findings("invoke_agent fixer")[0]
-        assert [5] == [run.events for run in monitor.store.runs("fixer")]
+        assert [5] == [run.events for run in monitor.store.list_runs("fixer")]
         monitor.close()
 
     def test_both_sides_know_the_scope_by_one_name(self):

@@ -31,7 +31,7 @@ class TestChecks:
         """
 
         class Forgetful(SQLiteStore):
-            def run_events(self, agent_id, run_id):
+            def iter_run_events(self, agent_id, run_id):
                 return iter(())
 
         failed = 0

@@ -93,21 +93,21 @@ def fill(store):
 def content(store):
     """Everything a store gives back, as plain data."""
     everything = {
-        "agents": store.agents(),
-        "runs": store.runs(),
-        "tools": store.run_tools("agent", "run"),
-        "metadata": store.run_metadata("agent", "run"),
+        "agents": store.list_agents(),
+        "runs": store.list_runs(),
+        "tools": store.list_run_tools("agent", "run"),
+        "metadata": store.get_run_metadata("agent", "run"),
         "events": store.get_run_traces("agent", "run"),
         "findings": store.get_drift_events(),
-        "incidents": store.incidents(),
-        "summaries": store.run_summaries("agent"),
-        "baselines": store.baselines(),
-        "profiles": store.profiles(),
-        "interventions": store.interventions(),
-        "mutes": store.mutes(at=0.0),
-        "thresholds": store.thresholds(),
-        "deliveries": store.deliveries(),
-        "losses": store.losses(),
+        "incidents": store.list_incidents(),
+        "summaries": store.list_run_summaries("agent"),
+        "baselines": store.list_baselines(),
+        "profiles": store.list_profiles(),
+        "interventions": store.list_interventions(),
+        "mutes": store.list_mutes(at=0.0),
+        "thresholds": store.list_thresholds(),
+        "deliveries": store.list_deliveries(),
+        "losses": store.get_losses(),
         "state": store.take_state("agent", "run"),
     }
     return msgspec.json.decode(msgspec.json.encode(everything))
@@ -165,7 +165,7 @@ class TestGolden:
         """
         Whoever adds a step to the schema adds a file made with it.
         """
-        assert store.info()["schema"].startswith(SCHEMAS[-1])
+        assert store.describe()["schema"].startswith(SCHEMAS[-1])
 
     def test_it_is_filled(self, store):
         """

@@ -221,7 +221,7 @@ class TestWrongFile:
 
         assert damaged.check()
         with pytest.raises(BrokenStoreError, match="damaged"):
-            [list(damaged.run_events("agent", f"run-{seq}")) for seq in range(2000)]
+            [list(damaged.iter_run_events("agent", f"run-{seq}")) for seq in range(2000)]
         damaged.close()
 
 

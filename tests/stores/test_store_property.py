@@ -45,7 +45,7 @@ def test_sums_are_those_of_the_events(batches, reopened):
             if reopened:
                 store.close()
                 store = SQLiteStore(Path(folder) / "runs.db")
-        for run in store.runs():
+        for run in store.list_runs():
             events = store.get_run_traces("agent", run.run_id)
             calls = [event for event in events if event.action_type == "tool_call"]
             assert (
@@ -65,7 +65,7 @@ def test_sums_are_those_of_the_events(batches, reopened):
                 run.duration_ms,
                 run.cost_usd,
             )
-            tools = store.run_tools("agent", run.run_id)
+            tools = store.list_run_tools("agent", run.run_id)
             assert Counter(event.action_name for event in calls) == {t.action_name: t.calls for t in tools}
         assert [] == store.check()
         store.close()
@@ -86,9 +86,9 @@ def test_the_first_of_equals_is_kept(events):
         for recorded in events:
             singly.write([recorded])
         for store in (at_once, singly):
-            kept = [it for run_id in ("r", "s") for it in store.run_events("agent", run_id)]
+            kept = [it for run_id in ("r", "s") for it in store.iter_run_events("agent", run_id)]
             assert [first[key] for key in sorted(first)] == kept
-        assert at_once.runs() == singly.runs()
+        assert at_once.list_runs() == singly.list_runs()
         at_once.close()
         singly.close()
 
@@ -143,6 +143,6 @@ def test_the_newest_answers_are_those_of_all_incidents(incidents, since, limit):
     with tempfile.TemporaryDirectory() as folder:
         store = SQLiteStore(Path(folder) / "runs.db")
         store.write(records)
-        found = [it.intervention.seq for it in store.interventions(since=after, limit=limit)]
+        found = [it.intervention.seq for it in store.list_interventions(since=after, limit=limit)]
         assert wanted[:limit] == found
         store.close()

@@ -83,7 +83,7 @@ class TestThreads:
         for thread in threads:
             thread.join()
 
-        assert [30] * 4 == [run.events for run in store.runs()]
+        assert [30] * 4 == [run.events for run in store.list_runs()]
         assert [] == store.check()
 
     def test_a_reader_does_not_see_half(self, store):
@@ -93,10 +93,10 @@ class TestThreads:
         seen = []
         with store.transaction():
             store.write([an_event()])
-            thread = threading.Thread(target=lambda: seen.append(store.runs()))
+            thread = threading.Thread(target=lambda: seen.append(store.list_runs()))
             thread.start()
             thread.join()
-            own = store.runs()
+            own = store.list_runs()
 
         assert ([[]], 1) == (seen, len(own))
 
@@ -104,7 +104,7 @@ class TestThreads:
         """
         When a reading thread ends its connection is closed.
         """
-        thread = threading.Thread(target=store.runs)
+        thread = threading.Thread(target=store.list_runs)
         thread.start()
         thread.join()
 
@@ -114,12 +114,12 @@ class TestThreads:
         """
         A closed store says so to every thread, however often it is closed.
         """
-        store.runs()
+        store.list_runs()
         store.close()
         store.close()
 
         with pytest.raises(StoreError, match="has been closed"):
-            store.runs()
+            store.list_runs()
         with pytest.raises(StoreError, match="has been closed"):
             store.write([an_event()])
 
@@ -138,7 +138,9 @@ class TestProcesses:
         store = SQLiteStore(path)
 
         assert [0, 0] == [worker.exitcode for worker in workers]
-        assert {"own-0": 60, "own-1": 60, "shared": 60} == {run.run_id: run.events for run in store.runs()}
+        assert {"own-0": 60, "own-1": 60, "shared": 60} == {
+            run.run_id: run.events for run in store.list_runs()
+        }
         assert [] == store.check()
         store.close()
 
@@ -183,7 +185,7 @@ class TestProcesses:
         store = SQLiteStore(path)
 
         assert [] == store.check()
-        assert sum(run.events for run in store.runs()) >= said[-1]
+        assert sum(run.events for run in store.list_runs()) >= said[-1]
         store.write([an_event(0, run_id="after")])
         assert 1 == store.find_run("after").events
         store.close()
@@ -196,7 +198,7 @@ class TestFork:
         After a fork each has its own connections, and both write.
         """
         store.write([an_event(0)])
-        store.runs()
+        store.list_runs()
 
         def work():
             store.write([an_event(1)])
@@ -239,7 +241,7 @@ class TestFork:
 
             def work():
                 kept = connection in connections._inherited_from_parent
-                return kept, store._connections._writer, store.runs()
+                return kept, store._connections._writer, store.list_runs()
 
             assert "(True, None, [])" == in_child(work)
 
@@ -256,7 +258,7 @@ class TestFork:
                 store.write([an_event(0)])
                 child = os.fork()
             if child == 0:
-                os._exit(len(store.runs()))
+                os._exit(len(store.list_runs()))
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
         assert fork_inside() in (0, 1)
@@ -306,4 +308,4 @@ class TestFullDisk:
 
         with pytest.raises(StoreError, match="rolled back"):
             write_and_swallow()
-        assert [] == store.runs()
+        assert [] == store.list_runs()

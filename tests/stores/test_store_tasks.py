@@ -37,7 +37,7 @@ class TestProfile:
                 cost_usd=0.75,
                 wall_s=2.5,
             )
-        ] == store.profiles()
+        ] == store.list_profiles()
 
     def test_each_run_is_a_task(self, sink, store):
         """
@@ -46,7 +46,7 @@ class TestProfile:
         sink.write([ended("1"), ended("2", tool_calls=6), ended("3", task_type="review")])
 
         assert [("fix", 2, 10), ("review", 1, 4)] == [
-            (p.task_type, p.tasks, p.steps) for p in store.profiles()
+            (p.task_type, p.tasks, p.steps) for p in store.list_profiles()
         ]
 
     def test_it_is_kept_with_the_run_or_not_at_all(self, path):
@@ -63,7 +63,7 @@ class TestProfile:
         with pytest.raises(StoreError):
             StoreSink(store).write([an_event(0), ended()])
 
-        assert ([], [], []) == (store.profiles(), store.runs(), store.baselines())
+        assert ([], [], []) == (store.list_profiles(), store.list_runs(), store.list_baselines())
         store.close()
 
     def test_a_run_with_an_incident_teaches_nothing(self, sink, store):
@@ -72,7 +72,7 @@ class TestProfile:
         """
         sink.write([an_incident(), ended(had_incident=True)])
 
-        assert [] == store.profiles()
+        assert [] == store.list_profiles()
 
     def test_an_id_that_is_no_text(self, sink, store):
         """
@@ -80,7 +80,7 @@ class TestProfile:
         """
         sink.write([an_event(0, run_id="half \ud800"), ended("half \ud800")])
 
-        assert [1] == [profile.tasks for profile in store.profiles()]
+        assert [1] == [profile.tasks for profile in store.list_profiles()]
 
 
 class TestCompletedTask:

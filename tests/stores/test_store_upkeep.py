@@ -56,7 +56,7 @@ class TestInfo:
         """
         store.write([an_event(seq, run_id=f"run-{seq % 3}") for seq in range(9)])
         store.write([a_finding(), an_incident()])
-        info = store.info()
+        info = store.describe()
 
         assert (str(path), MIGRATIONS[-1].name, "wal") == (info["path"], info["schema"], info["journal_mode"])
         assert info["bytes"] > 0
@@ -117,7 +117,7 @@ class TestRemoval:
 
         assert (25, 250, 12.5, []) == (run.events, run.tokens, run.cost_usd, store.check())
         assert 25 == store.delete_run("agent", "run")
-        assert (0, []) == (store.info()["rows"]["payloads"], store.check())
+        assert (0, []) == (store.describe()["rows"]["payloads"], store.check())
 
     def test_a_deleted_run_takes_its_alerts_along(self, store):
         """
@@ -128,7 +128,7 @@ class TestRemoval:
         store.enqueue(a_delivery("2", agent_id="other"))
         store.delete_run("agent", "run")
 
-        assert ["2"] == [delivery.delivery_id for delivery in store.deliveries()]
+        assert ["2"] == [delivery.delivery_id for delivery in store.list_deliveries()]
 
 
 class TestPrune:
@@ -152,7 +152,7 @@ class TestPrune:
         pruned = store.prune(runs_before=AT + 1)
 
         assert (350, 350) == (pruned.runs, pruned.events)
-        assert (0, []) == (store.agents()[0].runs, store.check())
+        assert (0, []) == (store.list_agents()[0].runs, store.check())
 
     def test_the_file_shrinks(self, store, path):
         """
@@ -161,7 +161,7 @@ class TestPrune:
         store.write([an_event(seq, output_data={"text": "x" * 4000}) for seq in range(800)])
         store.write([an_event(0, run_id="new", timestamp=AT + 10_000)])
         store.prune(runs_before=AT + 5000)
-        info = store.info()
+        info = store.describe()
         store.close()
 
         assert 0 == info["free_bytes"]

@@ -40,7 +40,7 @@ class TestEvents:
         """
         event = an_event(0).event
         store.write([RecordedEvent(event, b'{"broken', b"\xff\xfe", None)])
-        (recorded,) = store.run_events("agent", "run")
+        (recorded,) = store.iter_run_events("agent", "run")
 
         assert (b'{"broken', b"\xff\xfe") == (recorded.input_json, recorded.output_json)
         assert '{"broken' == recorded.event.input_data
@@ -63,7 +63,7 @@ class TestEvents:
         assert text == store.get_run_traces(text, text)[0].error
         assert text == store.get_drift_events(text, text)[0].message
         assert text == store.find_incident(text).message
-        assert {text: text} == store.run_metadata(text, text)
+        assert {text: text} == store.get_run_metadata(text, text)
 
     def test_pages_hide_nothing(self, store):
         """
@@ -112,7 +112,7 @@ class TestMending:
         incident = an_incident(event_ids=("run.0", "run.1"), interventions=(answer,))
         odd = an_event(1)
         store.write([structs.replace(odd, event=structs.replace(odd.event, error="\ud800")), incident])
-        (kept,) = store.incidents("agent")
+        (kept,) = store.list_incidents("agent")
 
         assert (("run.0", "run.1"), ["half ?"]) == (
             kept.event_ids,
@@ -127,7 +127,7 @@ class TestMending:
 
         with pytest.raises(StoreError, match="could not be stored"):
             store.write([an_event(0), hopeless])
-        assert [] == store.runs()
+        assert [] == store.list_runs()
 
 
 class TestRuns:
@@ -168,7 +168,7 @@ class TestRuns:
         run = store.find_run("run")
 
         assert ("g", "p", AT) == (run.goal, run.parent_run_id, run.started_at)
-        assert {"a": 1} == store.run_metadata("agent", "run")
+        assert {"a": 1} == store.get_run_metadata("agent", "run")
 
     def test_a_repeated_event_wakes_nobody(self, store):
         """
@@ -195,10 +195,10 @@ class TestRuns:
         """
         store.write([a_summary()])
         store.write([RunInfo(agent_id="agent", run_id="run", started_at=AT)])
-        assert [] == store.run_summaries("agent")
+        assert [] == store.list_run_summaries("agent")
 
         store.write([a_summary(events=9)])
-        assert [9] == [summary.events for summary in store.run_summaries("agent")]
+        assert [9] == [summary.events for summary in store.list_run_summaries("agent")]
 
     def test_the_end_drops_a_saved_session(self, store):
         """
@@ -225,7 +225,7 @@ class TestRuns:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE runs SET summary = x'c1' WHERE run_id = 'bad'")
 
-        assert ["good"] == [summary.run_id for summary in store.run_summaries("agent")]
+        assert ["good"] == [summary.run_id for summary in store.list_run_summaries("agent")]
         assert ["1 baselines or summaries of runs cannot be read"] == store.check()
 
 

@@ -55,7 +55,7 @@ def deliveries(
 ) -> None:
     """List alerts and how they fared, newest first."""
     with closing(context.obj.store()) as store:
-        found = store.deliveries(state=state, limit=limit)
+        found = store.list_deliveries(state=state, limit=limit)
     if as_json:
         for delivery in found:
             print_json(plain(delivery))
@@ -107,10 +107,12 @@ def send(context: typer.Context) -> None:
         courier = make_courier(settings, store)
         assert courier is not None
         now = time.time()
-        due = {it.delivery_id for it in store.deliveries(state="pending", limit=_MOST) if it.next_at <= now}
+        due = {
+            it.delivery_id for it in store.list_deliveries(state="pending", limit=_MOST) if it.next_at <= now
+        }
         arrived = courier.deliver_due()
-        waiting = store.deliveries(state="pending", limit=_MOST)
-        failed = [it for it in store.deliveries(state="failed", limit=_MOST) if it.delivery_id in due]
+        waiting = store.list_deliveries(state="pending", limit=_MOST)
+        failed = [it for it in store.list_deliveries(state="failed", limit=_MOST) if it.delivery_id in due]
     say(f"Sent {counted(arrived, 'alert')}; {len(waiting)} still waiting.")
     not_arrived = [*failed, *(it for it in waiting if it.delivery_id in due)]
     for delivery in not_arrived:

@@ -69,9 +69,9 @@ def list_incidents(
     since = None if everything else now - span(last)
     with closing(context.obj.store()) as store:
         name = agent_named(store, agent) if agent is not None else None
-        going_on = store.incidents(name, state="open", severity=lowest, limit=_MOST)
-        over = store.incidents(name, state="closed", severity=lowest, since=since, limit=_MOST)
-        muted = {(mute.agent_id, mute.detector): mute for mute in store.mutes(at=now)}
+        going_on = store.list_incidents(name, state="open", severity=lowest, limit=_MOST)
+        over = store.list_incidents(name, state="closed", severity=lowest, since=since, limit=_MOST)
+        muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
     found = [*going_on, *over]
     if as_json:
         for incident in found:
@@ -92,8 +92,8 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
     now = time.time()
     with closing(context.obj.store()) as store:
         incident = store.find_incident(incident_id)
-        muted = {(mute.agent_id, mute.detector): mute for mute in store.mutes(at=now)}
-        sent = [it for it in store.deliveries(limit=_MOST) if it.incident_id == incident.incident_id]
+        muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
+        sent = [it for it in store.list_deliveries(limit=_MOST) if it.incident_id == incident.incident_id]
         if as_json:
             told = [alert_deliveries.plain(delivery) for delivery in sent]
             print_json(
@@ -222,7 +222,7 @@ def _headline(incident: "Incident") -> "Text":
 def _print_proof(store: "Store", incident: "Incident") -> None:
     run = store.find_run(incident.run_id, agent_id=incident.agent_id)
     proofs = set(incident.event_ids)
-    shown = [it for it in store.run_events(run.agent_id, run.run_id) if it.event.event_id in proofs]
+    shown = [it for it in store.iter_run_events(run.agent_id, run.run_id) if it.event.event_id in proofs]
     screen = console()
     screen.print(f"{'evidence':<9} steps {steps(it.event.seq for it in shown)}")
     for recorded in shown[-_PROOFS_SHOWN:]:
@@ -304,7 +304,7 @@ def undo(context: typer.Context, incident_id: Id) -> None:
 def _threshold_effect(store: "Store", incident: "Incident") -> "ThresholdEffect":
     from steadyhelm.policy.thresholds import effect_of, threshold_for
 
-    past = store.incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)
+    past = store.list_incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)
     return effect_of(threshold_for(incident, at=0.0), past)
 
 

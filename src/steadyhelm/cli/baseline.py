@@ -46,7 +46,7 @@ def _baseline(context: typer.Context) -> None:
 def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
     """List every baseline, with how far its learning is."""
     with closing(context.obj.store()) as store:
-        found = store.baselines()
+        found = store.list_baselines()
     if as_json:
         for baseline in found:
             print_json(_plain(baseline))
@@ -136,7 +136,9 @@ def import_baseline(
         if before is not None:
             confirm(f"{_name(baseline)} has a baseline ({before.progress}). Replace it?", yes=yes)
         store.save_baseline(baseline, updated_at=time.time())
-        known = store.run_summaries(baseline.agent_id, version=baseline.version, task_type=baseline.task_type)
+        known = store.list_run_summaries(
+            baseline.agent_id, version=baseline.version, task_type=baseline.task_type
+        )
     say(f"Imported the baseline of {_name(baseline)}: {baseline.progress}.")
     if not baseline.is_frozen and len(known) < min(baseline.calibration_runs, baseline.required_runs):
         say(
@@ -149,7 +151,7 @@ def _baselines(store: "Store", agent: str, version: str | None, task: str | None
     name = agent_named(store, agent)
     found = [
         baseline
-        for baseline in store.baselines(name)
+        for baseline in store.list_baselines(name)
         if version in (None, baseline.version) and task in (None, baseline.task_type)
     ]
     if found:

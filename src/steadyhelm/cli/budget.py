@@ -42,7 +42,7 @@ def _budget(context: typer.Context) -> None:
 def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
     """List what completed tasks of each type took, on average."""
     with closing(context.obj.store()) as store:
-        found = store.profiles(agent_named(store, agent) if agent is not None else None)
+        found = store.list_profiles(agent_named(store, agent) if agent is not None else None)
     if as_json:
         for profile in found:
             print_json(_plain(profile))
@@ -88,7 +88,7 @@ def export_profiles(
     from steadyhelm.budgets.profiles import exported
 
     with closing(context.obj.store()) as store:
-        found = store.profiles(agent_named(store, agent) if agent is not None else None)
+        found = store.list_profiles(agent_named(store, agent) if agent is not None else None)
     document = exported(found)
     if str(file) == "-":
         typer.echo(document, nl=False)
@@ -108,7 +108,7 @@ def import_profiles(
     """Take over what `budget export` wrote, after showing what that changes."""
     given = read_task_profiles(file)
     with closing(context.obj.store(read_only=False)) as store:
-        known = {(it.agent_id, it.task_type): it for it in store.profiles()}
+        known = {(it.agent_id, it.task_type): it for it in store.list_profiles()}
         changed = [it for it in given if it != known.get((it.agent_id, it.task_type))]
         if not changed:
             say(f"{file} says nothing new: its {counted(len(given), 'task profile')} are known as they are.")
@@ -124,7 +124,7 @@ def import_profiles(
 
 
 def _profile_of(store: "Store", agent: str, task_type: str) -> "TaskProfile":
-    found = store.profiles(agent)
+    found = store.list_profiles(agent)
     exact = [profile for profile in found if profile.task_type == task_type]
     alike = exact or [it for it in found if task_type and it.task_type.startswith(task_type)]
     if len(alike) == 1:

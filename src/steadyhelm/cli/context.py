@@ -43,7 +43,7 @@ _NAMED: Final = 8
 
 def agent_named(store: "Store", name: str) -> str:
     """The agent with this name, or with the only name that begins so; raises NotFoundError."""
-    known = [row.agent_id for row in store.agents()]
+    known = [row.agent_id for row in store.list_agents()]
     if name in known:
         return name
     alike = [agent for agent in known if name and agent.startswith(name)]

@@ -311,7 +311,7 @@ def _told(run: "ReadRun", noticed: "Sequence[Noticed]") -> Told:
 
 def _noticed_live(store: "Store", agent_id: str, run_id: str) -> Iterator[Noticed]:
     """What was found while the run was watched, at the places of its steps."""
-    events = [recorded.event for recorded in store.run_events(agent_id, run_id)]
+    events = [recorded.event for recorded in store.iter_run_events(agent_id, run_id)]
     places = {event.event_id: place for place, event in enumerate(events)}
     for finding in store.get_drift_events(agent_id, run_id, limit=_MOST):
         at = finding.event_id.removesuffix(f"/{finding.detector}")

@@ -27,7 +27,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def info(context: typer.Context, as_json: AsJson = False) -> None:
     """Say where the database is, its size, its schema, and how much is in it."""
     with closing(context.obj.store()) as store:
-        known = {**store.info(), "losses": store.losses()}
+        known = {**store.describe(), "losses": store.get_losses()}
     if as_json:
         print_json(known)
         return
@@ -130,7 +130,7 @@ def delete_agent(
         name = agent_named(store, agent)
         if name != agent:
             fail(f"to delete an agent its whole name is needed: {safe(name)}.")
-        runs = next(row.runs for row in store.agents() if row.agent_id == name)
+        runs = next(row.runs for row in store.list_agents() if row.agent_id == name)
         confirm(f"Delete agent {safe(name)} with {counted(runs, 'run')}, for good?", yes=yes)
         gone = store.delete_agent(name)
     say(f"Deleted agent {safe(name)}: {counted(gone, 'run')}.")

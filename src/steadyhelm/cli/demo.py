@@ -207,7 +207,7 @@ def _report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
     """What the database says about the run just played."""
     store = monitor.store
     assert store is not None
-    incidents = store.incidents(AGENT, run_id)
+    incidents = store.list_incidents(AGENT, run_id)
     out.print("")
     if not incidents:
         out.print("Nothing was noticed.")

@@ -186,8 +186,8 @@ def _soundness(store: "Store", path: Path) -> Iterator[Check]:
     for fault in faults:
         advice = f"Save what can be saved: steadyhelm --db {path} export. Then restore a backup."
         yield Check(name="database", status="FAIL", message=fault, advice=advice)
-    info = store.info()
-    last = max((agent.last_at for agent in store.agents()), default=0.0)
+    info = store.describe()
+    last = max((agent.last_at for agent in store.list_agents()), default=0.0)
     rows = info["rows"]
     if not faults:
         words = (
@@ -206,7 +206,7 @@ def _soundness(store: "Store", path: Path) -> Iterator[Check]:
 
 
 def _losses(store: "Store") -> Iterator[Check]:
-    losses = store.losses()
+    losses = store.get_losses()
     if not losses:
         yield Check(name="losses", status="ok", message="nothing was lost")
     for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
@@ -215,8 +215,8 @@ def _losses(store: "Store") -> Iterator[Check]:
 
 def _deliveries(store: "Store") -> Iterator[Check]:
     now = time.time()
-    waiting = store.deliveries(state="pending", limit=_DELIVERIES_READ)
-    failed = store.deliveries(state="failed", limit=_DELIVERIES_READ)
+    waiting = store.list_deliveries(state="pending", limit=_DELIVERIES_READ)
+    failed = store.list_deliveries(state="failed", limit=_DELIVERIES_READ)
     late = [delivery for delivery in waiting if now - delivery.created_at > _LATE_S]
     if late:
         error = f" ({late[0].error})" if late[0].error else ""

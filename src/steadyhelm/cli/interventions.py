@@ -43,7 +43,7 @@ def interventions(
     after = None if since is None else time.time() - span(since)
     with closing(context.obj.store()) as store:
         name = agent_named(store, agent) if agent is not None else None
-        kept = store.interventions(name, since=after, limit=_MOST)
+        kept = store.list_interventions(name, since=after, limit=_MOST)
     facets: tuple[Facet, ...] = ("agent", "wording") if by is None else (by,)
     report = effects(kept, facets)
     if as_json:

@@ -26,7 +26,7 @@ def runs(
     """List the runs that were watched, newest first."""
     with closing(context.obj.store()) as store:
         name = agent_named(store, agent) if agent is not None else None
-        found = store.runs(name, limit=limit)
+        found = store.list_runs(name, limit=limit)
     if as_json:
         for row in found:
             print_json(row)

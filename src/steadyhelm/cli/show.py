@@ -66,7 +66,7 @@ def show(
 
 def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
     findings = store.get_drift_events(run.agent_id, run.run_id, limit=_FINDINGS_READ)[::-1]
-    incidents = store.incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
+    incidents = store.list_incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
     answered = timeline.interventions_by_step(incidents)
     evidence = {event_id for incident in incidents for event_id in incident.event_ids}
     return _Report(
@@ -75,7 +75,7 @@ def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
         findings=findings,
         incidents=incidents,
         answered=answered,
-        tools=store.run_tools(run.agent_id, run.run_id),
+        tools=store.list_run_tools(run.agent_id, run.run_id),
         not_checked=_not_checked(store, run),
         selection=timeline.select(store, run, findings, answered, evidence, most),
     )
@@ -84,7 +84,7 @@ def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
 def _children(store: "Store", run: "RunRow") -> list[str]:
     """Runs that this one started: they began while it went on."""
     just_after = run.last_at + 1.0
-    begun = store.runs(before=just_after, limit=_CHILDREN_LOOKED_AT)
+    begun = store.list_runs(before=just_after, limit=_CHILDREN_LOOKED_AT)
     return [child.run_id for child in reversed(begun) if child.parent_run_id == run.run_id]
 
 

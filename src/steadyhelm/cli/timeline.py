@@ -157,7 +157,7 @@ def select(
     shown = picked(survey.total, [*survey.answered, *survey.noticed], most)
     steps: list[Step] = []
     skipped = 0
-    for place, recorded in enumerate(store.run_events(run.agent_id, run.run_id)):
+    for place, recorded in enumerate(store.iter_run_events(run.agent_id, run.run_id)):
         if place not in shown:
             skipped += 1
             continue
@@ -187,7 +187,7 @@ def _survey(
     findings_at: list[int] = []
     places: dict[str, int] = {}
     total = 0
-    for total, recorded in enumerate(store.run_events(run.agent_id, run.run_id), start=1):
+    for total, recorded in enumerate(store.iter_run_events(run.agent_id, run.run_id), start=1):
         event = recorded.event
         if event.event_id in wanted:
             places[event.event_id] = event.seq

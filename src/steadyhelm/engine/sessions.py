@@ -128,11 +128,11 @@ class Sessions:
         """What tasks of this type have taken so far, where budgets follow that."""
         if self._store is None or not task_type or self._steering.budget_rules is None:
             return None
-        known = self._store.profiles(self._agent_id)
+        known = self._store.list_profiles(self._agent_id)
         return next((profile for profile in known if profile.task_type == task_type), None)
 
     def _thresholds(self) -> dict[str, float]:
         moved: dict[str, float] = {}
-        for threshold in self._store.thresholds(self._agent_id) if self._store else ():
+        for threshold in self._store.list_thresholds(self._agent_id) if self._store else ():
             moved[threshold.detector] = max(threshold.min_score, moved.get(threshold.detector, 0.0))
         return moved

@@ -26,7 +26,7 @@ def line(payload: dict[str, Any], settings: "Settings") -> bytes:
         run = _latest(store, session)
         if run is None:
             return b"steadyhelm: watching"
-        incidents = store.incidents(run.agent_id, run.run_id, limit=100)
+        incidents = store.list_incidents(run.agent_id, run.run_id, limit=100)
     finally:
         store.close()
     going_on = sorted({incident.kind for incident in incidents if incident.state == "open"})

@@ -110,7 +110,7 @@ class StoreSink(Sink):
             task_type=run.task_type,
             required_runs=self._calibration_runs,
         )
-        recent = self._store.run_summaries(
+        recent = self._store.list_run_summaries(
             run.agent_id, version=run.version, task_type=run.task_type, limit=self._learnt_from
         )
         baseline = calibrate(before, run, recent or [run])
@@ -131,13 +131,13 @@ class StoreSink(Sink):
 
     def _alert(self, incident: Incident) -> bool:
         now = incident.last_at
-        last = self._store.last_alert(incident.agent_id, incident.detector)
+        last = self._store.get_last_alert(incident.agent_id, incident.detector)
         reason = self._policy.decide(incident, last, now=now)
         if reason is None or (reason == "still" and self._is_settled(incident.incident_id)):
             return False
         untold = 0
         if last is not None and reason == "opened":
-            since = self._store.incidents(
+            since = self._store.list_incidents(
                 incident.agent_id,
                 detector=incident.detector,
                 severity=self._policy.min_severity,

@@ -50,7 +50,7 @@ class SQLBaselines(StorePart, BaselineStore):
             row = connection.execute(query, _build_key(agent_id, version, task_type)).fetchone()
         return next(_decode_rows(_baseline_decoder, [row] if row else []), None)
 
-    def baselines(self, agent_id: str | None = None) -> list[BaselineStats]:
+    def list_baselines(self, agent_id: str | None = None) -> list[BaselineStats]:
         """Return every stored baseline, by agent, version and task type."""
         where = Conditions().require("b.stats IS NOT NULL").add("a.agent_id = ?", agent_id)
         query = (
@@ -90,7 +90,7 @@ class SQLBaselines(StorePart, BaselineStore):
             )
             return existed
 
-    def run_summaries(
+    def list_run_summaries(
         self, agent_id: str, *, version: str = "", task_type: str = "", limit: int = 50
     ) -> list[RunSummary]:
         """Return the newest ended, clean runs that a baseline may learn from, oldest first.
@@ -108,7 +108,7 @@ class SQLBaselines(StorePart, BaselineStore):
             rows = connection.execute(query, (*key, *key, limit)).fetchall()
         return list(_decode_rows(_summary_decoder, reversed(rows)))
 
-    def profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
+    def list_profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
         """Return the profile of each task type, by agent and type."""
         where = Conditions().add("a.agent_id = ?", agent_id)
         query = (

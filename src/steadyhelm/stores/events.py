@@ -53,7 +53,7 @@ class _ActiveRun(NamedTuple):
 class SQLEvents(StorePart, RunStore):
     """The part of a run store that reads events and findings."""
 
-    def run_events(self, agent_id: str, run_id: str) -> Iterator[RecordedEvent]:
+    def iter_run_events(self, agent_id: str, run_id: str) -> Iterator[RecordedEvent]:
         """Yield a run's events in order, with their payloads as stored. Reads a page at a time."""
         with self._connections.reading() as connection:
             run = find_run_row_id(connection, agent_id, run_id)

@@ -83,12 +83,12 @@ class _Selection:
         yield from _iter_runs(self.store, self._agent_id)
 
     def read_events(self, run: RunRow) -> Iterator[RecordedEvent]:
-        for recorded in self.store.run_events(run.agent_id, run.run_id):
+        for recorded in self.store.iter_run_events(run.agent_id, run.run_id):
             self.events += 1
             yield recorded
 
     def read_metadata(self, run: RunRow) -> dict[str, Any]:
-        return self.store.run_metadata(run.agent_id, run.run_id)
+        return self.store.get_run_metadata(run.agent_id, run.run_id)
 
 
 def _iter_runs(store: RunStore, agent_id: str | None) -> Iterator[RunRow]:
@@ -97,7 +97,7 @@ def _iter_runs(store: RunStore, agent_id: str | None) -> Iterator[RunRow]:
     limit = _RUNS_PER_PAGE
     seen: set[tuple[str, str]] = set()
     while True:
-        page = store.runs(agent_id, limit=limit, before=before)
+        page = store.list_runs(agent_id, limit=limit, before=before)
         fresh = [run for run in page if (run.agent_id, run.run_id) not in seen]
         yield from fresh
         if len(page) < limit:

@@ -34,7 +34,7 @@ _evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[
 class SQLIncidents(StorePart, IncidentStore):
     """An incident store in a database."""
 
-    def incidents(
+    def list_incidents(
         self,
         agent_id: str | None = None,
         run_id: str | None = None,
@@ -69,7 +69,7 @@ class SQLIncidents(StorePart, IncidentStore):
         with self._connections.reading() as connection:
             return _find_incident(connection, incident_id)
 
-    def interventions(
+    def list_interventions(
         self, agent_id: str | None = None, *, since: float | None = None, limit: int = 1000
     ) -> list[StoredIntervention]:
         """Return interventions, newest first.
@@ -135,7 +135,7 @@ class SQLIncidents(StorePart, IncidentStore):
             )
             return deleted.rowcount > 0
 
-    def mutes(self, *, at: float) -> list[Mute]:
+    def list_mutes(self, *, at: float) -> list[Mute]:
         """Return the mutes in force at a time."""
         query = (
             "SELECT agent_id, detector, until, set_at FROM mutes WHERE until > ? ORDER BY agent_id, detector"
@@ -146,7 +146,7 @@ class SQLIncidents(StorePart, IncidentStore):
                 for agent_id, detector, until, set_at in connection.execute(query, (at,))
             ]
 
-    def thresholds(self, agent_id: str | None = None) -> list[Threshold]:
+    def list_thresholds(self, agent_id: str | None = None) -> list[Threshold]:
         """Return the changed thresholds in force, newest last."""
         where = Conditions().add("agent_id = ?", agent_id)
         query = (

@@ -29,7 +29,7 @@ class SQLOutbox(StorePart, Outbox):
                 row,
             )
 
-    def last_alert(self, agent_id: str, detector: str) -> LastAlert | None:
+    def get_last_alert(self, agent_id: str, detector: str) -> LastAlert | None:
         """Return the latest alert queued for an agent and detector, whatever its state."""
         with self._connections.reading() as connection:
             row = connection.execute(
@@ -72,7 +72,7 @@ class SQLOutbox(StorePart, Outbox):
                 (state, next_at, to_unicode(error), to_unicode(delivery_id)),
             )
 
-    def deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
+    def list_deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
         """Return alerts with their state, newest first."""
         where = Conditions().add("state = ?", state)
         query = f"SELECT {_COLUMNS} FROM outbox{where} ORDER BY id DESC LIMIT ?"

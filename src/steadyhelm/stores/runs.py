@@ -24,7 +24,7 @@ _BY_AGENT: Final = f"r.agent = {AGENT_ROW_ID}"
 class SQLRuns(StorePart, RunStore):
     """The part of a run store that reads runs."""
 
-    def agents(self) -> list[AgentRow]:
+    def list_agents(self) -> list[AgentRow]:
         """Return every agent, the most recently active first."""
         with self._connections.reading() as connection:
             open_incidents: dict[int, int] = dict(
@@ -46,7 +46,7 @@ class SQLRuns(StorePart, RunStore):
                 for row_id, agent_id, runs, last_at in rows
             ]
 
-    def runs(
+    def list_runs(
         self, agent_id: str | None = None, *, limit: int = 50, before: float | None = None
     ) -> list[RunRow]:
         """Return runs, newest first. `before` is a start time: the last one of a page gets the next."""
@@ -74,7 +74,7 @@ class SQLRuns(StorePart, RunStore):
             )
         return found[0]
 
-    def run_tools(self, agent_id: str, run_id: str) -> list[ToolRow]:
+    def list_run_tools(self, agent_id: str, run_id: str) -> list[ToolRow]:
         """Return the tools a run called, most used first."""
         with self._connections.reading() as connection:
             rows = connection.execute(
@@ -87,7 +87,7 @@ class SQLRuns(StorePart, RunStore):
                 for name, calls, errors, tokens, duration_ms in rows
             ]
 
-    def run_metadata(self, agent_id: str, run_id: str) -> dict[str, Any]:
+    def get_run_metadata(self, agent_id: str, run_id: str) -> dict[str, Any]:
         """Return the metadata a run was started with; empty when it had none."""
         with self._connections.reading() as connection:
             run = find_run_row_id(connection, agent_id, run_id)

@@ -41,7 +41,7 @@ _SMALL_TABLES: Final = (
 class SQLiteUpkeep(StorePart, Upkeep):
     """The part of upkeep that depends on SQLite."""
 
-    def losses(self) -> dict[str, int]:
+    def get_losses(self) -> dict[str, int]:
         """Return how much was lost, by reason."""
         with self._connections.reading() as connection:
             return dict(connection.execute("SELECT reason, count FROM losses ORDER BY reason").fetchall())
@@ -51,7 +51,7 @@ class SQLiteUpkeep(StorePart, Upkeep):
         with self._connections.reading() as connection:
             copy_database(connection, resolve_path(path))
 
-    def info(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the path, size and schema of the database, and the number of rows of each table.
 
         The large tables are not counted: their numbers come from the totals of the runs.

@@ -49,7 +49,7 @@ def check_events_come_back(make_store: MakeStore) -> None:
         an_event(3, action_name="ünï\0code 😀 '; DROP TABLE runs; --", result_hash=2**63 - 1),
     ]
     store = kept(make_store, *events)
-    assert events == list(store.run_events("agent", "run"))
+    assert events == list(store.iter_run_events("agent", "run"))
     assert [recorded.event for recorded in events] == store.get_run_traces("agent", "run")
     store.close()
 
@@ -69,11 +69,11 @@ def check_a_run_sums_up_its_events(make_store: MakeStore) -> None:
     failed = an_event(1, action_name="edit", error="no such file", cost_usd=0.5)
     store = kept(make_store, an_event(0), failed, an_event(2, action_type="llm_request", action_name="model"))
     store.write([an_event(3)])
-    (run,) = store.runs()
+    (run,) = store.list_runs()
     assert (4, 40, 3, 1, 1) == (run.events, run.tokens, run.tool_calls, run.llm_calls, run.errors)
     assert (0.5, AT, AT + 3) == (run.cost_usd, run.started_at, run.last_at)
     assert [("read", 2, 0), ("edit", 1, 1)] == [
-        (tool.action_name, tool.calls, tool.errors) for tool in store.run_tools("agent", "run")
+        (tool.action_name, tool.calls, tool.errors) for tool in store.list_run_tools("agent", "run")
     ]
     stats = store.get_run_stats("agent", "run")
     assert {
@@ -93,11 +93,11 @@ def check_runs_are_listed_newest_first(make_store: MakeStore) -> None:
     for number in range(4):
         agent = f"agent-{number % 2}"
         store.write([RunInfo(agent_id=agent, run_id=f"run-{number}", started_at=AT + number, goal="g")])
-    assert ["run-3", "run-2", "run-1", "run-0"] == [run.run_id for run in store.runs()]
+    assert ["run-3", "run-2", "run-1", "run-0"] == [run.run_id for run in store.list_runs()]
     assert ["run-3", "run-1"] == store.get_run_ids("agent-1")
-    assert ["run-1", "run-0"] == [run.run_id for run in store.runs(before=AT + 2)]
-    assert ["run-3"] == [run.run_id for run in store.runs(limit=1)]
-    assert [("agent-1", 2), ("agent-0", 2)] == [(row.agent_id, row.runs) for row in store.agents()]
+    assert ["run-1", "run-0"] == [run.run_id for run in store.list_runs(before=AT + 2)]
+    assert ["run-3"] == [run.run_id for run in store.list_runs(limit=1)]
+    assert [("agent-1", 2), ("agent-0", 2)] == [(row.agent_id, row.runs) for row in store.list_agents()]
     store.close()
 
 
@@ -186,9 +186,9 @@ def check_an_incident_grows(make_store: MakeStore) -> None:
     )  # fmt: skip
     run = store.find_run("run")
     assert (1, 0.95) == (run.incidents, run.peak)
-    assert 1 == store.agents()[0].open_incidents
+    assert 1 == store.list_agents()[0].open_incidents
     store.write([an_incident(state="closed", closed_at=AT + 9)])
-    assert 0 == store.agents()[0].open_incidents
+    assert 0 == store.list_agents()[0].open_incidents
     store.close()
 
 
@@ -211,7 +211,7 @@ def check_incidents_are_narrowed(make_store: MakeStore) -> None:
         ("32", {"since": AT + 2}),
         ("3", {"limit": 1}),
     ):
-        found = store.incidents(**asked)
+        found = store.list_incidents(**asked)
         assert expected == "".join(incident.incident_id for incident in found), asked
     store.close()
 
@@ -224,13 +224,13 @@ def check_clean_runs_teach(make_store: MakeStore) -> None:
     ]
     store = kept(make_store, *summaries, an_event(run_id="running"), a_summary("other", version="2"))
     store.write([an_incident("i1", run_id="run-1"), an_incident("i2", run_id="run-2")])
-    assert [summaries[0], summaries[3]] == store.run_summaries("agent")
+    assert [summaries[0], summaries[3]] == store.list_run_summaries("agent")
     store.review("i1", "false_alarm")
-    assert ["run-0", "run-1", "run-3"] == [summary.run_id for summary in store.run_summaries("agent")]
-    assert ["run-1", "run-3"] == [summary.run_id for summary in store.run_summaries("agent", limit=2)]
+    assert ["run-0", "run-1", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent")]
+    assert ["run-1", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent", limit=2)]
     store.review("i1", "")
-    assert ["run-0", "run-3"] == [summary.run_id for summary in store.run_summaries("agent")]
-    assert ["other"] == [summary.run_id for summary in store.run_summaries("agent", version="2")]
+    assert ["run-0", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent")]
+    assert ["other"] == [summary.run_id for summary in store.list_run_summaries("agent", version="2")]
     store.close()
 
 
@@ -244,12 +244,12 @@ def check_a_reset_starts_learning_anew(make_store: MakeStore) -> None:
     other = BaselineStats(agent_id="agent", version="2")
     store.save_baseline(other)
     assert baseline == store.get_baseline("agent")
-    assert [baseline, other] == store.baselines("agent")
+    assert [baseline, other] == store.list_baselines("agent")
     assert (True, False) == (store.reset_baseline("agent"), store.reset_baseline("agent"))
-    assert (None, [other]) == (store.get_baseline("agent"), store.baselines())
-    assert [] == store.run_summaries("agent")
+    assert (None, [other]) == (store.get_baseline("agent"), store.list_baselines())
+    assert [] == store.list_run_summaries("agent")
     store.write([a_summary("after")])
-    assert ["after"] == [summary.run_id for summary in store.run_summaries("agent")]
+    assert ["after"] == [summary.run_id for summary in store.list_run_summaries("agent")]
     assert store.reset_baseline("nobody") is False
     store.close()
 
@@ -260,9 +260,9 @@ def check_mutes_end(make_store: MakeStore) -> None:
     store.mute(Mute(agent_id="agent", detector="action_loop", until=AT, set_at=1.0))
     later = Mute(agent_id="agent", detector="action_loop", until=AT + 9, set_at=2.0)
     store.mute(later)
-    assert ([later], []) == (store.mutes(at=AT + 1), store.mutes(at=AT + 9))
+    assert ([later], []) == (store.list_mutes(at=AT + 1), store.list_mutes(at=AT + 9))
     assert (True, False) == (store.unmute("agent", "action_loop"), store.unmute("agent", "action_loop"))
-    assert [] == store.mutes(at=AT)
+    assert [] == store.list_mutes(at=AT)
     store.close()
 
 
@@ -273,10 +273,10 @@ def check_thresholds_can_be_undone(make_store: MakeStore) -> None:
     second = Threshold(agent_id="agent", detector="action_loop", min_score=0.9, incident_id="2", set_at=2.0)
     for threshold in (second, first):
         store.save_threshold(threshold)
-    assert [first, second] == store.thresholds("agent")
-    assert [] == store.thresholds("other")
+    assert [first, second] == store.list_thresholds("agent")
+    assert [] == store.list_thresholds("other")
     assert (True, False) == (store.drop_threshold("2"), store.drop_threshold("2"))
-    assert [first] == store.thresholds()
+    assert [first] == store.list_thresholds()
     store.close()
 
 
@@ -295,21 +295,21 @@ def check_a_delivery_is_claimed_once(make_store: MakeStore) -> None:
     store.settle_delivery("1", "pending", next_at=20.0, error="refused")
     assert ["refused"] == [delivery.error for delivery in store.claim_deliveries(now=20.0, lease_s=10.0)]
     store.settle_delivery("1", "sent")
-    assert ["2", "1"] == [delivery.delivery_id for delivery in store.deliveries()]
-    assert ["1"] == [delivery.delivery_id for delivery in store.deliveries(state="sent")]
+    assert ["2", "1"] == [delivery.delivery_id for delivery in store.list_deliveries()]
+    assert ["1"] == [delivery.delivery_id for delivery in store.list_deliveries(state="sent")]
     store.close()
 
 
 def check_the_last_alert_is_known(make_store: MakeStore) -> None:
     """The alert queued last for an agent and detector is what cooldown is measured from."""
     store = make_store()
-    assert store.last_alert("agent", "action_loop") is None
+    assert store.get_last_alert("agent", "action_loop") is None
     store.enqueue(a_delivery("1", created_at=AT))
     store.enqueue(a_delivery("2", created_at=AT + 1, severity=Severity.CRITICAL, incident_id="second"))
-    last = store.last_alert("agent", "action_loop")
+    last = store.get_last_alert("agent", "action_loop")
     assert last is not None
     assert (AT + 1, Severity.CRITICAL, "second") == (last.at, last.severity, last.incident_id)
-    assert store.last_alert("agent", "goal_drift") is None
+    assert store.get_last_alert("agent", "goal_drift") is None
     store.close()
 
 

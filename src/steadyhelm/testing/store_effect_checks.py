@@ -15,9 +15,9 @@ def check_a_profile_is_replaced(make_store: MakeStore) -> None:
     store.save_profile(other)
     replaced = a_profile(tasks=1, steps=4, tokens=700, cost_usd=0.25, wall_s=12.5)
     store.save_profile(replaced)
-    assert [replaced, other] == store.profiles()
-    assert [replaced] == store.profiles("agent")
-    assert [] == store.profiles("nobody")
+    assert [replaced, other] == store.list_profiles()
+    assert [replaced] == store.list_profiles("agent")
+    assert [] == store.list_profiles("nobody")
     store.close()
 
 
@@ -27,7 +27,7 @@ def check_tasks_are_added(make_store: MakeStore) -> None:
     store.add_tasks(a_profile(tasks=1, steps=4, tokens=100, cost_usd=0.5, wall_s=2.0))
     store.add_tasks(a_profile(tasks=1, steps=6, tokens=300, cost_usd=0.25, wall_s=3.0))
     store.add_tasks(a_profile(task_type="review", tasks=1, steps=1))
-    fix, review = store.profiles("agent")
+    fix, review = store.list_profiles("agent")
     assert a_profile(tasks=2, steps=10, tokens=400, cost_usd=0.75, wall_s=5.0) == fix
     assert ("review", 1) == (review.task_type, review.tasks)
     store.close()
@@ -41,7 +41,7 @@ def check_odd_profiles_are_kept(make_store: MakeStore) -> None:
     )
     for _ in range(3):
         store.add_tasks(odd)
-    (found,) = store.profiles()
+    (found,) = store.list_profiles()
     assert ("half ?", 3, 0, 0.0, 0.0) == (
         found.task_type, found.tasks, found.steps, found.cost_usd, found.wall_s
     )  # fmt: skip
@@ -56,9 +56,9 @@ def check_profiles_outlive_runs(make_store: MakeStore) -> None:
     store.add_tasks(a_profile(agent_id="other"))
     store.delete_run("agent", "run")
     store.prune(runs_before=AT + 999)
-    assert 2 == len(store.profiles())
+    assert 2 == len(store.list_profiles())
     store.delete_agent("agent")
-    assert (["other"], []) == ([profile.agent_id for profile in store.profiles()], store.check())
+    assert (["other"], []) == ([profile.agent_id for profile in store.list_profiles()], store.check())
     store.close()
 
 
@@ -79,7 +79,7 @@ def check_answers_come_newest_first(make_store: MakeStore) -> None:
         ([], {"limit": 0}),
         ([], {"agent_id": "nobody"}),
     ):
-        assert expected == [it.intervention.seq for it in store.interventions(**asked)], asked
+        assert expected == [it.intervention.seq for it in store.list_interventions(**asked)], asked
     store.close()
 
 
@@ -88,7 +88,7 @@ def check_an_answer_names_its_incident(make_store: MakeStore) -> None:
     answer = an_answer(3, outcome="worked", wording="replan.loop", evidence=("run.1", "run.3"), window=8)
     store = kept(make_store, an_incident(interventions=(answer,)))
     store.review("incident", "false_alarm")
-    (found,) = store.interventions()
+    (found,) = store.list_interventions()
     assert answer == found.intervention
     assert ("incident", "agent", "run", "loop", "action_loop", "false_alarm") == (
         found.incident_id, found.agent_id, found.run_id, found.kind, found.detector, found.review

@@ -24,7 +24,7 @@ def check_losses_add_up(make_store: MakeStore) -> None:
     """Losses are counted by reason over batches."""
     store = kept(make_store, Loss("queue full", 2, 1.0), Loss("queue full", 3, 2.0), Loss("other", 1, 1.0))
     store.write([Loss("queue full", 5, 3.0)])
-    assert {"queue full": 10, "other": 1} == store.losses()
+    assert {"queue full": 10, "other": 1} == store.get_losses()
     store.close()
 
 
@@ -37,7 +37,7 @@ def check_a_transaction_is_all_or_nothing(make_store: MakeStore) -> None:
             store.enqueue(a_delivery())
         assert 1 == store.find_run("run").events
         raise ZeroDivisionError
-    assert ([], []) == (store.runs(), store.deliveries())
+    assert ([], []) == (store.list_runs(), store.list_deliveries())
     with store.transaction():
         store.write([an_event(0)])
         store.write([an_event(1), a_summary()])
@@ -59,7 +59,7 @@ def check_a_deleted_run_leaves_nothing(make_store: MakeStore) -> None:
     store.enqueue(a_delivery())
     assert 2 == store.delete_run("agent", "run")
     assert (["stays"], [], [], []) == (
-        store.get_run_ids("agent"), store.get_drift_events(), store.incidents(), store.deliveries()
+        store.get_run_ids("agent"), store.get_drift_events(), store.list_incidents(), store.list_deliveries()
     )  # fmt: skip
     assert store.take_state("agent", "run") is None
     assert (0, []) == (store.delete_run("agent", "run"), store.check())
@@ -76,12 +76,12 @@ def check_a_deleted_agent_leaves_nothing(make_store: MakeStore) -> None:
     store.save_threshold(Threshold(agent_id="agent", detector="d", min_score=0.9))
     store.enqueue(a_delivery())
     assert 2 == store.delete_agent("agent")
-    assert ["other"] == [row.agent_id for row in store.agents()]
+    assert ["other"] == [row.agent_id for row in store.list_agents()]
     assert ([], [], [], []) == (
-        store.baselines(),
-        store.mutes(at=0.0),
-        store.thresholds(),
-        store.deliveries(),
+        store.list_baselines(),
+        store.list_mutes(at=0.0),
+        store.list_thresholds(),
+        store.list_deliveries(),
     )
     assert (0, []) == (store.delete_agent("agent"), store.check())
     store.close()
@@ -114,7 +114,7 @@ def check_threads_may_read_while_one_writes(make_store: MakeStore) -> None:
     def read() -> None:
         try:
             while not done.is_set():
-                seen.extend(run.events for run in store.runs())
+                seen.extend(run.events for run in store.list_runs())
         except BaseException as exc:  # noqa: BLE001 - it is raised below, on the thread that asked
             faults.append(exc)
 

@@ -56,7 +56,7 @@ def numbered(alert, number):
 
 def only(store):
     """The one delivery there is."""
-    [delivery] = store.deliveries()
+    [delivery] = store.list_deliveries()
     return delivery
 
 
@@ -88,7 +88,7 @@ class TestDelivery:
         store.enqueue(alert.delivery("ops"))
         courier.deliver_due()
 
-        assert b"s3cret" not in msgspec.json.encode(store.deliveries())
+        assert b"s3cret" not in msgspec.json.encode(store.list_deliveries())
 
     def test_a_signed_alert_is_verified_by_its_receiver(self, store, receiver, clock, alert):
         """
@@ -520,7 +520,7 @@ class TestTrouble:
         assert (1, ["a1-ops"]) == (courier.deliver_due(), receiver.ids)
         assert (
             "the stored alert cannot be read"
-            in {row.state: row for row in store.deliveries()}["failed"].error
+            in {row.state: row for row in store.list_deliveries()}["failed"].error
         )
 
     def test_a_channel_that_raises_fails_its_alert(self, store, receiver, clock, alert):
@@ -562,7 +562,7 @@ class TestTestAlert:
             receipt.error,
         )
         assert receipt.ms > 0
-        assert (1, []) == (len(receiver.requests), store.deliveries())
+        assert (1, []) == (len(receiver.requests), store.list_deliveries())
 
     def test_it_is_honest_about_failure(self, receiver, courier):
         """

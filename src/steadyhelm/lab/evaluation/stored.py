@@ -46,10 +46,10 @@ def _labelled(
 def _reviews(store: Store) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """What people said, by agent and run: confirmed drift, or a false alarm."""
     labels: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for incident in store.incidents(limit=_INCIDENTS):
+    for incident in store.list_incidents(limit=_INCIDENTS):
         if not incident.review:
             continue
-        seqs = [recorded.event.seq for recorded in store.run_events(incident.agent_id, incident.run_id)]
+        seqs = [recorded.event.seq for recorded in store.iter_run_events(incident.agent_id, incident.run_id)]
         labels.setdefault((incident.agent_id, incident.run_id), []).append(
             {
                 "kind": LABELS.get(incident.kind, incident.kind),

@@ -129,7 +129,7 @@ class Courier:
 
     def pending(self) -> int:
         """How many deliveries wait to be sent, counted up to a thousand."""
-        return len(self._store.deliveries(state="pending", limit=_PENDING_COUNTED))
+        return len(self._store.list_deliveries(state="pending", limit=_PENDING_COUNTED))
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Finish what is due, for at most this long; the rest waits in the outbox for the next process."""
@@ -151,7 +151,7 @@ class Courier:
     def _idle_s(self) -> float:
         """Seconds until something may be due."""
         try:
-            waiting = self._store.deliveries(state="pending", limit=_PENDING_COUNTED)
+            waiting = self._store.list_deliveries(state="pending", limit=_PENDING_COUNTED)
         except Exception:  # noqa: BLE001 - the same
             self._trouble("alert_courier_failed")
             return _AFTER_TROUBLE_S
@@ -215,7 +215,7 @@ class Courier:
         self._count("alert_not_delivered")
 
     def _is_muted(self, delivery: Delivery, now: float) -> bool:
-        muted = {(mute.agent_id, mute.detector) for mute in self._store.mutes(at=now)}
+        muted = {(mute.agent_id, mute.detector) for mute in self._store.list_mutes(at=now)}
         return (delivery.agent_id, delivery.detector) in muted
 
     def _trouble(self, reason: str) -> None:
