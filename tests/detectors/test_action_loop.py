@@ -361,4 +361,4 @@ class TestState:
         A state that is none is refused with the detector's name.
         """
         with pytest.raises(FormatError, match="action_loop"):
-            ActionLoop().restore(b"\x92\x03\xa2\xff\xff")
+            ActionLoop().restore(b"\x92\x04\xa2\xff\xff")

@@ -180,7 +180,7 @@ class TestKept:
         recorded = captured(input_data=arguments)
         arguments["q"] = "hotels"
 
-        assert recorded.input_json == read_step(recorded.event).asked
+        assert recorded.input_json == read_step(recorded.event).arguments
 
 
 class TestRecordedEvent:

@@ -76,23 +76,23 @@ def _event(seq, fields):
     return TraceEvent.from_dict(plain | fields)
 
 
-def sighted(pattern, trace):
+def matches(pattern, trace):
     """Everything a pattern saw, by place."""
-    return {event.seq: seen for event in trace if (seen := pattern.take(event)) is not None}
+    return {event.seq: seen for event in trace if (seen := pattern.observe(event)) is not None}
 
 
 def reported(pattern, trace):
     """The places at which what it saw is worth reporting."""
-    return [place for place, seen in sighted(pattern, trace).items() if seen.score >= MED_FROM]
+    return [place for place, seen in matches(pattern, trace).items() if seen.score >= MED_FROM]
 
 
 def names(pattern, trace):
     """The names of the patterns reported, in order, each once."""
-    seen = [seen.pattern for seen in sighted(pattern, trace).values() if seen.score >= MED_FROM]
+    seen = [seen.pattern for seen in matches(pattern, trace).values() if seen.score >= MED_FROM]
     return list(dict.fromkeys(seen))
 
 
-def taken_up(pattern):
+def restored_copy(pattern):
     """The same pattern after it was put aside and taken up again."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(pattern), type=type(pattern))
 

@@ -66,9 +66,9 @@ class TestRepetition:
         """
         It is the same call whatever is said about it.
         """
-        told = call("Bash", {"command": "ls", "description": "look around"}, "a.py")
+        explained = call("Bash", {"command": "ls", "description": "look around"}, "a.py")
 
-        assert is_reported(foreseen(ActionLoop(), LIST, LIST, then=told))
+        assert is_reported(foreseen(ActionLoop(), LIST, LIST, then=explained))
 
     @pytest.mark.parametrize("between", [write("b.py", "y"), user("and now?")], ids=["work", "words"])
     def test_after_something_new(self, between):
@@ -164,32 +164,32 @@ class TestAnswers:
         The fourth wording of one question is foreseen, whatever its answer will be.
         """
         words = ("cheap flights Oslo Rome", "flights Oslo Rome cheapest", "Oslo Rome flights cheap fares")
-        asked = [call("search", {"query": it}, f"about {it}") for it in words]
+        arguments = [call("search", {"query": it}, f"about {it}") for it in words]
         once_more = call("search", {"query": "find cheap flights Oslo Rome"})
 
-        assert is_reported(foreseen(Stagnation(), *asked, then=once_more))
-        assert not is_reported(foreseen(Stagnation(), *asked[:2], then=once_more))
+        assert is_reported(foreseen(Stagnation(), *arguments, then=once_more))
+        assert not is_reported(foreseen(Stagnation(), *arguments[:2], then=once_more))
 
     def test_the_same_answer_to_the_same_in_other_words(self):
         """
         A question put in nearly the same words again is expected to get the same answer.
         """
-        asked = [
+        arguments = [
             call("lookup", {"of": f"the very long name of one and the same thing in part {n}"}, "Bergen")
             for n in ("a", "b", "c", "d")
         ]
 
-        assert is_reported(foreseen(Stagnation(), *asked[:2], then=asked[2]))
+        assert is_reported(foreseen(Stagnation(), *arguments[:2], then=arguments[2]))
 
     def test_another_question(self):
         """
         Of another question nobody knows the answer.
         """
-        asked = [
+        arguments = [
             call("lookup", {"of": name}, "Bergen") for name in ("alpha", "beta", "gamma", "delta", "eps")
         ]
 
-        assert foreseen(Stagnation(), *asked, then=call("lookup", {"of": "zeta"})) is None
+        assert foreseen(Stagnation(), *arguments, then=call("lookup", {"of": "zeta"})) is None
 
 
 class TestEdits:

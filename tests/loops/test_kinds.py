@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.kinds import kind_of
+from steadyhelm.loops.kinds import classify_call
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40),
@@ -40,7 +40,7 @@ class TestKind:
         """
         A tool's name says whether it looks, works, plans or waits; a tool of many trades is told by its verb.
         """
-        assert kind == kind_of(name, args)
+        assert kind == classify_call(name, args)
 
     @pytest.mark.parametrize(
         ("command", "kind"),
@@ -69,14 +69,14 @@ class TestKind:
         """
         A shell is judged by what it is told to do.
         """
-        assert kind == kind_of("Bash", {"command": command})
-        assert kind == kind_of("shell", {"cmd": command})
+        assert kind == classify_call("Bash", {"command": command})
+        assert kind == classify_call("shell", {"cmd": command})
 
     def test_a_command_in_parts(self):
         """
         A command given as a list of words is the same command.
         """
-        assert "work" == kind_of("shell", {"command": ["git", "commit", "-m", "fix"]})
+        assert "work" == classify_call("shell", {"command": ["git", "commit", "-m", "fix"]})
 
     @pytest.mark.parametrize(
         ("command", "kind"), [("view", "look"), ("str_replace", "work"), ("undo_edit", "work")]
@@ -85,14 +85,14 @@ class TestKind:
         """
         An editor that takes commands looks or works as it is told.
         """
-        assert kind == kind_of("str_replace_editor", {"command": command, "path": "a.py"})
+        assert kind == classify_call("str_replace_editor", {"command": command, "path": "a.py"})
 
     def test_a_very_long_command(self):
         """
         Of a very long command the beginning is looked at, so that it costs no more than a long one.
         """
-        assert "look" == kind_of("Bash", {"command": "true " * 4_000 + "; rm x"})
-        assert "look" == kind_of("Bash", {"command": ["true"] * 4_000 + [";", "rm", "x"]})
+        assert "look" == classify_call("Bash", {"command": "true " * 4_000 + "; rm x"})
+        assert "look" == classify_call("Bash", {"command": ["true"] * 4_000 + [";", "rm", "x"]})
 
     @given(
         st.text(max_size=30), st.dictionaries(st.sampled_from(["command", "cmd", "action", "op"]), ANYTHING)
@@ -101,4 +101,4 @@ class TestKind:
         """
         Whatever a tool is called and told, it is one of the four.
         """
-        assert kind_of(name, args) in {"look", "work", "wait", "plan"}
+        assert classify_call(name, args) in {"look", "work", "wait", "plan"}

@@ -1,17 +1,17 @@
 """A call that was refused is no step: nothing was done, and nothing moved."""
 
 import pytest
-from agent_steps import call, edit, failing, names, reported, run, says, shell, taken_up, user, write
+from agent_steps import call, edit, failing, names, reported, restored_copy, run, says, shell, user, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.detectors.edit_revert import EditMemory
+from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.detectors.repetitive_text import ReplyMemory
+from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
-from steadyhelm.loops.failures import Failures
-from steadyhelm.loops.oscillation import Oscillation
-from steadyhelm.loops.repetition import Repetition
-from steadyhelm.loops.repetitive_text import Replies
-from steadyhelm.loops.scope import Scope
-from steadyhelm.loops.stagnation import Answers
+from steadyhelm.loops.segments import SegmentTracker
 
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")
 REFUSED = {
@@ -35,39 +35,41 @@ STEPS = [
 
 
 class TestARefusal:
-    def test_it_opens_no_scope(self):
+    def test_it_starts_no_segment(self):
         """
-        It is neither work nor words.
+        It is neither work nor a message.
         """
-        assert [""] == [Scope().take(event) for event in run(REFUSED)]
+        assert [False] == [SegmentTracker().record_message(event) for event in run(REFUSED)]
 
     def test_equal_calls_stay_in_a_row(self):
         """
         Equal calls with a refused one between them are still in a row.
         """
-        pattern = Repetition()
+        pattern = RepetitionMemory()
 
         assert [4] == reported(pattern, run(LOOK, REFUSED, LOOK, REFUSED, LOOK))
-        assert ["repetition"] == names(Repetition(), run(LOOK, REFUSED, LOOK, REFUSED, LOOK))
+        assert ["repetition"] == names(RepetitionMemory(), run(LOOK, REFUSED, LOOK, REFUSED, LOOK))
 
     def test_nothing_was_done_between_two_replies(self):
         """
-        The same reply after every refusal is a monologue.
+        The same reply after every refusal is a repeated reply.
         """
         reply = says("I will read the file again now.")
 
-        assert [4] == reported(Replies(), run(reply, REFUSED, reply, REFUSED, reply))
+        assert [4] == reported(ReplyMemory(), run(reply, REFUSED, reply, REFUSED, reply))
 
     def test_its_reason_is_no_failure_of_the_call_before(self):
         """
         What the refusal says is not taken for the error of a call that has not been answered yet.
         """
         unanswered = call("Bash", {"command": "pytest"})
-        told = REFUSED | {"error": "refused: the same call again"}
+        refusal = REFUSED | {"error": "refused: the same call again"}
 
-        assert [] == reported(Failures(), run(*[unanswered, told] * 8))
+        assert [] == reported(FailureMemory(), run(*[unanswered, refusal] * 8))
 
-    @pytest.mark.parametrize("pattern", [Repetition, Failures, Answers, Oscillation, Replies])
+    @pytest.mark.parametrize(
+        "pattern", [RepetitionMemory, FailureMemory, StagnationMemory, EditMemory, ReplyMemory]
+    )
     @given(steps=st.lists(st.sampled_from(STEPS), max_size=25), data=st.data())
     def test_it_might_as_well_not_be_there(self, pattern, steps, data):
         """
@@ -77,11 +79,11 @@ class TestARefusal:
         without, within = pattern(), pattern()
         seen, seen_within = [], []
         for step, has_refusal in zip(steps, refused, strict=True):
-            seen += [(it.pattern, it.count) for it in map(without.take, run(step)) if it is not None]
+            seen += [(it.pattern, it.count) for it in map(without.observe, run(step)) if it is not None]
             between = [REFUSED | {"error": "no"}] if has_refusal else []
             seen_within += [
-                (it.pattern, it.count) for it in map(within.take, run(*between, step)) if it is not None
+                (it.pattern, it.count) for it in map(within.observe, run(*between, step)) if it is not None
             ]
-            within = taken_up(within)
+            within = restored_copy(within)
 
         assert seen == seen_within

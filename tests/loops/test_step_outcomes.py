@@ -3,11 +3,11 @@ from agent_steps import call, failing, run, shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.outcomes import error_key, looks_failed, outcome_of, result_text
+from steadyhelm.loops.outcomes import extract_text, hash_error, looks_failed, read_outcome
 
 
 def came_of(made):
-    return outcome_of(run(made)[0])
+    return read_outcome(run(made)[0])
 
 
 def alike(one, other):
@@ -102,7 +102,7 @@ class TestTheSame:
         """
         A result is read as its words, or as its canonical form.
         """
-        assert text == result_text(output)
+        assert text == extract_text(output)
 
 
 class TestErrorKey:
@@ -119,13 +119,13 @@ class TestErrorKey:
         """
         The same complaint about another thing is the same complaint.
         """
-        assert error_key(one) == error_key(other)
+        assert hash_error(one) == hash_error(other)
 
     def test_another_complaint(self):
         """
         Another complaint is another.
         """
-        assert error_key("no file 'a'") != error_key("no right to read 'a'")
+        assert hash_error("no file 'a'") != hash_error("no right to read 'a'")
 
 
 class TestWords:
@@ -139,11 +139,11 @@ class TestWords:
         assert came_of(shell("x", result)).failed
 
     @given(st.text(), st.booleans())
-    def test_any_text(self, text, told):
+    def test_any_text(self, text, is_error):
         """
         Any text either tells of a failure or does not.
         """
-        assert looks_failed(text, told=told) in {True, False}
+        assert looks_failed(text, is_error=is_error) in {True, False}
 
     def test_no_result(self):
         """

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from steadyhelm.fingerprints import canonical, fingerprint
 from steadyhelm.loops.outcomes import UNKNOWN
-from steadyhelm.loops.steps import Step, call_key, note_encoded, read_step
+from steadyhelm.loops.steps import ToolStep, cache_arguments, identify_call, read_step
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=9),
@@ -16,7 +16,7 @@ ANYTHING = st.recursive(
 
 
 def step(made):
-    return Step(run(made)[0])
+    return ToolStep(run(made)[0])
 
 
 class TestKind:
@@ -76,8 +76,8 @@ class TestCall:
         The same arguments in another order are the same call.
         """
         assert (
-            step(call("x", {"a": 1, "b": {"c": 2, "d": 3}})).call
-            == step(call("x", {"b": {"d": 3, "c": 2}, "a": 1})).call
+            step(call("x", {"a": 1, "b": {"c": 2, "d": 3}})).call_key
+            == step(call("x", {"b": {"d": 3, "c": 2}, "a": 1})).call_key
         )
 
     @pytest.mark.parametrize("aside", ["description", "reason", "timeout", "tool_call_id"])
@@ -87,13 +87,13 @@ class TestCall:
         """
         one, other = ({"command": "ls", aside: words} for words in ("look around", "see what is there"))
 
-        assert step(call("Bash", one)).call == step(call("Bash", other)).call
+        assert step(call("Bash", one)).call_key == step(call("Bash", other)).call_key
 
     def test_other_arguments_do(self):
         """
         Another command is another call.
         """
-        assert step(shell("ls")).call != step(shell("ls -a")).call
+        assert step(shell("ls")).call_key != step(shell("ls -a")).call_key
 
     def test_a_fingerprint_given_is_used(self):
         """
@@ -103,7 +103,7 @@ class TestCall:
         call_hash, result_hash = fingerprint(run(made)[0])
         given_with = step(made | {"call_hash": call_hash, "result_hash": result_hash})
 
-        assert step(made).call == given_with.call == call_key(run(made)[0])
+        assert step(made).call_key == given_with.call_key == identify_call(run(made)[0])
         assert step(made).outcome == given_with.outcome
 
 
@@ -123,25 +123,25 @@ class TestReading:
         one, other = run(shell("ls")), run(shell("pwd"))
         read_step(one[0])
 
-        assert "pwd" in read_step(other[0]).asked.decode()
+        assert "pwd" in read_step(other[0]).arguments.decode()
 
     def test_arguments_encoded_before_are_taken_as_they_are(self):
         """
         Whoever made the event has encoded its arguments: what was asked is the beginning of that.
         """
         event = structs.replace(run(shell("ls"))[0], call_hash=1)
-        note_encoded(event, b"x" * 3000)
+        cache_arguments(event, b"x" * 3000)
 
-        assert b"x" * 2048 == Step(event).asked
+        assert b"x" * 2048 == ToolStep(event).arguments
 
     def test_those_of_another_event_are_not(self):
         """
         Arguments noted for one event say nothing about another with the same arguments.
         """
         (noted,), (event,) = run(shell("ls")), run(shell("ls"))
-        note_encoded(noted, b"x")
+        cache_arguments(noted, b"x")
 
-        assert canonical(event.input_data) == Step(event).asked
+        assert canonical(event.input_data) == ToolStep(event).arguments
 
     def test_seen_or_not(self):
         """
@@ -149,8 +149,8 @@ class TestReading:
         """
         first, *_, last = run(shell("ls"), [shell("a"), shell("b")])
 
-        assert Step(last).had_seen(first.seq)
-        assert not Step(last).had_seen(last.seq - 1)
+        assert ToolStep(last).has_seen(first.seq)
+        assert not ToolStep(last).has_seen(last.seq - 1)
 
     @given(ANYTHING, ANYTHING, st.none() | st.text(max_size=40))
     def test_anything_can_be_read(self, args, result, error):
@@ -160,7 +160,7 @@ class TestReading:
         taken = step(call("tool", args, result, error=error))
 
         assert taken.kind in {"look", "work", "wait", "plan"}
-        assert taken.asked is not None
+        assert taken.arguments is not None
 
     def test_had_it_come_to_something_else(self):
         """
@@ -168,4 +168,4 @@ class TestReading:
         """
         (event,) = run(call("Edit", {}, "done"))
 
-        assert (True, False) == (Step(event).is_work_done, Step(event, UNKNOWN).is_work_done)
+        assert (True, False) == (ToolStep(event).is_work_done, ToolStep(event, UNKNOWN).is_work_done)

@@ -1,11 +1,11 @@
 from agent_steps import call, failing, reported, run, shell
 
-from steadyhelm.loops.repetition import Repetition
+from steadyhelm.detectors.action_loop import RepetitionMemory
 
 
 def seen(*steps):
     """The places at which a run of these steps is reported."""
-    return reported(Repetition(), run(*steps))
+    return reported(RepetitionMemory(), run(*steps))
 
 
 class TestPatience:

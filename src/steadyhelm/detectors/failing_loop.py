@@ -1,24 +1,330 @@
 """Notice an agent that keeps failing at the same thing."""
 
-from steadyhelm.events import STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
-from steadyhelm.loops.failures import Failures
-from steadyhelm.loops.loop_detector import LoopDetector
+from typing import Final, Self
+
+from msgspec import Struct, field
+
+from steadyhelm.events import (
+    CALL_REFUSED,
+    NOT_CARRIED_OUT,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    USER_MESSAGE,
+    TraceEvent,
+)
+from steadyhelm.loops.loop_detector import (
+    MAX_EVIDENCE_IDS,
+    LoopDetector,
+    LoopMatch,
+    copy_memory,
+    is_report_due,
+)
+from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, hash_error
+from steadyhelm.loops.segments import SegmentTracker
+from steadyhelm.loops.steps import ToolStep, identify_call, read_step
+from steadyhelm.loops.text_overlap import split_words, word_overlap
+
+SAME_CALL_FAILURES: Final = 3
+SAME_COMMAND_FAILURES: Final = 4
+SAME_ERROR_SIMILAR_CALLS: Final = 3
+SAME_ERROR_OTHER_CALLS: Final = 5
+FAILURES_IN_A_ROW: Final = 6
+
+_SIMILAR_CALL_OVERLAP: Final = 0.4
+_MAX_STEPS_BETWEEN: Final = 8
+_MAX_CALLS: Final = 32
+# Calls with so few words cannot be told apart by them: the error alone counts.
+_MIN_WORDS_TO_COMPARE: Final = 3
+# What a caller reports about its own action is not a failure of the agent.
+_CALLER_EVENTS: Final = frozenset({CALL_REFUSED, NOT_CARRIED_OUT})
+
+
+class Attempt(Struct, frozen=True):
+    """What is remembered of a call that failed, or whose result is not known yet."""
+
+    name: str
+    event_id: str
+    seq: int
+    started_seq: int | None
+    arguments: bytes
+    has_result: bool
+
+    @classmethod
+    def from_step(cls, step: ToolStep) -> Self:
+        """Return the attempt for a step."""
+        event = step.event
+        return cls(
+            event.action_name,
+            event.event_id,
+            event.seq,
+            event.started_seq,
+            step.arguments,
+            step.outcome.known,
+        )
+
+    def has_seen(self, seq: int) -> bool:
+        """Return whether the agent had seen the event with this `seq` when it made this call."""
+        return self.started_seq is None or self.started_seq > seq
+
+
+class FailedCall(Struct):
+    """A call that failed before, and how often.
+
+    The same call failing in the same way within one segment is plain repetition, which action_loop reports.
+    """
+
+    outcome: CallOutcome
+    segment: int
+    last_seq: int
+    last_step: int
+    ids: list[str]
+    count: int = 1
+    is_repetition: bool = True
+
+    def add(self, attempt: Attempt, step_number: int) -> None:
+        """Count one more failure of this call."""
+        self.count += 1
+        self.last_seq, self.last_step = attempt.seq, step_number
+        self.ids = [*self.ids, attempt.event_id][-MAX_EVIDENCE_IDS:]
+
+
+class FailureRun(Struct):
+    """Failures of calls that may differ, with the arguments of the latest; `error` is kept until hashed."""
+
+    arguments: bytes
+    segment: int
+    last_seq: int
+    last_step: int
+    ids: list[str]
+    is_repetition: bool
+    error: str = ""
+    error_hash: int = 0
+    count: int = 1
+    overlap: float = 1.0
+    is_reported: bool = False
+
+    @classmethod
+    def start(cls, attempt: Attempt, step_number: int, segment: int, error: str = "") -> Self:
+        """Return a run of failures that begins with this attempt."""
+        ids, is_repetition = [attempt.event_id], attempt.has_result
+        return cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
+
+    def add(self, attempt: Attempt, step_number: int) -> None:
+        """Count one more failure, perhaps of another call."""
+        words, before = split_words(attempt.arguments), split_words(self.arguments)
+        if max(len(words), len(before)) >= _MIN_WORDS_TO_COMPARE:
+            self.overlap = min(self.overlap, word_overlap(words, before))
+        self.is_repetition &= words == before
+        self.arguments = attempt.arguments
+        self.count += 1
+        self.last_seq, self.last_step = attempt.seq, step_number
+        self.ids = [*self.ids, attempt.event_id][-MAX_EVIDENCE_IDS:]
+
+    def has_error(self, error_hash: int) -> bool:
+        """Return whether its error has this hash; its own hash is costly, and computed on first use."""
+        if not self.error_hash:
+            self.error_hash = hash_error(self.error)
+            self.error = ""
+        return self.error_hash == error_hash
+
+
+class FailureMemory(Struct):
+    """What has failed lately.
+
+    `calls` and `errors` are cleared when new work is done, `commands` are not: a test that fails in the same
+    way however much is edited goes in circles too. A new user message clears none of them.
+    `segment` counts the segments so far, `message_step` is the step of the latest new user message.
+    """
+
+    segments: SegmentTracker = field(default_factory=SegmentTracker)
+    calls: dict[int, FailedCall] = field(default_factory=dict)
+    commands: dict[int, FailedCall] = field(default_factory=dict)
+    errors: list[FailureRun] = field(default_factory=list)
+    in_a_row: FailureRun | None = None
+    steps: int = 0
+    segment: int = 0
+    message_step: int = 0
+    without_result: Attempt | None = None
+
+    def observe(self, event: TraceEvent) -> LoopMatch | None:
+        """Record an event, and return what it fails at again, if anything; the surest of several."""
+        if event.action_type == TOOL_CALL:
+            return self.observe_step(read_step(event))
+        if self.segments.record_message(event):
+            self.segment += 1
+            self.message_step = self.steps
+            self.in_a_row = None
+        elif (
+            event.action_type == STATE_TRANSITION and event.error and event.action_name not in _CALLER_EVENTS
+        ):
+            return self._record_separate_error(event.error)
+        return None
+
+    def foresee(self, call: TraceEvent) -> LoopMatch | None:
+        """Return what a call not yet made would fail at again if it failed as before. Changes no state.
+
+        After new work or a new user message that cannot be assumed.
+        """
+        failed = self.calls.get(identify_call(call)) if self.calls else None
+        if failed is None or failed.last_step <= self.message_step:
+            return None
+        return copy_memory(self).observe_step(ToolStep(call, failed.outcome))
+
+    def observe_step(self, step: ToolStep) -> LoopMatch | None:
+        """Record a step, and return what it fails at again, if anything."""
+        if step.is_work_done and self.segments.record_work(step.call_key):
+            self.segment += 1
+            self.calls.clear()
+            self.errors.clear()
+        self.steps += 1
+        outcome = step.outcome
+        self.without_result = None if outcome.known else Attempt.from_step(step)
+        if not outcome.failed:
+            if outcome.known:
+                self._record_success(step.call_key)
+            return None
+        return self._record_failure(step) if step.is_real_failure else None
+
+    def _record_success(self, call_key: int) -> None:
+        if self.calls or self.commands:
+            self.calls.pop(call_key, None)
+            self.commands.pop(call_key, None)
+        self.in_a_row = None
+
+    def _record_failure(self, step: ToolStep) -> LoopMatch | None:
+        attempt = Attempt.from_step(step)
+        found = (
+            self._match_call(step, attempt),
+            self._match_command(step, attempt),
+            self._match_error(attempt, step.outcome.sample),
+        )
+        return max((it for it in found if it is not None), key=lambda it: it.score, default=None)
+
+    def _record_separate_error(self, error: str) -> LoopMatch | None:
+        """Record an error that the framework reports in an event of its own, after the call."""
+        attempt, self.without_result = self.without_result, None
+        return None if attempt is None else self._match_error(attempt, error)
+
+    def _match_call(self, step: ToolStep, attempt: Attempt) -> LoopMatch | None:
+        failed = self.calls.get(step.call_key)
+        if failed is None:
+            _keep(self.calls, step.call_key, self._first_failure(step))
+            return None
+        if not step.has_seen(failed.last_seq):
+            return None
+        failed.is_repetition &= failed.outcome.equals(step.outcome)
+        failed.outcome = step.outcome
+        failed.add(attempt, self.steps)
+        _keep(self.calls, step.call_key, failed)
+        if self._is_plain_repetition(failed):
+            return None
+        message = f"{attempt.name} failed {failed.count} times with the same arguments"
+        return _match("failing call", failed, SAME_CALL_FAILURES, message)
+
+    def _match_command(self, step: ToolStep, attempt: Attempt) -> LoopMatch | None:
+        failed = self.commands.get(step.call_key)
+        if failed is None or not failed.outcome.equals(step.outcome):
+            _keep(self.commands, step.call_key, self._first_failure(step))
+            return None
+        if not step.has_seen(failed.last_seq):
+            return None
+        failed.add(attempt, self.steps)
+        _keep(self.commands, step.call_key, failed)
+        if failed.count < SAME_COMMAND_FAILURES or self._is_plain_repetition(failed):
+            return None
+        message = f"{attempt.name} failed {failed.count} times with the same error, whatever was changed"
+        return _match("test-fail loop", failed, SAME_COMMAND_FAILURES, message)
+
+    def _match_error(self, attempt: Attempt, error: str) -> LoopMatch | None:
+        named_error = f"{attempt.name} {error}"[:MAX_SAMPLE_CHARS]
+        self.errors = [it for it in self.errors if self.steps - it.last_step <= _MAX_STEPS_BETWEEN]
+        run = self._find_run(named_error)
+        if run is None:
+            self.errors.append(FailureRun.start(attempt, self.steps, self.segment, named_error))
+            return self._match_any_failure(attempt)
+        same_error = self._match_same_error(attempt, run)
+        if run.is_reported:
+            return same_error  # one more of a loop already reported: it counts for no other
+        return same_error or self._match_any_failure(attempt)
+
+    def _match_same_error(self, attempt: Attempt, run: FailureRun) -> LoopMatch | None:
+        if not attempt.has_seen(run.last_seq):
+            return None
+        run.add(attempt, self.steps)
+        # The attempts differ, the error does not: the first of them and the latest prove it.
+        run.ids = [run.ids[0], attempt.event_id]
+        is_similar = run.overlap >= _SIMILAR_CALL_OVERLAP
+        enough = SAME_ERROR_SIMILAR_CALLS if is_similar else SAME_ERROR_OTHER_CALLS
+        if run.count < enough or self._is_plain_repetition(run) or not is_report_due(run.count, enough):
+            return None
+        run.is_reported = True
+        message = f"{attempt.name} failed {run.count} times with the same error"
+        return _match("same error", run, enough, message)
+
+    def _find_run(self, error: str) -> FailureRun | None:
+        if not self.errors:
+            return None
+        error_hash = hash_error(error)
+        return next((it for it in self.errors if it.has_error(error_hash)), None)
+
+    def _match_any_failure(self, attempt: Attempt) -> LoopMatch | None:
+        run = self.in_a_row
+        if run is None:
+            self.in_a_row = FailureRun.start(attempt, self.steps, self.segment)
+            return None
+        if not attempt.has_seen(run.last_seq):
+            return None
+        run.add(attempt, self.steps)
+        if (
+            run.count < FAILURES_IN_A_ROW
+            or run.is_repetition
+            or not is_report_due(run.count, FAILURES_IN_A_ROW)
+        ):
+            return None
+        message = f"{run.count} calls in a row have failed, {attempt.name} the last of them"
+        return _match("dead end", run, FAILURES_IN_A_ROW, message)
+
+    def _is_plain_repetition(self, failures: FailedCall | FailureRun) -> bool:
+        """Return whether all of them are the same and in this segment: action_loop reports that."""
+        return failures.is_repetition and failures.segment == self.segment
+
+    def _first_failure(self, step: ToolStep) -> FailedCall:
+        event = step.event
+        return FailedCall(step.outcome, self.segment, event.seq, self.steps, [event.event_id])
 
 
 class FailingLoop(LoopDetector):
     """Signal when the same call, the same error, or one attempt after another fails without new work between.
 
     A test that fails with the same error however much is edited counts too, from the fourth time on.
-    An outage (a rate limit, a timeout) is nobody's fault and does not count, and neither does waiting.
+    An outage (a rate limit, a timeout) does not count, and neither does waiting.
 
     >>> fired_at(FailingLoop(), "..xxxx")  # . fine  x failed
     [4]
     """
 
     name = "failing_loop"
-    version = 2
-    looks_at = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
+    version = 3
+    observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 
     def __init__(self) -> None:
-        self._memory = Failures()
+        self._memory = FailureMemory()
+
+
+def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None:
+    """Remember a failed call; the one not seen for longest is dropped."""
+    failures.pop(key, None)
+    failures[key] = failed
+    if len(failures) > _MAX_CALLS:
+        del failures[next(iter(failures))]
+
+
+def _match(pattern: str, failures: FailedCall | FailureRun, enough: int, message: str) -> LoopMatch:
+    return LoopMatch(
+        pattern=pattern,
+        count=failures.count,
+        patience=enough,
+        event_ids=tuple(failures.ids),
+        message=message,
+    )

@@ -1,8 +1,85 @@
-"""Notice an agent whose words repeat themselves."""
+"""Notice an agent whose replies repeat themselves."""
 
-from steadyhelm.events import LLM_REQUEST, TOOL_CALL
-from steadyhelm.loops.loop_detector import LoopDetector
-from steadyhelm.loops.repetitive_text import Replies
+import re
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
+from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch
+from steadyhelm.loops.text_overlap import hash_text
+
+SAME_REPLIES_OF_LOOP: Final = 3
+LONG_PASSAGE_REPEATS: Final = 4
+SHORT_PASSAGE_REPEATS: Final = 6
+
+_LONG_PASSAGE_CHARS: Final = 20
+_MIN_TEXT_CHARS: Final = 60
+_MIN_SPAN_CHARS: Final = 100
+_PROBE_CHARS: Final = 14
+_MAX_TEXT_CHARS: Final = 8192
+_MIN_REPLY_CHARS: Final = 10
+_MIN_PASSAGE_LETTERS: Final = 2
+_QUOTED_CHARS: Final = 60
+
+# What a person writes on purpose may look alike line by line: code, tables, lists, headings, quotes.
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_MARKED_LINE: Final = re.compile(r"(?m)^\s*(?:[|>#].*|(?:[-*+]|\d+[.)])\s.*)$")
+
+
+class RepeatedPassage(NamedTuple):
+    """A piece of text that comes several times without a break."""
+
+    text: str
+    repeats: int
+
+
+class ReplyMemory(Struct):
+    """The latest reply, and how often it was given with no tool call in between."""
+
+    reply: int = 0
+    count: int = 0
+    ids: list[str] = field(default_factory=list)
+
+    def observe(self, event: TraceEvent) -> LoopMatch | None:
+        """Record an event, and return what the reply repeats, if anything."""
+        if event.action_type == TOOL_CALL:
+            self.reply = 0
+            return None
+        if event.action_type != LLM_REQUEST:
+            return None
+        text = event.text
+        if len(text) < _MIN_REPLY_CHARS:
+            return None
+        passage = find_repeated_passage(text)
+        if passage is not None:
+            quoted = " ".join(passage.text.split())[:_QUOTED_CHARS]
+            return LoopMatch(
+                pattern="repeated passage",
+                count=passage.repeats,
+                patience=LONG_PASSAGE_REPEATS,
+                event_ids=(event.event_id,),
+                message=f"one reply says {quoted!r} {passage.repeats} times in a row",
+            )
+        return self._record_reply(text, event.event_id)
+
+    def foresee(self, call: TraceEvent) -> None:
+        """Return None: a call contains no reply."""
+
+    def _record_reply(self, text: str, event_id: str) -> LoopMatch | None:
+        key = hash_text(text.strip())
+        if key != self.reply:
+            self.reply, self.count, self.ids = key, 1, [event_id]
+            return None
+        self.count += 1
+        self.ids = [*self.ids, event_id][-MAX_EVIDENCE_IDS:]
+        return LoopMatch(
+            pattern="repeated reply",
+            count=self.count,
+            patience=SAME_REPLIES_OF_LOOP,
+            event_ids=tuple(self.ids),
+            message=f"the same reply was given {self.count} times, with nothing done in between",
+        )
 
 
 class RepetitiveText(LoopDetector):
@@ -17,8 +94,65 @@ class RepetitiveText(LoopDetector):
     """
 
     name = "repetitive_text"
-    looks_at = frozenset({LLM_REQUEST, TOOL_CALL})
+    observed_types = frozenset({LLM_REQUEST, TOOL_CALL})
     advice = "Stop the reply, and ask for the next step only."
 
     def __init__(self) -> None:
-        self._memory = Replies()
+        self._memory = ReplyMemory()
+
+
+def find_repeated_passage(text: str) -> RepeatedPassage | None:
+    """Return the passage a text repeats without a break; None for code, tables, lists and dividers.
+
+    >>> find_repeated_passage("I will now end the turn. " * 8).repeats
+    8
+    >>> find_repeated_passage("-" * 200) is None
+    True
+    """
+    if len(text) < _MIN_TEXT_CHARS:
+        return None
+    text = text[-_MAX_TEXT_CHARS:]
+    # A few short probes are counted first: an ordinary text holds none of them four times.
+    late, middle, early = _probe_starts(text)
+    if not (_is_repeated(text, late) or _is_repeated(text, middle) or _is_repeated(text, early)):
+        return None
+    prose = _MARKED_LINE.sub(" ", _CODE.sub(" ", text))
+    for start in _probe_starts(prose):
+        passage = _measure_passage(prose, start) if _is_repeated(prose, start) else None
+        if passage is not None:
+            return passage
+    return None
+
+
+def _probe_starts(text: str) -> tuple[int, int, int]:
+    length = len(text)
+    return (max(0, length - _LONG_PASSAGE_CHARS), length // 2, length // 4)
+
+
+def _is_repeated(text: str, start: int) -> bool:
+    probe = text[start : start + _PROBE_CHARS]
+    return text.count(probe) >= LONG_PASSAGE_REPEATS and len(probe) == _PROBE_CHARS and len(set(probe)) > 1
+
+
+def _measure_passage(prose: str, start: int) -> RepeatedPassage | None:
+    probe = prose[start : start + _PROBE_CHARS]
+    second = prose.find(probe, start + 1)
+    if second < 0:
+        start, second = prose.rfind(probe, 0, start + len(probe) - 1), start
+    period = second - start
+    if start < 0 or period <= 0:
+        return None
+    first, last = start, second
+    while first > 0 and prose[first - 1] == prose[first - 1 + period]:
+        first -= 1
+    while last < len(prose) and prose[last] == prose[last - period]:
+        last += 1
+    text, repeats = prose[first : first + period], (last - first) // period
+    enough = LONG_PASSAGE_REPEATS if period >= _LONG_PASSAGE_CHARS else SHORT_PASSAGE_REPEATS
+    if (
+        last - first < _MIN_SPAN_CHARS
+        or repeats < enough
+        or sum(map(str.isalpha, text)) < _MIN_PASSAGE_LETTERS
+    ):
+        return None
+    return RepeatedPassage(text, repeats)

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import call_hash, canonical, text_hash
-from steadyhelm.loops.steps import note_encoded
+from steadyhelm.loops.steps import cache_arguments
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import RecordedEvent
 
@@ -96,7 +96,7 @@ class Capture:
             call_hash=call_hash(action_name, input_json),
             result_hash=text_hash(error.encode("utf-8", "replace") if error else output_json),
         )
-        note_encoded(event, input_json)
+        cache_arguments(event, input_json)
         if self._keeps_text:
             return RecordedEvent(event, input_json or None, output_json or None, metadata_json or None)
         return RecordedEvent(event)

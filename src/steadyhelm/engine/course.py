@@ -252,7 +252,7 @@ class Course:
         failed = step.outcome.failed
         memory.quality.observe(event, failed=failed)
         return memory.progress.observe(
-            event, kind=step.kind, failed=failed, call=step.call, result=step.outcome.raw
+            event, kind=step.kind, failed=failed, call=step.call_key, result=step.outcome.raw
         )
 
     def _heard(self, event: TraceEvent, panel: Panel) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.fatigue import SubjectKind, Trust, TrustBand
-from steadyhelm.loops.oscillation import path_in
+from steadyhelm.loops.steps import find_path
 
 _DOUBTS_KEPT: Final = 10
 
@@ -21,7 +21,7 @@ class Doubts:
         trust = self.trust
         if not trust.tools or event.action_type != TOOL_CALL:
             return
-        tool, path = event.action_name, path_in(event.input_data)
+        tool, path = event.action_name, find_path(event.input_data)
         if tool in trust.tools:
             trust.raise_("tool", tool)
         if path in trust.files:
@@ -34,7 +34,7 @@ class Doubts:
             return
         if event.action_type != TOOL_CALL:
             return
-        trust, tool, path = self.trust, event.action_name, path_in(event.input_data)
+        trust, tool, path = self.trust, event.action_name, find_path(event.input_data)
         if tool not in trust.tools:
             # Kept up only for what findings point at: what went well before is made up for here.
             trust.raise_("tool", tool, names.count(tool))

@@ -1,1 +1,1 @@
-"""When steps are a loop: pure logic over what was done and what came back, and the faces over it."""
+"""What the loop detectors share: how a step is read, compared and reported."""

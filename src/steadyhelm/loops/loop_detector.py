@@ -1,66 +1,112 @@
-"""What the loop detectors share: a pattern that takes events in, and the finding its sighting becomes."""
+"""What the loop detectors share: a memory that matches events, and the finding a match becomes."""
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol, TypeVar
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.loops.sightings import Sighting
+
+MAX_EVIDENCE_IDS: Final = 24
+
+_SCORE_BEFORE_LOOP: Final = 0.3
+
+_Memory = TypeVar("_Memory", bound=Struct)
 
 
-class Pattern(Protocol):
-    """A loop pattern: a msgspec Struct that remembers a run and says what each event repeats."""
+class LoopMatch(Struct, frozen=True, kw_only=True):
+    """A repetition without progress: how often, from which count it is a loop, and its evidence.
 
-    def take(self, event: TraceEvent) -> Sighting | None:
-        """What this event repeats, if anything."""
+    `ignored` names what differed in the latest result and was taken for noise.
+    """
 
-    def foresee(self, call: TraceEvent) -> Sighting | None:
-        """What a call not yet made would repeat if it came to the same as before; changes nothing."""
+    pattern: str
+    count: int
+    patience: int
+    event_ids: tuple[str, ...]
+    message: str
+    sequence: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    noticed_only: bool = False
+
+    @property
+    def score(self) -> float:
+        """The score: half at the repetition that makes it a loop, 1 at twice as many; low before that."""
+        if self.noticed_only or self.count < self.patience:
+            return _SCORE_BEFORE_LOOP
+        return min(1.0, self.count / (2 * self.patience))
+
+
+class LoopMemory(Protocol):
+    """What a loop detector remembers of a run: a msgspec Struct that matches each event against it."""
+
+    def observe(self, event: TraceEvent) -> LoopMatch | None:
+        """Record an event, and return what it repeats, if anything."""
+
+    def foresee(self, call: TraceEvent) -> LoopMatch | None:
+        """Return what a call not yet made would repeat if its result stayed the same. Changes no state."""
 
 
 class LoopDetector(Detector):
-    """A thin plug-in over one loop pattern."""
+    """Base class of the loop detectors: turns the matches of its memory into findings."""
 
     kind = "loop"
     advice: ClassVar[str]
-    looks_at: ClassVar[frozenset[str]] = frozenset({TOOL_CALL, USER_MESSAGE})
+    observed_types: ClassVar[frozenset[str]] = frozenset({TOOL_CALL, USER_MESSAGE})
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """Show the event to the pattern."""
-        if event.action_type not in self.looks_at:
+        """Record the event, and return a finding when it repeats something."""
+        if event.action_type not in self.observed_types:
             return None
-        pattern: Pattern = self._memory  # type: ignore[assignment]
-        sighting = pattern.take(event)
-        return None if sighting is None else self.sighted(event, sighting)
+        memory: LoopMemory = self._memory  # type: ignore[assignment]
+        match = memory.observe(event)
+        return None if match is None else self.report(event, match)
 
     def foresee(self, call: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """Ask the pattern what the call would show."""
+        """Return the finding that the call would lead to if its result stayed the same. Changes no state."""
         if call.action_type != TOOL_CALL:
             return None
-        pattern: Pattern = self._memory  # type: ignore[assignment]
-        sighting = pattern.foresee(call)
-        return None if sighting is None else self.foreseen(call, sighting)
+        memory: LoopMemory = self._memory  # type: ignore[assignment]
+        match = memory.foresee(call)
+        return None if match is None else self.report_foreseen(call, match)
 
-    def foreseen(self, call: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
-        """The finding a sighting of a call not yet made becomes: proven by what has happened alone."""
-        proof = tuple(event_id for event_id in sighting.event_ids if event_id != call.event_id)
-        words = f"with this call: {sighting.message}"
-        return self.sighted(call, structs.replace(sighting, event_ids=proof, message=words), **context)
-
-    def sighted(self, event: TraceEvent, sighting: Sighting, **context: object) -> DriftEvent:
-        """The finding a sighting becomes."""
-        if sighting.ignored:
-            context["ignored"] = list(sighting.ignored)
+    def report(self, event: TraceEvent, match: LoopMatch, **context: object) -> DriftEvent:
+        """Return the finding for a match at this event."""
+        if match.ignored:
+            context["ignored"] = list(match.ignored)
         return self.finding(
             event,
-            score=sighting.score,
-            message=sighting.message,
+            score=match.score,
+            message=match.message,
             suggested_action=self.advice,
-            event_ids=sighting.event_ids,
-            pattern=sighting.pattern,
-            repeat_count=sighting.count,
+            event_ids=match.event_ids,
+            pattern=match.pattern,
+            repeat_count=match.count,
             **context,
         )
+
+    def report_foreseen(self, call: TraceEvent, match: LoopMatch, **context: object) -> DriftEvent:
+        """Return the finding for a match of a call not yet made; only past events are its evidence."""
+        evidence = tuple(event_id for event_id in match.event_ids if event_id != call.event_id)
+        message = f"with this call: {match.message}"
+        return self.report(call, structs.replace(match, event_ids=evidence, message=message), **context)
+
+
+def is_report_due(count: int, patience: int) -> bool:
+    """Return whether a match with this count is reported: at the end of patience, then at each doubling.
+
+    >>> [count for count in range(1, 40) if is_report_due(count, 4)]
+    [4, 8, 16, 32]
+    """
+    due = patience
+    while due < count:
+        due *= 2
+    return due == count
+
+
+def copy_memory(memory: _Memory) -> _Memory:
+    """Return a deep copy of a memory, to try a call on it that has not been made yet."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(memory), type=type(memory))

@@ -1,4 +1,4 @@
-"""What came of a call: whether it failed, and whether it is what came before, volatile noise aside."""
+"""The outcome of a call: whether it failed, and whether it equals an earlier one, volatile noise aside."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -9,31 +9,31 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import canonical, text_hash
 from steadyhelm.noise import alike, skeleton, stable
 
-_HEAD: Final = 320
-_TAIL: Final = 160
-SAMPLE: Final = _HEAD + _TAIL
-_FAILURE_WITHIN: Final = 240
-_FAILURE_AT_END: Final = 120
-_SHORT: Final = 200
-_SAME_SIZE: Final = 16
-_ERROR_LENGTH: Final = 200
+_HEAD_CHARS: Final = 320
+_TAIL_CHARS: Final = 160
+MAX_SAMPLE_CHARS: Final = _HEAD_CHARS + _TAIL_CHARS
+_FAILURE_HEAD_CHARS: Final = 240
+_FAILURE_TAIL_CHARS: Final = 120
+_MAX_WAIT_ANSWER_CHARS: Final = 200
+_MAX_SIZE_DIFFERENCE: Final = 16
+_MAX_ERROR_CHARS: Final = 200
 
 
-class _Signs(NamedTuple):
-    """Words that tell of something, in lower case: plain hints first, since the pattern costs far more."""
+class _Phrases(NamedTuple):
+    """Phrases to look for in lower-case text: plain hints first, since the pattern costs far more."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
 
-    def are_in(self, lowered: str) -> bool:
-        """Whether a text has them."""
+    def occur_in(self, lowered: str) -> bool:
+        """Return whether a lower-case text contains one of them."""
         for hint in self.hints:
             if hint in lowered:
                 return self.pattern.search(lowered) is not None
         return False
 
 
-_WAITING: Final = _Signs(
+_WAIT_PHRASES: Final = _Phrases(
     (
         "running",
         "output",
@@ -52,12 +52,12 @@ _WAITING: Final = _Signs(
     re.compile(
         r"still running|running\.\.\.|no new output|no output yet|in[ _-]progress"
         r"|not ready|pending|please wait|queued"
-        # A state that is told as such, or is all that is told.
+        # A state that is named as such, or is the whole text.
         r"|(?:status|state|phase)\W{1,6}(?:running|processing|starting|provisioning|building|deploying|waiting)\b"
         r"|\A\W*(?:running|processing|starting|provisioning|building|deploying|waiting)\W*\Z"
     ),
 )
-_OUTAGE: Final = _Signs(
+_OUTAGE_PHRASES: Final = _Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
      "unavailable", "time", "connection"),
     re.compile(
@@ -66,22 +66,22 @@ _OUTAGE: Final = _Signs(
         r"|connection (?:refused|reset|aborted)"
     ),
 )  # fmt: skip
-_NAMED_FAILURE: Final = _Signs(
+_ERROR_PHRASES: Final = _Phrases(
     ("error:", "exception:", "failure:"),
     # Also as test runners and tracebacks say it, at the beginning of a line: "E   AssertionError: 1 != 2".
     re.compile(r"\b(?:error|exception|failure):|(?m:^(?:e +)?[\w.]*(?:error|exception): )"),
 )
-_FAILED_TESTS: Final = _Signs((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
-_BEGINS_AS_FAILURE: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
-_SIBLING: Final = "sibling tool call"
-_QUOTED: Final = re.compile(r"\{[^}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
+_FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
+_FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
+_SIBLING_PHRASE: Final = "sibling tool call"
+_QUOTED_PART: Final = re.compile(r"\{[^}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
 
 
-class Outcome(Struct, frozen=True):
-    """What came of one call: a hash of its result, and as much of the words as tells results apart.
+class CallOutcome(Struct, frozen=True):
+    """The outcome of one call: a hash of its result, and enough of the text to compare results.
 
     `known` is whether any result is known.
-    An outage is a failure that is nobody's fault.
+    An outage is a failure that neither the agent nor the call caused.
     """
 
     raw: int
@@ -91,46 +91,49 @@ class Outcome(Struct, frozen=True):
     failed: bool
     outage: bool
 
-    def equals(self, other: "Outcome") -> bool:
-        """Whether another call came to the same, volatile noise aside."""
+    def equals(self, other: "CallOutcome") -> bool:
+        """Return whether another call had the same outcome, volatile noise aside."""
         if self.raw == other.raw:
             return True
         # The patterns are costly: they are tried only on texts of about the same size.
-        if abs(self.size - other.size) > _SAME_SIZE or not self.sample:
+        if abs(self.size - other.size) > _MAX_SIZE_DIFFERENCE or not self.sample:
             return False
         return alike(self.sample, other.sample)
 
     @property
     def says_wait(self) -> bool:
         """Whether it is a short answer that says "not yet"."""
-        return 0 < self.size < _SHORT and _WAITING.are_in(_lowered(self.sample))
+        return 0 < self.size < _MAX_WAIT_ANSWER_CHARS and _WAIT_PHRASES.occur_in(_to_lower(self.sample))
 
 
-UNKNOWN: Final = Outcome(0, "", 0, known=False, failed=False, outage=False)
-DONE: Final = Outcome(0, "", 0, known=True, failed=False, outage=False)
+UNKNOWN: Final = CallOutcome(0, "", 0, known=False, failed=False, outage=False)
+SUCCESS: Final = CallOutcome(0, "", 0, known=True, failed=False, outage=False)
 
 
-def outcome_of(event: TraceEvent) -> Outcome:
-    """What came of a tool call."""
+def read_outcome(event: TraceEvent) -> CallOutcome:
+    """Return the outcome of a tool call."""
     output, error = event.output_data, event.error
-    # Whoever fingerprinted the call did so with its result.
+    # An event with a call hash has the hash of its result too.
     raw = event.result_hash if event.call_hash else text_hash(canonical(error or output))
-    text = error or result_text(output)
+    text = error or extract_text(output)
     size = len(text)
-    sample = text if size <= SAMPLE else text[:_HEAD] + text[-_TAIL:]
-    failed = looks_failed(text, told=error is not None)
-    outage = failed and _OUTAGE.are_in(_lowered(text[:_HEAD]))
-    return Outcome(raw, sample, size, output is not None or error is not None, failed, outage)
+    sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
+    failed = looks_failed(text, is_error=error is not None)
+    outage = failed and _OUTAGE_PHRASES.occur_in(_to_lower(text[:_HEAD_CHARS]))
+    return CallOutcome(raw, sample, size, output is not None or error is not None, failed, outage)
 
 
-def looks_failed(text: str, *, told: bool) -> bool:
-    """Whether a result tells of a failure; a call that failed only because its sibling did is none."""
-    if len(text) > _FAILURE_WITHIN + _FAILURE_AT_END:
-        # A result says at its beginning and its end how it went.
-        text = f"{text[:_FAILURE_WITHIN]}\n{text[-_FAILURE_AT_END:]}"
-    lowered = _lowered(text)
-    if told:
-        return _SIBLING not in lowered
+def looks_failed(text: str, *, is_error: bool) -> bool:
+    """Return whether a result reports a failure; a call that failed only because its sibling did is none.
+
+    `is_error` says that the text is the error of the call, not its output.
+    """
+    if len(text) > _FAILURE_HEAD_CHARS + _FAILURE_TAIL_CHARS:
+        # A result reports a failure at its beginning or its end.
+        text = f"{text[:_FAILURE_HEAD_CHARS]}\n{text[-_FAILURE_TAIL_CHARS:]}"
+    lowered = _to_lower(text)
+    if is_error:
+        return _SIBLING_PHRASE not in lowered
     # Plain searches, written out: every result goes through them, and most hold none of these words.
     if (
         "error" in lowered
@@ -138,7 +141,7 @@ def looks_failed(text: str, *, told: bool) -> bool:
         or "exception" in lowered
         or "traceback" in lowered
         or "fatal" in lowered
-    ) and _says_failure(lowered):
+    ) and _names_failure(lowered):
         return True
     return (
         "command not found" in lowered
@@ -149,27 +152,27 @@ def looks_failed(text: str, *, told: bool) -> bool:
     )
 
 
-def _says_failure(lowered: str) -> bool:
+def _names_failure(lowered: str) -> bool:
     return (
-        _BEGINS_AS_FAILURE.match(lowered) is not None
-        or _NAMED_FAILURE.are_in(lowered)
-        or _FAILED_TESTS.are_in(lowered)
+        _FAILURE_AT_START.match(lowered) is not None
+        or _ERROR_PHRASES.occur_in(lowered)
+        or _FAILED_TEST_PHRASES.occur_in(lowered)
         or "traceback (most recent" in lowered
         or "returned: error" in lowered
         or "returned: failure" in lowered
     )
 
 
-def _lowered(text: str) -> str:
-    """A text in lower case; what is not ASCII is mangled, but stays what it is: no word we look for."""
+def _to_lower(text: str) -> str:
+    """Return a text in lower case; characters beyond ASCII are mangled, and no phrase here has any."""
     if text.isascii():
         return text.lower()
     # Where a text holds one arrow or quotation mark, lowering it as text costs ten times as much.
     return text.encode("utf-8", "replace").lower().decode("latin-1")
 
 
-def result_text(output: Any) -> str:
-    """The words of a result."""
+def extract_text(output: Any) -> str:
+    """Return the text of a result."""
     if isinstance(output, str):
         return output
     if isinstance(output, dict) and len(output) == 1:
@@ -179,8 +182,7 @@ def result_text(output: Any) -> str:
     return canonical(output).decode("utf-8", "replace")
 
 
-def error_key(text: str) -> int:
-    """A number for an error, without what it quotes: the same complaint about other arguments is the same."""
-    return text_hash(
-        skeleton(stable(_QUOTED.sub("~", text[:SAMPLE])))[:_ERROR_LENGTH].encode("utf-8", "replace")
-    )
+def hash_error(text: str) -> int:
+    """Return a hash of an error without what it quotes: the same error about other arguments is the same."""
+    unquoted = _QUOTED_PART.sub("~", text[:MAX_SAMPLE_CHARS])
+    return text_hash(skeleton(stable(unquoted))[:_MAX_ERROR_CHARS].encode("utf-8", "replace"))

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
-from agent_steps import reported, run, says, shell, sighted, taken_up, user
+from agent_steps import matches, reported, restored_copy, run, says, shell, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.repetitive_text import Replies, find_repeated_passage
+from steadyhelm.detectors.repetitive_text import ReplyMemory, find_repeated_passage
 
 STILL = "I am still working on it."
 SENTENCE = "I will now end the turn and wait for you. "
@@ -23,7 +23,7 @@ PROSE = (
 
 
 def seen(*steps):
-    return reported(Replies(), run(*steps))
+    return reported(ReplyMemory(), run(*steps))
 
 
 class TestWithinAReply:
@@ -110,7 +110,7 @@ class TestWithinAReply:
         """
         The finding quotes what was repeated, and how often.
         """
-        (found,) = sighted(Replies(), run(says(SENTENCE * 8))).values()
+        (found,) = matches(ReplyMemory(), run(says(SENTENCE * 8))).values()
 
         assert ("repeated passage", 8, ("run.0",)) == (found.pattern, found.count, found.event_ids)
         assert "8 times in a row" in found.message
@@ -135,7 +135,7 @@ class TestWithinAReply:
 class TestFromReplyToReply:
     def test_the_third_time(self):
         """
-        The same reply a third time, with nothing done in between, is a monologue.
+        The same reply a third time, with nothing done in between, is a repeated reply.
         """
         assert [2, 3] == seen(*[says(STILL)] * 4)
 
@@ -175,17 +175,17 @@ class TestMemory:
         """
         Put aside after any event and taken up again, it sees the same.
         """
-        trace, first = run(*steps), Replies()
-        before = sighted(first, trace[:cut])
+        trace, first = run(*steps), ReplyMemory()
+        before = matches(first, trace[:cut])
 
-        assert sighted(Replies(), trace) == before | sighted(taken_up(first), trace[cut:])
+        assert matches(ReplyMemory(), trace) == before | matches(restored_copy(first), trace[cut:])
 
     def test_bounded(self):
         """
         Twenty thousand equal replies leave a few ids in memory.
         """
-        pattern = Replies()
+        pattern = ReplyMemory()
         for event in run(*[says(STILL)] * 20_000):
-            pattern.take(event)
+            pattern.observe(event)
 
         assert len(msgspec.msgpack.encode(pattern)) < 1_000

@@ -1,10 +1,10 @@
 import pytest
-from agent_steps import call, failing, run, shell, sighted, taken_up, user
+from agent_steps import call, failing, matches, restored_copy, run, shell, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.neighbours import only_adds, says_the_same
-from steadyhelm.loops.repetition import Repetition
+from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.loops.near_repeats import has_extra_fields_only, has_same_words
 
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -17,7 +17,7 @@ PADDED = {"file": "a.py", "lines": [{"at": 7, "text": "return 1", "marks": []}],
 
 def noticed(*steps):
     """The places at which a run of these steps is noticed, and nothing more."""
-    return [place for place, seen in sighted(Repetition(), run(*steps)).items() if seen.noticed_only]
+    return [place for place, seen in matches(RepetitionMemory(), run(*steps)).items() if seen.noticed_only]
 
 
 class TestTheSameWords:
@@ -60,8 +60,8 @@ class TestTheSameWords:
         """
         Data says the same as itself, and what holds in one direction holds in the other.
         """
-        assert says_the_same([str(one)], [str(one)])
-        assert says_the_same(one, other) == says_the_same(other, one)
+        assert has_same_words([str(one)], [str(one)])
+        assert has_same_words(one, other) == has_same_words(other, one)
 
 
 class TestArgumentsAddedOrLeftOut:
@@ -105,7 +105,7 @@ class TestArgumentsAddedOrLeftOut:
         """
         What holds in one direction holds in the other.
         """
-        assert only_adds(one, other) == only_adds(other, one)
+        assert has_extra_fields_only(one, other) == has_extra_fields_only(other, one)
 
 
 class TestAnotherResult:
@@ -139,7 +139,7 @@ class TestAnotherResult:
 
     def test_something_done_between(self):
         """
-        With another call between it is no neighbour.
+        With another call between it is not the previous one.
         """
         assert [] == noticed(
             shell("git status", "1 file"), call("Read", {"file": "a"}, "x"), shell("git status", "2")
@@ -174,7 +174,7 @@ class TestHostileInput:
     )
     def test_anything_asked(self, args):
         """
-        Whatever was asked, comparing it with its neighbour raises nothing.
+        Whatever the arguments, comparing a call with the previous one raises nothing.
         """
         assert noticed(call("fix", args, "a"), call("fix", FIX, "b"), call("fix", args, "c")) == []
 
@@ -190,9 +190,9 @@ class TestHostileInput:
 
     def test_put_aside(self):
         """
-        The neighbour is remembered when the run is put aside.
+        The previous call is remembered when the run is put aside.
         """
-        first, trace = Repetition(), run(call("fix", FIX, "a"), call("fix", PADDED, "b"))
-        first.take(trace[0])
+        first, trace = RepetitionMemory(), run(call("fix", FIX, "a"), call("fix", PADDED, "b"))
+        first.observe(trace[0])
 
-        assert [1] == list(sighted(taken_up(first), trace[1:]))
+        assert [1] == list(matches(restored_copy(first), trace[1:]))

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.findings import Severity
-from steadyhelm.loops.sightings import Sighting, is_told
+from steadyhelm.loops.loop_detector import LoopMatch, is_report_due
 
 
-def sighting(count, patience=3, **fields):
-    return Sighting(pattern="p", count=count, patience=patience, event_ids=("e",), message="m", **fields)
+def match(count, patience=3, **fields):
+    return LoopMatch(pattern="p", count=count, patience=patience, event_ids=("e",), message="m", **fields)
 
 
 class TestScore:
@@ -15,7 +15,7 @@ class TestScore:
         """
         The repetition that makes it a loop scores a half, twice as many score one.
         """
-        scores = [round(sighting(count).score, 2) for count in range(3, 8)]
+        scores = [round(match(count).score, 2) for count in range(3, 8)]
 
         assert [0.5, 0.67, 0.83, 1.0, 1.0] == scores
 
@@ -24,21 +24,21 @@ class TestScore:
         Three are worth a word, five are bad, six are certain.
         """
         assert ["MED", "MED", "HIGH", "CRITICAL"] == [
-            Severity.from_score(sighting(count).score) for count in (3, 4, 5, 6)
+            Severity.from_score(match(count).score) for count in (3, 4, 5, 6)
         ]
 
     def test_before_that_it_is_noticed(self):
         """
         Below its patience it is noticed, not reported.
         """
-        assert (0.3, 0.3) == (sighting(2).score, sighting(9, noticed_only=True).score)
+        assert (0.3, 0.3) == (match(2).score, match(9, noticed_only=True).score)
 
     @given(st.integers(1, 100), st.integers(1, 100))
     def test_more_is_never_less(self, count, patience):
         """
         One more repetition never lowers the score, and it stays between 0 and 1.
         """
-        assert 0 < sighting(count, patience).score <= sighting(count + 1, patience).score <= 1
+        assert 0 < match(count, patience).score <= match(count + 1, patience).score <= 1
 
 
 class TestTold:
@@ -49,4 +49,4 @@ class TestTold:
         """
         A long episode is told when patience ends, and each time it has doubled.
         """
-        assert expected == [count for count in range(1, 40) if is_told(count, patience)]
+        assert expected == [count for count in range(1, 40) if is_report_due(count, patience)]

@@ -1,10 +1,22 @@
 import msgspec
 import pytest
-from agent_steps import call, edit, failing, names, reported, run, shell, sighted, taken_up, user, write
+from agent_steps import (
+    call,
+    edit,
+    failing,
+    matches,
+    names,
+    reported,
+    restored_copy,
+    run,
+    shell,
+    user,
+    write,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.stagnation import Answers
+from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.testing.traces import healthy
 
 PLACES = (
@@ -33,10 +45,10 @@ STEPS = (
 
 
 def seen(*steps):
-    return reported(Answers(), run(*steps))
+    return reported(StagnationMemory(), run(*steps))
 
 
-def asked(*results, of="look"):
+def arguments(*results, of="look"):
     return [
         call(of, {"at": place, "from": "here"}, result)
         for place, result in zip(PLACES, results, strict=False)
@@ -48,13 +60,13 @@ class TestSameAnswer:
         """
         Other questions that get the same answer six times over are stagnation.
         """
-        assert [5] == seen(*asked(*["a wall of stone"] * 6))
+        assert [5] == seen(*arguments(*["a wall of stone"] * 6))
 
     def test_noise_does_not_hide_it(self):
         """
         How long each answer took does not make it another answer.
         """
-        assert [5] == seen(*asked(*[f"a wall of stone ({n + 8} ms)" for n in range(6)]))
+        assert [5] == seen(*arguments(*[f"a wall of stone ({n + 8} ms)" for n in range(6)]))
 
     def test_one_word_apart_the_third_time(self):
         """
@@ -72,48 +84,48 @@ class TestSameAnswer:
         """
         words = ("alpha", "beta", "gamma", "delta")
 
-        assert {} == sighted(
-            Answers(), run(*[call("Grep", {"pattern": it}, "Found src/a.py") for it in words])
+        assert {} == matches(
+            StagnationMemory(), run(*[call("Grep", {"pattern": it}, "Found src/a.py") for it in words])
         )
 
     def test_nothing_found_is_patient(self):
         """
         "Nothing found" may rightly come many times: the eighth is too many.
         """
-        assert [7] == seen(*asked(*["No matches found"] * 8))
-        assert [] == seen(*asked(*[""] * 7))
+        assert [7] == seen(*arguments(*["No matches found"] * 8))
+        assert [] == seen(*arguments(*[""] * 7))
 
     @pytest.mark.parametrize("verdict", ["valid", "200 OK", "positive", "true", "in stock"])
     def test_a_verdict_on_each_item_is_no_standstill(self, verdict):
         """
         A batch that gets the same word or two for every item gets on with each of them.
         """
-        assert [] == seen(*asked(*[verdict] * 20))
+        assert [] == seen(*arguments(*[verdict] * 20))
 
     def test_a_new_answer_is_progress(self):
         """
         One other answer begins anew.
         """
-        assert [] == seen(*asked(*["a wall"] * 4, "a door", *["a wall"] * 3))
+        assert [] == seen(*arguments(*["a wall"] * 4, "a door", *["a wall"] * 3))
 
     def test_the_same_question_is_left_to_others(self):
         """
         The same question again is a repetition, and told as that.
         """
-        assert {} == sighted(Answers(), run(*[shell("cat a", "the text")] * 9))
+        assert {} == matches(StagnationMemory(), run(*[shell("cat a", "the text")] * 9))
 
     def test_one_batch(self):
         """
         Questions asked at once learn nothing from each other.
         """
-        assert [] == seen(asked(*["a wall of stone"] * 8))
+        assert [] == seen(arguments(*["a wall of stone"] * 8))
 
     @pytest.mark.parametrize("between", [edit("a", "x", "y"), user("look elsewhere")])
     def test_progress_between(self, between):
         """
         New work and a user's new words begin anew.
         """
-        steps = asked(*["a wall of stone"] * 6)
+        steps = arguments(*["a wall of stone"] * 6)
 
         assert [] == seen(*steps[:3], between, *steps[3:])
 
@@ -160,7 +172,7 @@ class TestRewordedSearch:
         steps = [call("search", {"query": words}, f"about {words}") for words in FLIGHTS]
 
         assert [3] == seen(*steps)
-        assert ["reworded search"] == names(Answers(), run(*steps))
+        assert ["reworded search"] == names(StagnationMemory(), run(*steps))
 
     def test_other_questions(self):
         """
@@ -218,10 +230,10 @@ class TestMemory:
         """
         Put aside after any event and taken up again, it sees the same.
         """
-        trace, first = run(*steps), Answers()
-        before = sighted(first, trace[:cut])
+        trace, first = run(*steps), StagnationMemory()
+        before = matches(first, trace[:cut])
 
-        assert sighted(Answers(), trace) == before | sighted(taken_up(first), trace[cut:])
+        assert matches(StagnationMemory(), trace) == before | matches(restored_copy(first), trace[cut:])
 
     @given(st.lists(st.sampled_from(["ls", "pwd", "cat a", "pytest", "grep -rn x ."]), max_size=60))
     def test_where_every_result_is_new(self, commands):
@@ -234,9 +246,9 @@ class TestMemory:
         """
         Twenty thousand events leave no more in memory than a thousand do.
         """
-        pattern, sizes = Answers(), []
+        pattern, sizes = StagnationMemory(), []
         for event in healthy(20_000):
-            pattern.take(event)
+            pattern.observe(event)
             if event.seq in {999, 19_999}:
                 sizes.append(len(msgspec.msgpack.encode(pattern)))
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.surprise import START, learnt_transitions, surprise
+from steadyhelm.calibration import RUN_START, add_transitions, surprise
 
 RUNS = st.lists(st.lists(st.sampled_from("abcde"), max_size=12), max_size=12)
 
@@ -10,7 +10,7 @@ RUNS = st.lists(st.lists(st.sampled_from("abcde"), max_size=12), max_size=12)
 def learnt(runs, most=64):
     counts = {}
     for run in runs:
-        counts = learnt_transitions(counts, run, most)
+        counts = add_transitions(counts, run, most)
     return counts
 
 
@@ -33,7 +33,7 @@ class TestSurprise:
         """
         One of two that follow equally often tells about a bit.
         """
-        assert 1.0 == pytest.approx(surprise(learnt([["a"], ["b"]] * 500), START, "a"), abs=0.01)
+        assert 1.0 == pytest.approx(surprise(learnt([["a"], ["b"]] * 500), RUN_START, "a"), abs=0.01)
 
     def test_nothing_learnt(self):
         """
@@ -61,7 +61,7 @@ class TestLearning:
         Learning from one more run leaves the counts before untouched.
         """
         before = learnt([["a", "b"]])
-        learnt_transitions(before, ["a", "b"], 64)
+        add_transitions(before, ["a", "b"], 64)
 
         assert {"": {"a": 1}, "a": {"b": 1}} == before
 

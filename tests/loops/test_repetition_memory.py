@@ -4,20 +4,20 @@ from agent_steps import (
     call,
     edit,
     in_turn,
+    matches,
     names,
     reported,
+    restored_copy,
     run,
     says,
     shell,
-    sighted,
-    taken_up,
     user,
     write,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.repetition import Repetition
+from steadyhelm.detectors.action_loop import RepetitionMemory
 from steadyhelm.testing.traces import events, healthy
 
 PICTURES = st.text(alphabet="aabbccA. x", max_size=60)
@@ -25,9 +25,9 @@ PICTURES = st.text(alphabet="aabbccA. x", max_size=60)
 
 def seen(*steps, **settings):
     """The places at which a run of these steps is reported."""
-    pattern = Repetition()
-    found = ((event.seq, pattern.take(event, **settings)) for event in run(*steps))
-    return [place for place, sighting in found if sighting is not None and sighting.score >= 0.5]
+    pattern = RepetitionMemory()
+    found = ((event.seq, pattern.observe(event, **settings)) for event in run(*steps))
+    return [place for place, match in found if match is not None and match.score >= 0.5]
 
 
 class TestInARow:
@@ -35,14 +35,14 @@ class TestInARow:
         """
         The third equal call with an equal result in a row is a loop, and so is every one after it.
         """
-        assert [2, 3, 4] == reported(Repetition(), events("aaaaa"))
+        assert [2, 3, 4] == reported(RepetitionMemory(), events("aaaaa"))
 
     def test_the_second_is_noticed(self):
         """
         The second is noticed, not reported.
         """
         assert {1: 0.3} == {
-            place: sighting.score for place, sighting in sighted(Repetition(), events("aa")).items()
+            place: match.score for place, match in matches(RepetitionMemory(), events("aa")).items()
         }
 
     def test_without_results(self):
@@ -55,7 +55,7 @@ class TestInARow:
         """
         Replies between equal calls change nothing.
         """
-        assert [4] == reported(Repetition(), events("arara"))
+        assert [4] == reported(RepetitionMemory(), events("arara"))
 
     def test_verifying_again_without_an_edit(self):
         """
@@ -150,7 +150,7 @@ class TestProgress:
         """
         What a user asks for again is not the agent's loop.
         """
-        assert [] == reported(Repetition(), events("aa aa aa aa"))
+        assert [] == reported(RepetitionMemory(), events("aa aa aa aa"))
 
     def test_the_same_words_again(self):
         """
@@ -178,8 +178,8 @@ class TestSpreadOut:
         """
         With other calls between, the fourth equal call with an equal result is a slow loop.
         """
-        assert [9] == reported(Repetition(), events("abcadeafga"))
-        assert ["slow loop"] == names(Repetition(), events("abcadeafga"))
+        assert [9] == reported(RepetitionMemory(), events("abcadeafga"))
+        assert ["slow loop"] == names(RepetitionMemory(), events("abcadeafga"))
 
     def test_read_again_and_again(self):
         """
@@ -214,19 +214,19 @@ class TestCycles:
         """
         Two to eight calls in the same order, three times over, are a cycle.
         """
-        assert [3 * period - 1] == reported(Repetition(), events("abcdefgh"[:period] * 3))
+        assert [3 * period - 1] == reported(RepetitionMemory(), events("abcdefgh"[:period] * 3))
 
     def test_of_nine_is_a_slow_loop(self):
         """
         Longer ones are found as the slow loops they are made of.
         """
-        assert ["slow loop"] == names(Repetition(), events("abcdefghi" * 4))
+        assert ["slow loop"] == names(RepetitionMemory(), events("abcdefghi" * 4))
 
     def test_with_a_changing_result(self):
         """
         A cycle in which one result is new each time is progress.
         """
-        assert [] == reported(Repetition(), events("aBaBaB"))
+        assert [] == reported(RepetitionMemory(), events("aBaBaB"))
 
     def test_broken_by_new_work(self):
         """
@@ -240,10 +240,10 @@ class TestCycles:
         """
         It is told with its calls, how often they came, and that the results were the same.
         """
-        sighting = sighted(Repetition(), events("ababab"))[5]
+        match = matches(RepetitionMemory(), events("ababab"))[5]
 
-        assert "a → b repeated 3 times, results and all" == sighting.message
-        assert (("a", "b"), 3) == (sighting.sequence, sighting.count)
+        assert "a → b repeated 3 times, results and all" == match.message
+        assert (("a", "b"), 3) == (match.sequence, match.count)
 
     @pytest.mark.parametrize(
         ("picture", "proof"), [("ababab", [0, 1, 3, 5]), ("xyabcabcabc", [2, 3, 4, 7, 10])]
@@ -252,15 +252,15 @@ class TestCycles:
         """
         Its first lap proves it, and the latest step in each lap since: that is what the step repeats.
         """
-        sighting = sighted(Repetition(), events(picture))[len(picture) - 1]
+        match = matches(RepetitionMemory(), events(picture))[len(picture) - 1]
 
-        assert tuple(f"run.{n}" for n in proof) == sighting.event_ids
+        assert tuple(f"run.{n}" for n in proof) == match.event_ids
 
     def test_a_very_long_one(self):
         """
         However often it went round, the proof is bounded and ends with the latest step.
         """
-        last = sighted(Repetition(), events("abc" * 100))[299]
+        last = matches(RepetitionMemory(), events("abc" * 100))[299]
 
         assert ("run.299", "run.296") == (last.event_ids[-1], last.event_ids[-2])
         assert len(last.event_ids) <= 24
@@ -270,7 +270,7 @@ class TestCycles:
         """
         Whatever the cycle of one to three calls is, it is found by its fourth round at the latest.
         """
-        found = reported(Repetition(), events(cycle * (times + 1)))
+        found = reported(RepetitionMemory(), events(cycle * (times + 1)))
 
         assert found
         assert found[0] < 4 * len(cycle)
@@ -306,7 +306,7 @@ class TestNearRepetition:
         A call that is only spaced otherwise is noticed, not reported.
         """
         steps = [call("search", {"query": query}, query) for query in ("oslo, cheap", "oslo cheap")]
-        (found,) = sighted(Repetition(), run(*steps)).values()
+        (found,) = matches(RepetitionMemory(), run(*steps)).values()
 
         assert ("near repetition", 0.3, ("run.0", "run.1")) == (found.pattern, found.score, found.event_ids)
 
@@ -314,7 +314,7 @@ class TestNearRepetition:
         """
         Things looked at one by one are none, however little is asked of each.
         """
-        assert {} == sighted(Repetition(), run(*[call("read", {"n": n}, f"{n}") for n in range(20)]))
+        assert {} == matches(RepetitionMemory(), run(*[call("read", {"n": n}, f"{n}") for n in range(20)]))
 
     def test_other_words_are_not(self):
         """
@@ -324,7 +324,7 @@ class TestNearRepetition:
             call("search", {"query": query}, query) for query in ("cheap flights oslo", "cheap hotels rome")
         ]
 
-        assert {} == sighted(Repetition(), run(*steps))
+        assert {} == matches(RepetitionMemory(), run(*steps))
 
 
 class TestSettings:
@@ -353,18 +353,18 @@ class TestMemory:
         """
         Put aside after any event and taken up again, it sees the same.
         """
-        trace, first = events(picture), Repetition()
-        before = sighted(first, trace[:cut])
+        trace, first = events(picture), RepetitionMemory()
+        before = matches(first, trace[:cut])
 
-        assert sighted(Repetition(), trace) == before | sighted(taken_up(first), trace[cut:])
+        assert matches(RepetitionMemory(), trace) == before | matches(restored_copy(first), trace[cut:])
 
     def test_bounded(self):
         """
         Twenty thousand events leave no more in memory than a thousand do.
         """
-        pattern, sizes = Repetition(), []
+        pattern, sizes = RepetitionMemory(), []
         for event in healthy(20_000):
-            pattern.take(event)
+            pattern.observe(event)
             if event.seq in {999, 19_999}:
                 sizes.append(len(msgspec.msgpack.encode(pattern)))
 
@@ -374,7 +374,7 @@ class TestMemory:
         """
         After a thousand repetitions the newest events prove it.
         """
-        last = sighted(Repetition(), events("a" * 1000))[999]
+        last = matches(RepetitionMemory(), events("a" * 1000))[999]
 
         assert (1000, 24, "run.999") == (last.count, len(last.event_ids), last.event_ids[-1])
 
@@ -382,4 +382,4 @@ class TestMemory:
         """
         A run without a call is no repetition.
         """
-        assert {} == sighted(Repetition(), run(*[says("the same words again")] * 9))
+        assert {} == matches(RepetitionMemory(), run(*[says("the same words again")] * 9))

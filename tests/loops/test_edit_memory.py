@@ -1,10 +1,10 @@
 import msgspec
 import pytest
-from agent_steps import call, edit, failing, reported, run, sighted, taken_up, user, write
+from agent_steps import call, edit, failing, matches, reported, restored_copy, run, user, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.oscillation import Oscillation
+from steadyhelm.detectors.edit_revert import EditMemory
 
 STEPS = (
     edit("a", "x", "y"),
@@ -17,7 +17,7 @@ STEPS = (
 
 
 def seen(*steps):
-    return reported(Oscillation(), run(*steps))
+    return reported(EditMemory(), run(*steps))
 
 
 class TestEdits:
@@ -33,7 +33,7 @@ class TestEdits:
         """
         Taking a change back once is noticed, not reported.
         """
-        (found,) = sighted(Oscillation(), run(edit("a", "x", "y"), edit("a", "y", "x"))).values()
+        (found,) = matches(EditMemory(), run(edit("a", "x", "y"), edit("a", "y", "x"))).values()
 
         assert ("edit-revert", 0.3, ("run.0", "run.1")) == (found.pattern, found.score, found.event_ids)
 
@@ -124,18 +124,18 @@ class TestMemory:
         """
         Put aside after any event and taken up again, it sees the same.
         """
-        trace, first = run(*steps), Oscillation()
-        before = sighted(first, trace[:cut])
+        trace, first = run(*steps), EditMemory()
+        before = matches(first, trace[:cut])
 
-        assert sighted(Oscillation(), trace) == before | sighted(taken_up(first), trace[cut:])
+        assert matches(EditMemory(), trace) == before | matches(restored_copy(first), trace[cut:])
 
     def test_bounded(self):
         """
         Twenty thousand edits of as many files leave no more in memory than a thousand do.
         """
-        pattern, sizes = Oscillation(), []
+        pattern, sizes = EditMemory(), []
         for event in run(*[write(f"file {n % 997:05}", f"{n:06}") for n in range(20_000)]):
-            pattern.take(event)
+            pattern.observe(event)
             if event.seq in {999, 19_999}:
                 sizes.append(len(msgspec.msgpack.encode(pattern)))
 

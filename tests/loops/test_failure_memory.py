@@ -1,10 +1,22 @@
 import msgspec
 import pytest
-from agent_steps import call, edit, failing, names, reported, run, shell, sighted, state, taken_up, user
+from agent_steps import (
+    call,
+    edit,
+    failing,
+    matches,
+    names,
+    reported,
+    restored_copy,
+    run,
+    shell,
+    state,
+    user,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.failures import Failures
+from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.testing.traces import events
 
 BROKEN = "FAILED tests/test_a.py::test_one - assert 1 == 2\n1 failed in 0.{}2s"
@@ -22,11 +34,11 @@ STEPS = (
 
 
 def seen(*steps):
-    return reported(Failures(), run(*steps))
+    return reported(FailureMemory(), run(*steps))
 
 
 def found(*steps):
-    return names(Failures(), run(*steps))
+    return names(FailureMemory(), run(*steps))
 
 
 class TestTestFailLoop:
@@ -139,9 +151,9 @@ class TestSameError:
         steps = [
             failing("Edit", {"file_path": "a.py", "old_string": f"def f{n}()"}, "No match.") for n in range(6)
         ]
-        told = [it.event_ids for it in sighted(Failures(), run(*steps)).values()]
+        evidence = [it.event_ids for it in matches(FailureMemory(), run(*steps)).values()]
 
-        assert [("run.0", "run.2"), ("run.0", "run.5")] == told
+        assert [("run.0", "run.2"), ("run.0", "run.5")] == evidence
 
     def test_of_calls_that_ask_next_to_nothing(self):
         """
@@ -211,12 +223,12 @@ class TestDeadEnd:
         Other failures after it lead into a dead end of their own.
         """
         words = ("missing", "locked", "refused", "broken", "unknown", "empty")
-        told = [
+        same_error = [
             failing("Edit", {"file_path": "a.py", "old_string": f"def f{n}()"}, "No match.") for n in range(4)
         ]
         steps = [failing(f"tool_{word}", {word: word}, f"it is {word}") for word in words]
 
-        assert ["same error", "dead end"] == found(*told, *steps)
+        assert ["same error", "dead end"] == found(*same_error, *steps)
 
     def test_told_when_it_doubles(self):
         """
@@ -228,9 +240,9 @@ class TestDeadEnd:
             for one in letters
             for other in letters
         ]
-        told = [(place, it.count) for place, it in sighted(Failures(), run(*steps[:60])).items()]
+        counts = [(place, it.count) for place, it in matches(FailureMemory(), run(*steps[:60])).items()]
 
-        assert [(5, 6), (11, 12), (23, 24), (47, 48)] == told
+        assert [(5, 6), (11, 12), (23, 24), (47, 48)] == counts
 
 
 class TestNobodysFault:
@@ -254,18 +266,18 @@ class TestMemory:
         """
         Put aside after any event and taken up again, it sees the same.
         """
-        trace, first = run(*steps), Failures()
-        before = sighted(first, trace[:cut])
+        trace, first = run(*steps), FailureMemory()
+        before = matches(first, trace[:cut])
 
-        assert sighted(Failures(), trace) == before | sighted(taken_up(first), trace[cut:])
+        assert matches(FailureMemory(), trace) == before | matches(restored_copy(first), trace[cut:])
 
     def test_bounded(self):
         """
         Twenty thousand failures leave no more in memory than a thousand do.
         """
-        pattern, sizes = Failures(), []
+        pattern, sizes = FailureMemory(), []
         for event in events("x" * 20_000):
-            pattern.take(event)
+            pattern.observe(event)
             if event.seq in {999, 19_999}:
                 sizes.append(len(msgspec.msgpack.encode(pattern)))
 

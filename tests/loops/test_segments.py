@@ -1,13 +1,22 @@
-from agent_steps import call, edit, failing, run, says, shell, taken_up, user, write
+from agent_steps import call, edit, failing, restored_copy, run, says, shell, user, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.scope import Scope
+from steadyhelm.events import TOOL_CALL
+from steadyhelm.loops.segments import SegmentTracker
+from steadyhelm.loops.steps import read_step
+
+
+def observe(tracker, event):
+    if event.action_type == TOOL_CALL:
+        step = read_step(event)
+        return "work" if step.is_work_done and tracker.record_work(step.call_key) else ""
+    return "message" if tracker.record_message(event) else ""
 
 
 def openings(*steps):
-    scope = Scope()
-    return [scope.take(event) for event in run(*steps)]
+    tracker = SegmentTracker()
+    return [observe(tracker, event) for event in run(*steps)]
 
 
 class TestWork:
@@ -47,13 +56,13 @@ class TestWords:
         """
         What a user says is a new beginning.
         """
-        assert ["words", "words"] == openings(user("fix it"), user("now test it"))
+        assert ["message", "message"] == openings(user("fix it"), user("now test it"))
 
     def test_the_same_words_again_do_not(self):
         """
         A harness that sends the same text again is no user.
         """
-        assert ["words", "", "", ""] == openings(
+        assert ["message", "", "", ""] == openings(
             user("go on"), user("go on"), shell("ls", "a"), user("go on")
         )
 
@@ -69,11 +78,11 @@ class TestMemory:
         """
         Of very many edits the latest are remembered.
         """
-        scope = Scope()
+        tracker = SegmentTracker()
         for event in run(*[write(f"{n}.txt", "x") for n in range(500)]):
-            scope.take(event)
+            observe(tracker, event)
 
-        assert 64 == len(scope.works)
+        assert 64 == len(tracker.work_calls)
 
     @given(
         st.lists(st.sampled_from([user("a"), user("b"), write("f", "x"), write("f", "y"), shell("ls", "f")]))
@@ -82,9 +91,9 @@ class TestMemory:
         """
         Put aside and taken up again after every event, it says the same.
         """
-        scope, said = Scope(), []
+        tracker, seen = SegmentTracker(), []
         for event in run(*steps):
-            scope = taken_up(scope)
-            said.append(scope.take(event))
+            tracker = restored_copy(tracker)
+            seen.append(observe(tracker, event))
 
-        assert openings(*steps) == said
+        assert openings(*steps) == seen
