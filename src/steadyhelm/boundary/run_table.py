@@ -1,11 +1,11 @@
 """Runs that wait for an answer, and resume when it comes: one table for all adapters."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.forks import ForkSafeLock
 
 MAX_PAUSED_RUNS: Final = 1000
@@ -47,8 +47,7 @@ class RunTable(Generic[R]):
     ) -> None:
         self._boundary = boundary
         self._end = end or _end_run
-        self._limit = limit
-        self._paused: OrderedDict[Hashable, R] = OrderedDict()
+        self._paused: BoundedDict[Hashable, R] = BoundedDict(limit)
         self._lock = ForkSafeLock()
 
     def __len__(self) -> int:
@@ -56,13 +55,8 @@ class RunTable(Generic[R]):
 
     def pause(self, record: R, *keys: Hashable) -> None:
         """Keep a run until `resume` is called with one of the keys."""
-        crowded_out: list[R] = []
         with self._lock:
-            for key in keys:
-                self._paused[key] = record
-                self._paused.move_to_end(key)
-            while len(self._paused) > self._limit:
-                crowded_out.append(self._paused.popitem(last=False)[1])
+            crowded_out = [item[1] for key in keys if (item := self._paused.put(key, record)) is not None]
         for oldest in crowded_out:
             if oldest.run is None or not oldest.run.has_ended:
                 self._boundary.monitor.health.count("paused run ended to make room")

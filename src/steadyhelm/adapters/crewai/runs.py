@@ -253,7 +253,7 @@ _EVENTS: Final[dict[str, Callable[[Part, Any, Any], None]]] = {
     "llm_call_completed": _handed_to("models", "completed"),
     "llm_call_failed": _handed_to("models", "failed"),
     "tool_usage_started": _handed_to("tools", "started"),
-    "tool_usage_finished": _handed_to("tools", "finished"),
+    "tool_usage_finished": _handed_to("tools", "finish"),
     "tool_usage_error": _handed_to("tools", "raised"),
     "tool_failure_detected": _handed_to("tools", "failed"),
 }
