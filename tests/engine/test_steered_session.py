@@ -243,7 +243,7 @@ class TestDriftScore:
         told(watched, "progress", value=0.1, stuck=0.8)
         take(watched, "abcd")
 
-        assert 0.8 == watched.course.signals().stuck_time
+        assert 0.8 == watched.drift.signals().stuck_time
 
     def test_the_manner_of_speaking_is_part_of_quality(self):
         """
@@ -252,7 +252,7 @@ class TestDriftScore:
         watched = session(ActionLoop(), _Padded(0.9))
         take(watched, "abcd")
 
-        assert watched.course.signals().quality_degradation > 0.5
+        assert watched.drift.signals().quality_degradation > 0.5
 
     def test_the_decision_explains_itself(self):
         """
@@ -271,7 +271,7 @@ class TestDriftScore:
         watched = session()
         take(watched, "abcdefghij")
 
-        assert [4, 8] == watched.course.state().history.turns
+        assert [4, 8] == watched.drift.state().history.turns
 
     def test_a_run_off_course_is_looked_at_every_step(self):
         """
@@ -280,7 +280,7 @@ class TestDriftScore:
         watched = session(ActionLoop(), _Astray(None, None, *[0.8] * 4))
         take(watched, "abcdef")
 
-        assert [3, 4, 5, 6] == watched.course.state().history.turns
+        assert [3, 4, 5, 6] == watched.drift.state().history.turns
 
     @pytest.mark.parametrize("until", range(1, 9))
     def test_going_on_elsewhere_changes_no_look(self, until):
@@ -298,7 +298,7 @@ class TestDriftScore:
         second.restore(first.state())
         take(second, picture[until:])
 
-        assert whole.course.state().history == second.course.state().history
+        assert whole.drift.state().history == second.drift.state().history
 
     def test_thresholds_can_be_set(self):
         """
@@ -380,8 +380,8 @@ class TestBudget:
         take(watched, "abcdefghij")
         told(watched, "extension_requested", justification="nearly there", steps=1)
 
-        assert not watched.course.last_extension.approved
-        assert watched.course.is_exhausted
+        assert not watched.drift.last_extension.approved
+        assert watched.drift.is_exhausted
 
     def test_an_extension_that_is_granted(self):
         """
@@ -392,8 +392,8 @@ class TestBudget:
         take(watched, "abcdefghij")
         told(watched, "extension_requested", justification="one test left", steps=1)
 
-        assert watched.course.last_extension.approved
-        assert not watched.course.is_exhausted
+        assert watched.drift.last_extension.approved
+        assert not watched.drift.is_exhausted
 
     def test_it_survives_being_put_aside(self):
         """
@@ -403,7 +403,7 @@ class TestBudget:
         take(first, "abcdefghij")
         second.restore(first.state())
 
-        assert second.course.is_exhausted
+        assert second.drift.is_exhausted
 
 
 class TestGoingBack:
@@ -427,7 +427,7 @@ class TestGoingBack:
         take(watched, "abc")
         watched.roll_back(then)
 
-        assert (3, 3) == (watched.course.budget_state().steps_used, watched.next_seq)
+        assert (3, 3) == (watched.drift.budget_state().steps_used, watched.next_seq)
 
     def test_turns_go_on_counting(self):
         """
@@ -438,7 +438,7 @@ class TestGoingBack:
         take(watched, "abc")
         watched.roll_back(then)
 
-        assert 3 == watched.course.turn
+        assert 3 == watched.drift.turn
 
     def test_a_refusal_is_forgotten(self):
         """

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from steadyhelm.engine.given import error_text
+from steadyhelm.engine.coercion import to_error_text
 
 _KEPT: Final = 8
 _CAUSES: Final = 8
@@ -17,7 +17,7 @@ class SeenErrors:
 
     def note(self, error: object) -> None:
         """A step has failed."""
-        self._told.append(error_text(error))
+        self._told.append(to_error_text(error))
 
     def is_new(self, error: BaseException) -> bool:
         """Whether an error is not just one that was told, in other clothes."""
@@ -25,7 +25,7 @@ class SeenErrors:
         for _ in range(_CAUSES):
             if at is None:
                 break
-            if error_text(at) in self._told:
+            if to_error_text(at) in self._told:
                 return False
             at = at.__cause__ or at.__context__
         return True

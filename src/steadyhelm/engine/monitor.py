@@ -92,7 +92,7 @@ class Monitor(Recorder):
         if live is None:
             return None
         with live.lock:
-            return live.session.course.budget_state()
+            return live.session.drift.budget_state()
 
     def request_extension(
         self,
@@ -150,7 +150,7 @@ class Monitor(Recorder):
                     checkpoint_id=f"{session.run.run_id}.{seq}",
                     agent_id=self.agent_id,
                     run_id=session.run.run_id,
-                    turn=session.course.turn if turn is None else turn,
+                    turn=session.drift.turn if turn is None else turn,
                     seq=seq,
                     taken_at=self._clock(),
                     conversation_history=list(conversation_history),
@@ -316,12 +316,12 @@ class Monitor(Recorder):
         live = self._asked_about(run_id)
         if live is None or self.budget(run_id) is None:
             return _REFUSED
-        course = live.session.course
+        drift = live.session.drift
         with live.lock:
-            course.last_extension = None
+            drift.last_extension = None
         self._told(name, metadata, run_id=run_id)
         with live.lock:
-            decision = course.last_extension or _REFUSED
+            decision = drift.last_extension or _REFUSED
         said = {"approved": decision.approved, "reason": decision.reason}
         self._told(BUDGET_DECIDED, said, run_id=run_id)
         return decision

@@ -22,8 +22,8 @@ from steadyhelm.decisions import PROCEED, UNDECIDED, Decision, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.coercion import to_count, to_error_text, to_number
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
-from steadyhelm.engine.given import error_text, number, whole
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.engine.runs import LiveRun, LiveRuns, Run
@@ -215,7 +215,7 @@ class Recorder:
                 session = live.session
                 run = session.run
                 seq = session.next_seq
-                at = self._clock() if timestamp is None else number(timestamp)
+                at = self._clock() if timestamp is None else to_number(timestamp)
                 if cost_usd is None and self._price is not None and metadata:
                     cost_usd = self._price(metadata, at)
                 recorded = self._capture(
@@ -225,17 +225,17 @@ class Recorder:
                     action_name=action_name if type(action_name) is str else str(action_name),
                     timestamp=at,
                     event_id=event_id or f"{run.run_id}.{seq}",
-                    token_count=whole(token_count),
+                    token_count=to_count(token_count),
                     input_data=input_data,
                     output_data=output_data,
-                    duration_ms=duration_ms if type(duration_ms) is float else number(duration_ms),
+                    duration_ms=duration_ms if type(duration_ms) is float else to_number(duration_ms),
                     metadata=metadata,
                     seq=seq,
                     started_seq=started_seq,
                     call_id=call_id,
                     parent_run_id=run.parent_run_id,
-                    error=None if error is None else error_text(error),
-                    cost_usd=None if cost_usd is None else number(cost_usd),
+                    error=None if error is None else to_error_text(error),
+                    cost_usd=None if cost_usd is None else to_number(cost_usd),
                 )
                 observation = session.observe(recorded.event)
                 self._keep(recorded, observation)
@@ -324,14 +324,14 @@ class Recorder:
         if parent is None:
             return None
         with parent.lock:
-            return parent.session.course.lend()
+            return parent.session.drift.reserve_for_child()
 
     def _give_back(self, live: LiveRun) -> None:
-        parent_id, budget = live.session.run.parent_run_id, live.session.course.budget
+        parent_id, budget = live.session.run.parent_run_id, live.session.drift.budget
         parent = self._runs.get(parent_id) if parent_id else None
         if parent is not None and budget is not None:
             with parent.lock:
-                parent.session.course.take_back(budget)
+                parent.session.drift.return_reserve(budget)
 
     def _free_id(self, given: str | None) -> str:
         if given is None:

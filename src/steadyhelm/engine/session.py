@@ -14,13 +14,13 @@ from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
-from steadyhelm.engine.course import Course, CourseState
-from steadyhelm.engine.doubts import Doubts
-from steadyhelm.engine.episodes import Episodes
+from steadyhelm.engine.detector_runner import DetectorRunner
+from steadyhelm.engine.drift_state import DriftState, SavedDriftState
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.panel import Panel
+from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.steering import Steering
 from steadyhelm.engine.totals import Totals
+from steadyhelm.engine.trust import TrustTracker
 from steadyhelm.errors import FormatError
 from steadyhelm.events import (
     CALL_REFUSED,
@@ -40,7 +40,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.policy.guidance import guidance
 from steadyhelm.policy.ladder import VERDICTS, Response, respond, verdict
 
-STATE_VERSION: Final = 3
+STATE_VERSION: Final = 4
 _CLEAN_KEPT: Final = 16
 
 # A call that was refused: as long as nothing else happens it stays so, then it may be tried again.
@@ -69,11 +69,11 @@ QUIET: Final = Observation(PROCEED)
 class _State(Struct):
     version: int
     totals: Totals
-    episodes: Episodes
+    episodes: IncidentTracker
     detectors: dict[str, bytes]
     fatigue: Fatigue
     trust: Trust
-    course: CourseState
+    drift: SavedDriftState
     refusal: str = ""
     clean: list[int] = field(default_factory=list)
 
@@ -112,17 +112,17 @@ class Session:
         self.baseline = baseline
         self.mode: Mode = mode
         self.can = frozenset(can)
-        self.course = Course(run, steering or Steering(), budget)
+        self.drift = DriftState(run, steering or Steering(), budget)
         self._health = health or Health()
         self._tools = tools or {}
         self._totals = Totals()
-        self._episodes = Episodes()
+        self._incidents = IncidentTracker()
         self._fatigue = Fatigue()
-        self._doubts = Doubts()
+        self._trust = TrustTracker()
         self._refusal = ""
         self._clean: list[int] = []
-        self._panel = Panel(detectors, baseline, thresholds=thresholds, health=self._health)
-        self._panel.begin(run)
+        self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
+        self._runner.begin(run)
 
     @property
     def next_seq(self) -> int:
@@ -141,17 +141,17 @@ class Session:
     @property
     def not_checked(self) -> dict[str, str]:
         """What could not be looked at, and why: detectors, and limits of the budget."""
-        return {**self._panel.not_checked, **self.course.not_checked}
+        return {**self._runner.not_checked, **self.drift.not_checked}
 
     @property
     def is_drifting(self) -> bool:
         """Whether an incident is open."""
-        return bool(self._episodes.open)
+        return bool(self._incidents.open)
 
     @property
     def drifting_since(self) -> int | None:
         """Where the earliest evidence of the incidents now open lies; None while there is none."""
-        return self._episodes.began()
+        return self._incidents.first_evidence_seq()
 
     def observe(self, event: TraceEvent) -> Observation:
         """Take one event in; one already seen changes nothing."""
@@ -165,12 +165,12 @@ class Session:
         if event.action_name in self._tools:
             event = self._tools[event.action_name].applied(event)
         told = self._take_word(event) if event.action_type == STATE_TRANSITION else ()
-        findings = self._panel.check(event, totals.last_names)
-        own = self.course.note(event, findings or (), self._panel)
+        findings = self._runner.check(event, totals.last_names)
+        own = self.drift.observe(event, findings or (), self._runner)
         if self._refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
             self._refusal = "" if findings else _LIFTED
         if own:
-            findings = [*(findings or ()), *(self._panel.weighed(it, totals.last_names) for it in own)]
+            findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
         return self._quiet(event, told) if findings is None else self._answered(event, findings)
 
     def before_tool(self, name: str, args: Any = None) -> Decision:
@@ -194,12 +194,12 @@ class Session:
         if call.action_name in self._tools:
             call = self._tools[call.action_name].applied(call)
         recent = self._totals.last_names
-        findings = self._panel.foresee(call, recent)
-        findings += [self._panel.weighed(it, recent) for it in self.course.foresee(call)]
+        findings = self._runner.foresee(call, recent)
+        findings += [self._runner.adjust(it, recent) for it in self.drift.foresee(call)]
         if not findings:
             return PROCEED
-        episodes = self._episodes.foreseen(call, findings)
-        response = self._response(findings, answered=episodes)
+        predicted = self._incidents.predict_answers(call, findings)
+        response = self._response(findings, answered=predicted)
         if response.action is DriftAction.CONTINUE:
             return Decision(findings=tuple(findings))
         answer = verdict(response.action, self.mode, self.can, certain=response.certain, beforehand=True)
@@ -209,9 +209,9 @@ class Session:
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """The run is over: judge it as a whole, and sum it up."""
-        findings = self._panel.end(self._totals.last_names)
+        findings = self._runner.end(self._totals.last_names)
         # A rise over runs is this agent's, not this run's: the run itself may still teach the baseline.
-        had_incident = self._episodes.total > 0
+        had_incident = self._incidents.total > 0
         last = TraceEvent(
             agent_id=self.run.agent_id,
             run_id=self.run.run_id,
@@ -221,16 +221,16 @@ class Session:
             event_id=f"{self.run.run_id}.end",
             seq=self.next_seq,
         )
-        noted = self._episodes.note(last, findings, PROCEED)
-        incidents = [*noted, *self._episodes.close_all(last.timestamp, last.seq)]
-        summary = self._totals.summary(
+        noted = self._incidents.observe(last, findings, PROCEED)
+        incidents = [*noted, *self._incidents.close_all(last.timestamp, last.seq)]
+        summary = self._totals.summarise(
             self.run,
             at=last.timestamp,
             outcome=outcome,
             had_incident=had_incident,
-            doubts=self._doubts.worst(),
+            doubts=self._trust.list_doubtful(),
         )
-        return Ending(self._panel.taught(summary), findings, _latest(incidents))
+        return Ending(self._runner.teach(summary), findings, _latest(incidents))
 
     # --- put aside, taken up, rolled back ---------------------------------------------------------
 
@@ -240,11 +240,11 @@ class Session:
             _State(
                 STATE_VERSION,
                 self._totals,
-                self._episodes,
-                self._panel.state(),
+                self._incidents,
+                self._runner.state(),
                 self._fatigue,
-                self._doubts.trust,
-                self.course.state(),
+                self._trust.trust,
+                self.drift.state(),
                 self._refusal,
                 self._clean,
             )
@@ -256,11 +256,11 @@ class Session:
         A detector whose own part cannot be read begins afresh, and that is counted.
         """
         saved = self._decoded(state)
-        self._totals, self._episodes = saved.totals, saved.episodes
-        self._fatigue, self._doubts = saved.fatigue, Doubts(saved.trust)
+        self._totals, self._incidents = saved.totals, saved.episodes
+        self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
         self._refusal, self._clean = saved.refusal, saved.clean
-        self.course.restore(saved.course)
-        self._panel.restore(saved.detectors)
+        self.drift.restore(saved.drift)
+        self._runner.restore(saved.detectors)
 
     def roll_back(self, state: bytes) -> None:
         """Go back with the agent: its steps since then are forgotten by those that judge them.
@@ -269,15 +269,15 @@ class Session:
         as what it is, another attempt.
         """
         saved = self._decoded(state)
-        self._episodes.trials.lengthen(self._calls_to_walk_again(saved.totals))
-        self._panel.restore(saved.detectors)
-        self.course.roll_back(saved.course)
+        self._incidents.outcomes.lengthen(self._calls_to_walk_again(saved.totals))
+        self._runner.restore(saved.detectors)
+        self.drift.roll_back(saved.drift)
         self._fatigue.start_afresh()
         self._refusal = ""
 
     def _calls_to_walk_again(self, then: Totals) -> int:
         """About how many calls lie between a checkpoint and where things went wrong."""
-        since, now = self._episodes.began(), self._totals
+        since, now = self._incidents.first_evidence_seq(), self._totals
         if since is None or now.events <= then.events:
             return 0
         share = (now.tool_calls - then.tool_calls) / (now.events - then.events)
@@ -300,31 +300,31 @@ class Session:
         if event.action_name == CALL_REFUSED:
             self._refusal = _REFUSED
             action = _action(told.get("action"))
-            return self._episodes.refused(event, action, str(told.get("reason", "")), self._totals)
-        if event.action_name == CHECKPOINT_TAKEN and not self._episodes.open:
+            return self._incidents.record_refusal(event, action, str(told.get("reason", "")), self._totals)
+        if event.action_name == CHECKPOINT_TAKEN and not self._incidents.open:
             self._clean.append(event.seq)
             del self._clean[1:-_CLEAN_KEPT]  # the first stays: it lies before everything
         elif event.action_name == NOT_CARRIED_OUT:
-            return self._episodes.not_carried_out(str(told.get("reason", "")))
+            return self._incidents.mark_not_carried_out(str(told.get("reason", "")))
         return ()
 
     def _quiet(self, event: TraceEvent, told: Sequence[Incident]) -> Observation:
         """Nothing was noticed; `told` are incidents that changed by the caller's word."""
         self._fatigue.event_count += 1
-        self._doubts.clean(event)
-        hooks = () if self.mode == "observe" else self.course.hooks(drifting=bool(self._episodes.open))
+        self._trust.record_clean(event)
+        hooks = () if self.mode == "observe" else self.drift.pick_hooks(drifting=bool(self._incidents.open))
         decision = Decision(hooks=hooks) if hooks else PROCEED
-        if not self._episodes.open:
+        if not self._incidents.open:
             return Observation(decision) if hooks else QUIET
-        judged = self._episodes.judge(event, ())
-        return Observation(decision, _latest([*told, *judged, *self._episodes.note(event, (), decision)]))
+        judged = self._incidents.judge(event, ())
+        return Observation(decision, _latest([*told, *judged, *self._incidents.observe(event, (), decision)]))
 
     def _answered(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Observation:
         """Something was noticed."""
-        judged = self._episodes.judge(event, findings)
+        judged = self._incidents.judge(event, findings)
         reported = [it for it in findings if it.severity is not Severity.LOW]
         readings = self._fatigue.observe([_pattern(finding) for finding in reported])
-        self._doubts.weigh(event, self._totals.names, lowered=bool(reported))
+        self._trust.record_findings(event, self._totals.names, is_reported=bool(reported))
         chronic = {
             finding.kind
             for finding in reported
@@ -332,11 +332,11 @@ class Session:
         }
         decision = self._decide(findings, seq=event.seq, chronic=chronic)
         if decision.guidance:
-            self.course.goal_stated()
+            self.drift.note_goal_stated()
             # Somebody stepped in: whether the pattern comes back is counted from here.
             for finding in reported:
                 self._fatigue.start_afresh(_pattern(finding))
-        noted = self._episodes.note(event, findings, decision, self._totals)
+        noted = self._incidents.observe(event, findings, decision, self._totals)
         return Observation(decision, _latest([*judged, *noted]))
 
     def _decide(self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]) -> Decision:
@@ -345,7 +345,7 @@ class Session:
             return Decision(findings=tuple(findings))
         if not self._is_news(findings, response.action, seq):
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
-            return self.course.explained(quiet, response)
+            return self.drift.explain(quiet, response)
         can = self.can if self._can_return(event_seq=seq) else self.can - {"rollback"}
         answer = verdict(response.action, self.mode, can, certain=response.certain)
         said = self._said(response, findings, answer.verdict, answer.wanted)
@@ -358,10 +358,10 @@ class Session:
         chronic: Collection[str] = (),
         answered: Mapping[str, Any] | None = None,
     ) -> Response:
-        if self.course.is_exhausted:
+        if self.drift.is_exhausted:
             return Response(DriftAction.ASK_USER, certain=True, reasons=("the budget is used up",))
-        known = self._episodes.answered if answered is None else answered
-        return respond(findings, known, by_score=self.course.action, chronic=chronic)
+        known = self._incidents.answered if answered is None else answered
+        return respond(findings, known, by_score=self.drift.action, chronic=chronic)
 
     def _said(
         self, response: Response, findings: Sequence[DriftEvent], answer: Verdict, wanted: Verdict | None
@@ -369,10 +369,10 @@ class Session:
         words = guidance(
             response.action,
             findings,
-            self.course.goal,
-            wordings=self.course.steering.wordings,
-            tried=self._episodes.tried(findings),
-            user_words=self.course.user_words,
+            self.drift.goal,
+            wordings=self.drift.steering.wordings,
+            tried=self._incidents.past_messages(findings),
+            user_words=self.drift.user_words,
         )
         decision = Decision(
             action=response.action,
@@ -382,11 +382,11 @@ class Session:
             wording=words.wording,
             findings=tuple(findings),
         )
-        return self.course.explained(decision, response)
+        return self.drift.explain(decision, response)
 
     def _can_return(self, *, event_seq: int) -> bool:
         """Whether there is a checkpoint from before the first evidence of what goes on."""
-        since = self._episodes.began()
+        since = self._incidents.first_evidence_seq()
         return any(taken <= (event_seq if since is None else since) for taken in self._clean)
 
     def _hooks(self, response: Response) -> tuple[Hook, ...]:
@@ -394,14 +394,14 @@ class Session:
         if self.mode == "observe":
             return ()
         is_late = response.action.rung >= DriftAction.CHECKPOINT_RESET.rung
-        return ("switch_model",) if is_late and self._episodes.has_failed() else ()
+        return ("switch_model",) if is_late and self._incidents.has_failed_intervention() else ()
 
     def _is_news(self, findings: Sequence[DriftEvent], action: DriftAction, seq: int) -> bool:
         """Whether there is anything new to say: something stronger, or the last word is long enough ago."""
         for finding in findings:
             if finding.severity is Severity.LOW:
                 continue
-            incident = self._episodes.open.get(finding.kind)
+            incident = self._incidents.open.get(finding.kind)
             if incident is None or not incident.interventions:
                 return True
             last = incident.interventions[-1]

@@ -1,4 +1,4 @@
-"""What a run comes to: counts kept at every event, and the summary they give at its end."""
+"""The sums of a run: counted at every event, summed up at its end."""
 
 from typing import Final
 
@@ -52,13 +52,13 @@ class Totals(Struct):
         self.last_at = max(self.last_at, event.timestamp)
 
     def tokens_before(self, seq: int) -> int:
-        """The tokens spent before the event at that place, as far back as is remembered."""
+        """Return the tokens spent before the event at that place, as far back as is remembered."""
         marks, back = self.marks, self.last_seq - seq + 1
         if back < 1 or not marks:
             return self.tokens
         return marks[-back - 1] if back < len(marks) else 0 if len(marks) == self.events else marks[0]
 
-    def summary(
+    def summarise(
         self,
         run: RunInfo,
         *,
@@ -67,7 +67,7 @@ class Totals(Struct):
         had_incident: bool,
         doubts: list[tuple[str, str, float]],
     ) -> RunSummary:
-        """The run summed up; what detectors have learnt from it is still to be added."""
+        """Return the summary of the run; detectors add what they learnt from it afterwards."""
         started_at = run.started_at if run.started_at > 0 else max(self.first_at, 0.0)
         return RunSummary(
             agent_id=run.agent_id,

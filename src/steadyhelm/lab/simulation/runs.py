@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from steadyhelm.decisions import DriftAction, Outcome, Verdict
-from steadyhelm.engine.course_findings import BUDGET
+from steadyhelm.engine.drift_findings import BUDGET
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
 from steadyhelm.lab.evaluation.excerpts import ShownEvent, around
 from steadyhelm.lab.evaluation.expectations import NOBODY_SAID

@@ -1,4 +1,4 @@
-"""The detectors of one run, asked one after the other: none of them may harm the others, or the agent."""
+"""Run the detectors of one run; one that fails harms neither the others nor the agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -12,17 +12,17 @@ from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 
-_FAILURES_ALLOWED: Final = 3
+_MAX_FAILURES: Final = 3
 
 
-class Panel:
-    """Asks every detector of a run, and weighs what it says.
+class DetectorRunner:
+    """Runs every detector of a run, and adjusts what it finds.
 
     Args:
         detectors: Fresh detectors, used by this run alone.
         baseline: What is normal for this agent.
-        thresholds: Scores below which a detector's findings are noticed, not reported.
-        health: Where a failing detector is counted.
+        thresholds: Scores below which a detector's findings are LOW.
+        health: Counts detectors that fail.
     """
 
     def __init__(
@@ -35,84 +35,86 @@ class Panel:
     ) -> None:
         self.baseline = baseline
         self.detectors = list(detectors)
-        self._of_goals = _of_goals(self.detectors)
+        self._goal_detectors = _goal_detectors(self.detectors)
         self._thresholds = dict(thresholds or {})
         self._health = health
         self._failures: dict[str, int] = {}
 
     @property
     def not_checked(self) -> dict[str, str]:
-        """The detectors that could not look, and why."""
+        """The detectors that could not look, with their reasons."""
         reasons = {detector.name: detector.not_checked for detector in self.detectors}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def begin(self, run: RunInfo) -> None:
-        """The run starts."""
+        """Start the run in every detector."""
         for detector in self.detectors:
             try:
                 detector.begin(run)
             except Exception as exc:  # noqa: BLE001 - see check
-                self._failed(detector, exc)
+                self._note_failure(detector, exc)
 
     def check(self, event: TraceEvent, recent: Sequence[str]) -> list[DriftEvent] | None:
-        """What this event shows; None for nothing. `recent` are the names of the latest calls."""
+        """Return the findings at this event; None for none. `recent` are the names of the latest calls."""
         findings = None
         for detector in self.detectors:
             try:
                 finding = detector.check(event, self.baseline)
                 if finding is not None:
-                    findings = [*(findings or ()), self.weighed(finding, recent)]
+                    findings = [*(findings or ()), self.adjust(finding, recent)]
             except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
-                self._failed(detector, exc)
+                self._note_failure(detector, exc)
         return findings
 
     def foresee(self, call: TraceEvent, recent: Sequence[str]) -> list[DriftEvent]:
-        """What a call not yet made would show."""
-        return self._asked(lambda detector: detector.foresee(call, self.baseline), recent)
+        """Return the findings that a call not made yet would lead to. Does not change state."""
+        return self._collect(lambda detector: detector.foresee(call, self.baseline), recent)
 
     def end(self, recent: Sequence[str]) -> list[DriftEvent]:
-        """What the run as a whole shows."""
-        return self._asked(lambda detector: detector.end(self.baseline), recent)
+        """Return the findings about the run as a whole."""
+        return self._collect(lambda detector: detector.end(self.baseline), recent)
 
-    def taught(self, summary: RunSummary) -> RunSummary:
-        """The summary with what each detector has learnt from the run."""
+    def teach(self, summary: RunSummary) -> RunSummary:
+        """Return the summary with what each detector learnt from the run."""
         for detector in self.detectors:
             try:
                 summary = detector.teach(summary)
             except Exception as exc:  # noqa: BLE001 - see check
-                self._failed(detector, exc)
+                self._note_failure(detector, exc)
         return summary
 
-    def goal_level(self) -> float | None:
-        """How far the detectors of goal drift see the run from its goal; None when none can tell."""
+    def measure_goal_drift(self) -> float | None:
+        """Return the largest goal drift, 0 to 1, that a detector measured; None when none could."""
         level = None
-        for detector in self._of_goals:
+        for detector in self._goal_detectors:
             seen = detector.level
             if seen is not None and (level is None or seen > level):
                 level = seen
         return level
 
-    def style_level(self) -> float | None:
-        """How far the agent's manner has left what it should be; None when nobody can tell."""
+    def measure_style_drift(self) -> float | None:
+        """Return the largest style drift, 0 to 1, that a detector measured; None when none could."""
         levels = [it.level for it in self.detectors if it.kind == "style" and it.level is not None]
         return max(levels, default=None)
 
-    def goal_unseen(self) -> str:
-        """Why no detector of goal drift can tell how far the run is from its goal."""
-        reasons = [detector.not_checked or "too little was said to judge" for detector in self._of_goals]
+    def explain_missing_goal_level(self) -> str:
+        """Return why no detector measured the goal drift."""
+        reasons = [
+            detector.not_checked or "too little was said to judge" for detector in self._goal_detectors
+        ]
         return reasons[-1] if reasons else "no detector of goal drift"
 
     def goal(self) -> str:
         """The goal as detectors of goal drift know it now; empty when none does."""
-        goals = [getattr(detector, "goal", "") for detector in self._of_goals]
+        goals = [getattr(detector, "goal", "") for detector in self._goal_detectors]
         return next((goal for goal in goals if goal), "")
 
     def state(self) -> dict[str, bytes]:
-        """What each detector remembers, by name."""
+        """Return the state of each detector, by name."""
         return {detector.name: detector.state() for detector in self.detectors}
 
     def restore(self, states: Mapping[str, bytes]) -> None:
-        """Take up what `state` gave; a detector whose part cannot be read begins afresh and is counted."""
+        """Restore detectors from `state`; one whose state cannot be read starts afresh and is counted."""
         for detector in self.detectors:
             if detector.name in states:
                 try:
@@ -120,8 +122,8 @@ class Panel:
                 except FormatError:
                     self._health.count(f"saved state of detector {detector.name} cannot be read")
 
-    def weighed(self, finding: DriftEvent, recent: Sequence[str]) -> DriftEvent:
-        """The finding after what people said about such findings, with what is unusual about the order."""
+    def adjust(self, finding: DriftEvent, recent: Sequence[str]) -> DriftEvent:
+        """Return the finding, lowered if such findings were marked false alarms, with unusual order noted."""
         usual = self.baseline.common_sequences
         if self.baseline.is_calibrated and usual and len(recent) > 1:
             pair = list(recent)
@@ -132,7 +134,7 @@ class Panel:
             return finding.lowered("an incident like this was marked a false alarm")
         return finding
 
-    def _asked(
+    def _collect(
         self, question: Callable[[Detector], DriftEvent | None], recent: Sequence[str]
     ) -> list[DriftEvent]:
         findings = []
@@ -140,34 +142,34 @@ class Panel:
             try:
                 finding = question(detector)
                 if finding is not None:
-                    findings.append(self.weighed(finding, recent))
+                    findings.append(self.adjust(finding, recent))
             except Exception as exc:  # noqa: BLE001 - see check
-                self._failed(detector, exc)
+                self._note_failure(detector, exc)
         return findings
 
-    def _failed(self, detector: Detector, exc: Exception) -> None:
-        """A detector that fails again and again is left out for the rest of the run, and says so."""
+    def _note_failure(self, detector: Detector, exc: Exception) -> None:
+        """Count a failure; after three the detector is left out for the rest of the run, with the reason."""
         name = detector.name
         self._failures[name] = self._failures.get(name, 0) + 1
-        if self._failures[name] >= _FAILURES_ALLOWED and detector in self.detectors:
+        if self._failures[name] >= _MAX_FAILURES and detector in self.detectors:
             self.detectors = [other for other in self.detectors if other is not detector]
-            self.detectors.append(_Failed(name, f"failed {_FAILURES_ALLOWED} times: {type(exc).__name__}"))
-            self._of_goals = _of_goals(self.detectors)
+            self.detectors.append(_FailedDetector(name, exc))
+            self._goal_detectors = _goal_detectors(self.detectors)
         self._health.swallowed(f"detector {name}", exc)
 
 
-def _of_goals(detectors: Sequence[Detector]) -> list[Detector]:
+def _goal_detectors(detectors: Sequence[Detector]) -> list[Detector]:
     return [detector for detector in detectors if detector.kind == "goal"]
 
 
-class _Failed(Detector):
-    """Stands where a detector was that failed too often, and says why it is not there."""
+class _FailedDetector(Detector):
+    """A placeholder for a detector that failed too often, with the reason."""
 
     kind = "resource"
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, exc: Exception) -> None:
         self.name = name  # type: ignore[misc]
-        self.not_checked = reason
+        self.not_checked = f"failed {_MAX_FAILURES} times: {type(exc).__name__}"
         self._memory = Struct()
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002

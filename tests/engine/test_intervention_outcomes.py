@@ -4,7 +4,7 @@ from msgspec import structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.decisions import Decision, DriftAction
 from steadyhelm.detectors.action_loop import ActionLoop
-from steadyhelm.engine.episodes import Episodes
+from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import RunInfo
@@ -35,9 +35,9 @@ def found(event, kind="loop"):
     )
 
 
-def tried(picture, episodes=None, tokens=0):
+def past_messages(picture, episodes=None, tokens=0):
     """The incidents: `!` a loop, `g` goal drift, a space the user's turn; only the first is answered."""
-    episodes = episodes if episodes is not None else Episodes()
+    episodes = episodes if episodes is not None else IncidentTracker()
     latest, totals = {}, Totals()
     trace = events(picture.replace("!", ".").replace("g", "."))
     for place, (step, made) in enumerate(zip(picture, trace, strict=True)):
@@ -46,13 +46,13 @@ def tried(picture, episodes=None, tokens=0):
         decision = REMINDED if place == 0 else Decision()
         changed = episodes.judge(event, findings)
         totals.add(event)
-        changed += episodes.note(event, findings, decision, totals)
+        changed += episodes.observe(event, findings, decision, totals)
         latest.update({incident.kind: incident for incident in changed})
     return latest
 
 
 def outcome(picture):
-    return tried(picture)["loop"].interventions[0].outcome
+    return past_messages(picture)["loop"].interventions[0].outcome
 
 
 class TestOutcomes:
@@ -78,13 +78,13 @@ class TestOutcomes:
         """
         The record says at which event its outcome was known.
         """
-        assert 2 == tried("!!!")["loop"].interventions[0].settled_seq
+        assert 2 == past_messages("!!!")["loop"].interventions[0].settled_seq
 
     def test_what_it_was_expected_to_do(self):
         """
         The record says what should change, in how many steps, and on which evidence.
         """
-        answer = tried("!")["loop"].interventions[0]
+        answer = past_messages("!")["loop"].interventions[0]
 
         assert ("the same steps do not come back", WINDOW, ("run.0",), "remind.loop") == (
             answer.expected,
@@ -97,7 +97,7 @@ class TestOutcomes:
         """
         What worked has saved what the window's steps would have cost at the incident's own rate.
         """
-        answer = tried("!" + "." * WINDOW, tokens=100)["loop"].interventions[0]
+        answer = past_messages("!" + "." * WINDOW, tokens=100)["loop"].interventions[0]
 
         assert (100, WINDOW * 100) == (answer.tokens_before, answer.tokens_saved)
 
@@ -105,18 +105,18 @@ class TestOutcomes:
         """
         Only an answer that worked has saved anything.
         """
-        assert tried("!!!", tokens=100)["loop"].interventions[0].tokens_saved is None
+        assert past_messages("!!!", tokens=100)["loop"].interventions[0].tokens_saved is None
 
     def test_calls_under_way_do_not_count(self):
         """
         Calls issued before the answer was given cannot have heeded it.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         first, *others = [structs.replace(event, started_seq=0) for event in events("aaaa")]
-        episodes.note(first, [found(first)], REMINDED)
+        episodes.observe(first, [found(first)], REMINDED)
         for event in others:
             episodes.judge(event, [found(event)])
-            episodes.note(event, [found(event)], Decision())
+            episodes.observe(event, [found(event)], Decision())
 
         assert "unknown" == episodes.open["loop"].interventions[0].outcome
 
@@ -125,8 +125,8 @@ class TestOutcomes:
         """
         A run that ends after half the steps without the same drift was brought back; fewer say nothing.
         """
-        episodes = Episodes()
-        tried("!" + "." * quiet, episodes)
+        episodes = IncidentTracker()
+        past_messages("!" + "." * quiet, episodes)
         (closed,) = episodes.close_all(9.0, 9)
 
         assert expected == closed.interventions[0].outcome
@@ -135,13 +135,13 @@ class TestOutcomes:
 class TestCorrections:
     def judged(self, *later):
         """What an answer to corrections comes to when these kinds of drift are seen at the steps after it."""
-        episodes = Episodes()
+        episodes = IncidentTracker()
         trace = events(" .. .")
-        episodes.note(trace[0], [found(trace[0], "correction")], REMINDED)
+        episodes.observe(trace[0], [found(trace[0], "correction")], REMINDED)
         for event, kinds in zip(trace[1:], later, strict=False):
             findings = [found(event, kind) for kind in kinds]
             episodes.judge(event, findings)
-            episodes.note(event, findings, Decision())
+            episodes.observe(event, findings, Decision())
         return episodes.open["correction"].interventions[0].outcome
 
     def test_the_users_next_message_decides(self):
@@ -185,21 +185,21 @@ class TestNotCarriedOut:
         """
         What the caller could not do is marked with its reason, and never counts as ignored.
         """
-        episodes = Episodes()
-        tried("!", episodes)
-        (told,) = episodes.not_carried_out("the framework has no such thing")
-        tried("!", episodes)
+        episodes = IncidentTracker()
+        past_messages("!", episodes)
+        (told,) = episodes.mark_not_carried_out("the framework has no such thing")
+        past_messages("!", episodes)
 
         assert ("the framework has no such thing", {}) == (
             told.interventions[0].not_carried_out,
-            episodes.trials.running,
+            episodes.outcomes.running,
         )
 
     def test_without_an_answer_nothing_is_told(self):
         """
         A word about an answer that was never given changes nothing.
         """
-        assert [] == Episodes().not_carried_out("whatever")
+        assert [] == IncidentTracker().mark_not_carried_out("whatever")
 
 
 class TestWhereItBegan:
@@ -207,28 +207,28 @@ class TestWhereItBegan:
         """
         An incident began where its earliest evidence lies, not where it was noticed.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         trace = events("aaaa")
         proof = found(trace[3])
         proof.context["event_ids"] = ["run.1", "run.2", "run.3"]
-        episodes.note(trace[3], [proof], REMINDED)
+        episodes.observe(trace[3], [proof], REMINDED)
 
-        assert 1 == episodes.began()
+        assert 1 == episodes.first_evidence_seq()
 
     def test_ids_of_others_say_nothing(self):
         """
         Where event ids are a caller's own, it began where it was opened.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         trace = events("aaaa")
         proof = found(trace[3])
         proof.context["event_ids"] = ["run.²", "x-17"]
-        episodes.note(trace[3], [proof], REMINDED)
+        episodes.observe(trace[3], [proof], REMINDED)
 
-        assert 3 == episodes.began()
+        assert 3 == episodes.first_evidence_seq()
 
     def test_while_all_is_well_there_is_no_such_place(self):
         """
         Without an open incident nothing has begun.
         """
-        assert Episodes().began() is None
+        assert IncidentTracker().first_evidence_seq() is None

@@ -1,4 +1,4 @@
-"""The tools and files that findings point at: how far they can still be trusted in this run."""
+"""Trust scores of the tools and files that findings of a run point at."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,17 +7,17 @@ from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.fatigue import SubjectKind, Trust, TrustBand
 from steadyhelm.loops.steps import find_path
 
-_DOUBTS_KEPT: Final = 10
+_DOUBTFUL_KEPT: Final = 10
 
 
-class Doubts:
-    """Findings lower the trust in a tool and a file; clean use raises it, before as well as after."""
+class TrustTracker:
+    """Trust in tools and files: findings lower it, clean use raises it."""
 
     def __init__(self, trust: Trust | None = None) -> None:
         self.trust = trust or Trust()
 
-    def clean(self, event: TraceEvent) -> None:
-        """Nothing was found at this event."""
+    def record_clean(self, event: TraceEvent) -> None:
+        """Raise the trust in what an event without findings used."""
         trust = self.trust
         if not trust.tools or event.action_type != TOOL_CALL:
             return
@@ -27,23 +27,23 @@ class Doubts:
         if path in trust.files:
             trust.raise_("file", path)
 
-    def weigh(self, event: TraceEvent, names: Sequence[str], *, lowered: bool) -> None:
-        """Something was found at this event; `names` are the run's calls so far."""
-        if not lowered:
-            self.clean(event)
+    def record_findings(self, event: TraceEvent, names: Sequence[str], *, is_reported: bool) -> None:
+        """Lower the trust in what an event with findings used; `names` are the run's calls so far."""
+        if not is_reported:
+            self.record_clean(event)
             return
         if event.action_type != TOOL_CALL:
             return
         trust, tool, path = self.trust, event.action_name, find_path(event.input_data)
         if tool not in trust.tools:
-            # Kept up only for what findings point at: what went well before is made up for here.
+            # Scores exist only for what findings point at: earlier clean calls are counted now.
             trust.raise_("tool", tool, names.count(tool))
         trust.lower("tool", tool)
         if path is not None:
             trust.lower("file", path)
 
-    def worst(self) -> list[tuple[str, str, float]]:
-        """The tools and files that findings have brought into doubt, the most doubtful first."""
+    def list_doubtful(self) -> list[tuple[str, str, float]]:
+        """Return the tools and files with little trust left as (kind, name, score), the lowest first."""
         kinds: tuple[SubjectKind, ...] = ("tool", "file")
         doubtful: list[tuple[str, str, float]] = [
             (kind, subject, round(standing.mean, 3))
@@ -51,4 +51,4 @@ class Doubts:
             for subject, standing in self.trust.standings(kind).items()
             if standing.band in {TrustBand.DISTRUSTED, TrustBand.DOUBTFUL}
         ]
-        return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTS_KEPT]
+        return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTFUL_KEPT]

@@ -1,7 +1,7 @@
 import msgspec
 
 from steadyhelm.decisions import PROCEED, Decision, DriftAction
-from steadyhelm.engine.episodes import QUIET_EVENTS, Episodes
+from steadyhelm.engine.incident_tracker import QUIET_EVENTS, IncidentTracker
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import EVIDENCE_KEPT
 from steadyhelm.testing.traces import AGENT, RUN, events
@@ -27,13 +27,13 @@ def found(event, score=0.6, detector="action_loop", kind="loop", **context):
 
 def drawn(picture, episodes=None):
     """The incidents that changed at each event; `!` is a finding, `+` a worse one, `-` one only noticed."""
-    episodes = episodes if episodes is not None else Episodes()
+    episodes = episodes if episodes is not None else IncidentTracker()
     scores = {"!": 0.6, "+": 0.95, "-": 0.3}
     changed = []
     for step, event in zip(picture, events("." * len(picture)), strict=True):
         findings = [found(event, scores[step])] if step in scores else []
         episodes.judge(event, findings)
-        changed.append(episodes.note(event, findings, REMINDED if step in "!+" else PROCEED))
+        changed.append(episodes.observe(event, findings, REMINDED if step in "!+" else PROCEED))
     return changed
 
 
@@ -96,7 +96,7 @@ class TestOneEpisode:
         An incident about a hard limit says so.
         """
         (event,) = events(".")
-        (incident,) = Episodes().note(event, [found(event, hard_limit=True)], PROCEED)
+        (incident,) = IncidentTracker().observe(event, [found(event, hard_limit=True)], PROCEED)
 
         assert incident.hard_limit
 
@@ -123,7 +123,7 @@ class TestClosing:
         """
         Drift that comes back after it was over is another incident.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         changed = drawn("!" + "." * QUIET_EVENTS + "!", episodes)
 
         assert changed[0][0].incident_id != changed[-1][0].incident_id
@@ -133,7 +133,7 @@ class TestClosing:
         """
         When the run is over, so are its incidents.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         drawn("!", episodes)
 
         assert [("closed", 99.0)] == [(it.state, it.closed_at) for it in episodes.close_all(99.0, 9)]
@@ -143,12 +143,14 @@ class TestClosing:
         """
         Findings of two kinds are two incidents, which end apart.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         first, second, *rest = events("." * (QUIET_EVENTS + 2))
         astray = found(first, detector="goal_drift", kind="goal")
-        episodes.note(first, [found(first), astray], PROCEED)
-        episodes.note(second, [found(second)], PROCEED)
-        closed = [incident.detector for event in rest[:-1] for incident in episodes.note(event, (), PROCEED)]
+        episodes.observe(first, [found(first), astray], PROCEED)
+        episodes.observe(second, [found(second)], PROCEED)
+        closed = [
+            incident.detector for event in rest[:-1] for incident in episodes.observe(event, (), PROCEED)
+        ]
 
         assert ["goal_drift"] == closed
         assert ["loop"] == list(episodes.open)
@@ -159,10 +161,10 @@ class TestSeveralDetectors:
         """
         A loop that several detectors see is one incident, under the name of the first to see it.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         first, second = events("..")
-        episodes.note(first, [found(first)], REMINDED)
-        (incident,) = episodes.note(second, [found(second, detector="failing_loop")], REMINDED)
+        episodes.observe(first, [found(first)], REMINDED)
+        (incident,) = episodes.observe(second, [found(second, detector="failing_loop")], REMINDED)
 
         assert ("action_loop", 2, 1) == (incident.detector, incident.findings, episodes.total)
 
@@ -172,7 +174,7 @@ class TestSeveralDetectors:
         """
         (event,) = events(".")
         both = [found(event), found(event, 0.95, detector="failing_loop")]
-        (incident,) = Episodes().note(event, both, REMINDED)
+        (incident,) = IncidentTracker().observe(event, both, REMINDED)
 
         assert (1, 1, 0.95, "scored 0.95") == (
             incident.findings,
@@ -185,12 +187,12 @@ class TestSeveralDetectors:
         """
         It is over when neither has seen anything for a while.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         trace = events("." * (2 * QUIET_EVENTS))
-        episodes.note(trace[0], [found(trace[0])], PROCEED)
+        episodes.observe(trace[0], [found(trace[0])], PROCEED)
         later = trace[QUIET_EVENTS - 1]
-        episodes.note(later, [found(later, detector="failing_loop")], PROCEED)
-        closed = [it for event in trace[QUIET_EVENTS:] for it in episodes.note(event, (), PROCEED)]
+        episodes.observe(later, [found(later, detector="failing_loop")], PROCEED)
+        closed = [it for event in trace[QUIET_EVENTS:] for it in episodes.observe(event, (), PROCEED)]
 
         assert [2 * QUIET_EVENTS - 1] == [round((it.closed_at - trace[0].timestamp) * 10) for it in closed]
 
@@ -211,7 +213,7 @@ class TestAnswers:
         """
         What was last answered to a kind of drift is remembered, also when its incident is over.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         drawn("!" + "." * QUIET_EVENTS, episodes)
 
         assert ({}, {"loop": ("INJECT_REMINDER", "worked", False)}) == (episodes.open, episodes.answered)
@@ -228,7 +230,7 @@ class TestAnswers:
         """
         Open incidents can be put aside and taken up again.
         """
-        episodes = Episodes()
+        episodes = IncidentTracker()
         drawn("!+", episodes)
 
-        assert episodes == msgspec.msgpack.decode(msgspec.msgpack.encode(episodes), type=Episodes)
+        assert episodes == msgspec.msgpack.decode(msgspec.msgpack.encode(episodes), type=IncidentTracker)

@@ -1,4 +1,4 @@
-"""Where a run is heading: the five signals, the score they give, and what it may still spend."""
+"""The drift signals of a run, the score they add up to, and its budget."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,13 +7,14 @@ from msgspec import Struct, field, structs
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
-from steadyhelm.engine.budget_words import extended
-from steadyhelm.engine.course_findings import off_course, short_of
-from steadyhelm.engine.given import share
-from steadyhelm.engine.panel import Panel
+from steadyhelm.engine.coercion import to_share
+from steadyhelm.engine.detector_runner import DetectorRunner
+from steadyhelm.engine.drift_findings import budget_findings, drift_score_findings
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import (
+    BUDGET_GRANTED,
     CHECKPOINT_TAKEN,
+    EXTENSION_REQUESTED,
     LLM_REQUEST,
     PROGRESS,
     STATE_TRANSITION,
@@ -29,25 +30,25 @@ from steadyhelm.loops.steps import read_step
 from steadyhelm.policy.drift_engine import History
 from steadyhelm.policy.ladder import Response, first_rung
 
-_CALMING: Final = 0.8
-"""What is left of the risk of a loop after each step without one."""
+LOOP_RISK_DECAY: Final = 0.8
+"""The share of the loop risk that is left after each step without a loop."""
 
-_LOOK_EVERY: Final = 4
-"""Calls between two looks at a run that is on course: what a call alone changes, changes slowly."""
+CALLS_PER_SCORE: Final = 4
+"""Calls between two updates of the score while nothing is found: calls alone change it slowly."""
 
-_FULL_FROM: Final = 0.5
-"""How full a context is when what it holds should be put down in a checkpoint."""
+CHECKPOINT_CONTEXT_SHARE: Final = 0.5
+"""How full a context is when a checkpoint is asked for."""
 
 
-_FULLER_BY: Final = 0.25
+CHECKPOINT_CONTEXT_STEP: Final = 0.25
 """How much fuller it must be than at the last checkpoint to ask for another."""
 
 
-_WORDS_KEPT: Final = 300
+USER_WORDS_KEPT_CHARS: Final = 300
 
 
-class CourseState(Struct):
-    """What a run's course remembers."""
+class SavedDriftState(Struct):
+    """What is saved of a `DriftState`."""
 
     quality: ContextQuality = field(default_factory=ContextQuality)
     progress: Progress = field(default_factory=Progress)
@@ -57,17 +58,17 @@ class CourseState(Struct):
     last_at: float = -1.0
     goal_drift: float | None = None
     loop_risk: float | None = None
-    quality_lost: float | None = None
+    quality_degradation: float | None = None
     stuck: float | None = None
-    told_stuck: float | None = None
-    put_down_at: float = 0.0
+    reported_stuck: float | None = None
+    checkpointed_at: float = 0.0
     goal: str = ""
     user_words: str = ""
-    landing_told: bool = False
+    landing_reported: bool = False
 
 
-class Course:
-    """Keeps the signals of one run up to date, event by event."""
+class DriftState:
+    """The five drift signals of one run and their score, updated event by event."""
 
     def __init__(self, run: RunInfo, steering: Steering, budget: AdaptiveBudget | None = None) -> None:
         self.steering = steering
@@ -75,29 +76,29 @@ class Course:
         self.last_extension: BudgetDecision | None = None
         self._run = run
         self._engine = steering.engine()
-        self._memory = CourseState(quality=ContextQuality(run.goal), goal=run.goal)
-        self._told_goal: str | None = run.goal
+        self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal)
+        self._known_goal: str | None = run.goal
         self._goal_reason = "no goal was given"
         self.score = 0.0
 
     @property
     def turn(self) -> int:
-        """How many steps the agent has taken."""
+        """The number of steps the agent has taken."""
         return self._memory.turn
 
     @property
     def goal(self) -> str:
-        """What the run is for now; a user's message may have changed it."""
+        """The goal that holds now; a user's message may have changed it."""
         return self._memory.goal
 
     @property
     def user_words(self) -> str:
-        """What the user said last after the agent had begun; empty while the goal says it all."""
+        """The user's latest message since the agent started; empty when it set the goal."""
         return self._memory.user_words
 
     @property
     def not_checked(self) -> dict[str, str]:
-        """The limits of the budget that cannot be judged, and why."""
+        """The limits of the budget that cannot be checked, with their reasons."""
         limits = self.budget.not_checked if self.budget is not None else {}
         return {f"budget.{name}": reason for name, reason in limits.items()}
 
@@ -108,57 +109,63 @@ class Course:
 
     @property
     def action(self) -> DriftAction:
-        """What the drift score calls for, as far as the last steps all reached it."""
+        """The action the drift score calls for, if the latest steps all reached its threshold."""
         action = self._engine.action_for(self._engine.sustained())
         return action.raised() if action is not DriftAction.CONTINUE and self._engine.is_rising() else action
 
-    def note(self, event: TraceEvent, findings: Sequence[DriftEvent], panel: Panel) -> Sequence[DriftEvent]:
-        """Take one event in; gives what the course itself shows: too much drift, too little budget left."""
+    def observe(
+        self, event: TraceEvent, findings: Sequence[DriftEvent], runner: DetectorRunner
+    ) -> Sequence[DriftEvent]:
+        """Record one event; return findings about the drift score and the budget."""
         memory, kind = self._memory, event.action_type
-        gained = self._take(event)
+        gained = self._track_progress(event)
         if kind == STATE_TRANSITION:
-            self._take_word(event, gained)
+            self._note_report(event, gained)
             return ()
         if self.budget is not None:
-            self._spend(event, self._counted(gained))
+            self._spend(event, self._progress_for_budget(gained))
         if kind == USER_MESSAGE:
-            self._heard(event, panel)
+            self._note_user_message(event, runner)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
             return ()
         memory.turn += 1
         if kind == LLM_REQUEST and self.steering.context_window and event.token_count:
             memory.quality.note_context(event.token_count, self.steering.context_window)
         if findings or memory.loop_risk != 0.0:
-            self._calm(findings)
-        if findings or self._is_look_due(panel):
-            self._look(findings, panel)
+            self._update_loop_risk(findings)
+        if findings or self._is_scoring_due(runner):
+            self._update_score(findings, runner)
         if self.budget is None and self.score < self.steering.nudge_threshold:
             return ()
         return [*self._score_finding(event, findings), *self._budget_finding(event)]
 
-    def goal_stated(self) -> None:
-        """The goal was just put before the model, in the words of an answer."""
+    def note_goal_stated(self) -> None:
+        """Note that guidance has just stated the goal to the model."""
         self._memory.quality.note_goal_stated()
 
     def foresee(self, call: TraceEvent) -> Sequence[DriftEvent]:
-        """What is to be said of the budget before a call: nothing, unless it is used up."""
-        return short_of(call, self.budget.get_status()) if self.is_exhausted and self.budget else ()
+        """Return a finding when the budget is used up before a call."""
+        return budget_findings(call, self.budget.get_status()) if self.is_exhausted and self.budget else ()
 
-    def hooks(self, *, drifting: bool) -> tuple[Hook, ...]:
-        """What the caller may do besides: put down in a checkpoint what a filling context may lose."""
+    def pick_hooks(self, *, drifting: bool) -> tuple[Hook, ...]:
+        """Return the hooks to call: `force_checkpoint` when the context fills up."""
         memory = self._memory
         full = memory.quality.fullness
         if full is None:
             return ()
         # A context that was compacted fills up anew.
-        memory.put_down_at = min(memory.put_down_at, full)
-        if drifting or full < _FULL_FROM or full - memory.put_down_at < _FULLER_BY:
+        memory.checkpointed_at = min(memory.checkpointed_at, full)
+        if (
+            drifting
+            or full < CHECKPOINT_CONTEXT_SHARE
+            or full - memory.checkpointed_at < CHECKPOINT_CONTEXT_STEP
+        ):
             return ()
-        memory.put_down_at = full
+        memory.checkpointed_at = full
         return ("force_checkpoint",)
 
     def signals(self) -> DriftSignals:
-        """The five signals as they stand, and why those that are unknown are so."""
+        """Return the five signals, with the reasons of those that are unknown."""
         memory = self._memory
         pace = self.budget.get_pace() if self.budget is not None else None
         reasons = {
@@ -172,13 +179,13 @@ class Course:
             goal_dna_drift=memory.goal_drift,
             loop_risk=memory.loop_risk,
             budget_velocity=pace,
-            quality_degradation=memory.quality_lost,
+            quality_degradation=memory.quality_degradation,
             stuck_time=memory.stuck,
             reasons=reasons,
         )
 
-    def explained(self, decision: Decision, response: Response) -> Decision:
-        """The decision with the run's course and its budget."""
+    def explain(self, decision: Decision, response: Response) -> Decision:
+        """Return the decision with the drift assessment and the budget added."""
         assessment = self._engine.score_drift(self.signals(), exhausted=self.is_exhausted)
         if response.reasons:
             reasons = dict.fromkeys((*assessment.raised_by, *response.reasons))
@@ -186,64 +193,64 @@ class Course:
         return structs.replace(decision, assessment=assessment, budget=self.budget_state())
 
     def budget_state(self) -> BudgetState | None:
-        """What the run may still spend; None when it has no budget."""
+        """Return the state of the budget; None when the run has none."""
         return self.budget.get_status() if self.budget is not None else None
 
-    def lend(self) -> AdaptiveBudget | None:
-        """A budget for a run inside this one, set aside from what is left; None without a budget."""
+    def reserve_for_child(self) -> AdaptiveBudget | None:
+        """Reserve a part of what is left for a run inside this one; None without a budget."""
         if self.budget is None:
             return None
         left, share = self.budget.get_status(), self.steering.child_share
         return self.budget.reserve(
-            steps=_part(left.steps_remaining, share),
-            tokens=_part(left.tokens_remaining, share),
+            steps=_share_of(left.steps_remaining, share),
+            tokens=_share_of(left.tokens_remaining, share),
             cost_usd=None if left.cost_remaining_usd is None else left.cost_remaining_usd * share,
         )
 
-    def take_back(self, child: AdaptiveBudget) -> None:
-        """The inner run is over: what it used is spent, the rest is free again."""
+    def return_reserve(self, child: AdaptiveBudget) -> None:
+        """Take the reserve of an ended inner run back: what it used is spent, the rest is free again."""
         if self.budget is not None:
             self.budget.give_back(child)
 
     # --- put aside, taken up, rolled back ---------------------------------------------------------
 
-    def state(self) -> CourseState:
-        """What it remembers."""
+    def state(self) -> SavedDriftState:
+        """Return everything needed to restore it."""
         memory = self._memory
         memory.history = self._engine.history
         memory.budget = self.budget.state() if self.budget is not None else b""
         return memory
 
-    def restore(self, saved: CourseState) -> None:
-        """Take up what `state` gave; raises FormatError when its budget cannot be read."""
+    def restore(self, saved: SavedDriftState) -> None:
+        """Restore from `state`; raises FormatError when the budget cannot be read."""
         if saved.budget:
             if self.budget is None:
                 self.budget = AdaptiveBudget()
             self.budget.restore(saved.budget)
-        # Nobody worked while the run was put aside: its clock starts with the next event.
+        # The time a run was suspended does not count: its clock starts with the next event.
         self._memory = structs.replace(saved, last_at=-1.0)
-        self._told_goal = saved.goal
-        self._take_up(saved.history)
+        self._known_goal = saved.goal
+        self._set_history(saved.history)
 
-    def roll_back(self, saved: CourseState) -> None:
-        """Go back with the agent; what was spent stays spent, and turns go on counting."""
+    def roll_back(self, saved: SavedDriftState) -> None:
+        """Go back to a saved state; what was spent stays spent, and turns keep counting."""
         if saved.budget and self.budget is not None:
             self.budget.rewind(saved.budget)
         now = self._memory
         self._memory = structs.replace(
             saved, turn=now.turn, last_at=now.last_at, goal=now.goal, user_words=now.user_words
         )
-        self._told_goal = None
-        self._take_up(saved.history)
+        self._known_goal = None
+        self._set_history(saved.history)
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _take_up(self, history: History) -> None:
+    def _set_history(self, history: History) -> None:
         self._engine.history = history
         self.score = history.scores[-1] if history.scores else 0.0
 
-    def _take(self, event: TraceEvent) -> float:
-        """Show an event to what follows quality and progress; gives the progress made."""
+    def _track_progress(self, event: TraceEvent) -> float:
+        """Update context quality and progress by an event; return the progress made."""
         memory = self._memory
         if event.action_type != TOOL_CALL:
             memory.quality.observe(event)
@@ -255,24 +262,24 @@ class Course:
             event, kind=step.kind, failed=failed, call=step.call_key, result=step.outcome.raw
         )
 
-    def _heard(self, event: TraceEvent, panel: Panel) -> None:
-        """The user spoke: the goal may be another one, and if not, these words belong to it."""
-        memory, before = self._memory, self._told_goal
-        self._told_goal = panel.goal()
-        is_new = before is not None and self._told_goal != before
+    def _note_user_message(self, event: TraceEvent, runner: DetectorRunner) -> None:
+        """Update the goal by a user's message; one that sets no new goal is kept beside it."""
+        memory, before = self._memory, self._known_goal
+        self._known_goal = runner.goal()
+        is_new = before is not None and self._known_goal != before
         if is_new or not memory.goal:
-            memory.goal = self._told_goal or memory.goal
-        memory.user_words = "" if is_new or not memory.turn else event.text[:_WORDS_KEPT]
+            memory.goal = self._known_goal or memory.goal
+        memory.user_words = "" if is_new or not memory.turn else event.text[:USER_WORDS_KEPT_CHARS]
 
-    def _take_word(self, event: TraceEvent, gained: float) -> None:
+    def _note_report(self, event: TraceEvent, gained: float) -> None:
         if event.action_name == PROGRESS:
-            self._memory.told_stuck = share((event.metadata or {}).get("stuck"))
+            self._memory.reported_stuck = to_share((event.metadata or {}).get("stuck"))
         if gained and self.budget is not None:
             self.budget.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
-            self._memory.put_down_at = self._memory.quality.fullness or 0.0
+            self._memory.checkpointed_at = self._memory.quality.fullness or 0.0
         elif self.budget is not None:
-            self.last_extension = extended(self.budget, event) or self.last_extension
+            self.last_extension = _apply_budget_report(self.budget, event) or self.last_extension
 
     def _spend(self, event: TraceEvent, gained: float | None) -> None:
         assert self.budget is not None
@@ -288,68 +295,94 @@ class Course:
         else:
             self.budget.record_spending(event.token_count, cost_usd=event.cost_usd, wall_s=passed)
 
-    def _counted(self, gained: float) -> float | None:
-        """The progress of a step as the budget counts it.
+    def _progress_for_budget(self, gained: float) -> float | None:
+        """Return the progress of a step as the budget counts it.
 
-        What is inferred from work alone says when a run gets on, not when it does not: exploring changes no
-        file, and must not cost an agent its budget.
+        What is inferred from work alone shows progress, never its absence: exploring changes no file, and
+        must not cost an agent its budget.
         """
         progress = self._memory.progress
-        is_told = progress.source in {"declared", "plan"}
-        return gained if is_told or (gained > 0 and progress.steps_since_change == 0) else None
+        is_reported = progress.source in {"declared", "plan"}
+        return gained if is_reported or (gained > 0 and progress.steps_since_change == 0) else None
 
-    def _calm(self, findings: Sequence[DriftEvent]) -> None:
-        """The risk of a loop falls with every step, and rises with a loop."""
-        risk = (self._memory.loop_risk or 0.0) * _CALMING
+    def _update_loop_risk(self, findings: Sequence[DriftEvent]) -> None:
+        """Lower the loop risk by a step, and raise it by loops that were found."""
+        risk = (self._memory.loop_risk or 0.0) * LOOP_RISK_DECAY
         for finding in findings:
             if finding.kind == "loop" and finding.severity is not Severity.LOW:
                 risk = max(risk, finding.score)
         self._memory.loop_risk = risk
 
-    def _is_look_due(self, panel: Panel) -> bool:
-        """Whether a step with nothing found can have changed the score by more than a little."""
+    def _is_scoring_due(self, runner: DetectorRunner) -> bool:
+        """Return whether a step without findings can have changed the score by more than a little."""
         return (
             self.budget is not None
             or self.score >= self.steering.nudge_threshold
-            or self._memory.turn % _LOOK_EVERY == 0
-            or panel.goal_level() != self._memory.goal_drift
+            or self._memory.turn % CALLS_PER_SCORE == 0
+            or runner.measure_goal_drift() != self._memory.goal_drift
         )
 
-    def _look(self, findings: Sequence[DriftEvent], panel: Panel) -> None:
-        """Bring the signals and the score up to date."""
+    def _update_score(self, findings: Sequence[DriftEvent], runner: DetectorRunner) -> None:
+        """Update the signals and the score."""
         memory = self._memory
-        if findings or memory.turn % _LOOK_EVERY == 0:
-            memory.quality.note_style(panel.style_level())
-            memory.quality_lost = memory.quality.get_degradation()
-            told = memory.told_stuck
-            memory.stuck = memory.progress.get_stuck_score() if told is None else told
-        memory.goal_drift = panel.goal_level()
-        self._goal_reason = panel.goal_unseen() if memory.goal_drift is None else ""
+        if findings or memory.turn % CALLS_PER_SCORE == 0:
+            memory.quality.note_style(runner.measure_style_drift())
+            memory.quality_degradation = memory.quality.get_degradation()
+            reported = memory.reported_stuck
+            memory.stuck = memory.progress.get_stuck_score() if reported is None else reported
+        memory.goal_drift = runner.measure_goal_drift()
+        self._goal_reason = runner.explain_missing_goal_level() if memory.goal_drift is None else ""
         pace = self.budget.get_pace() if self.budget is not None else None
         behind = None if pace is None else max(0.0, -pace)
         self.score = self._engine.score(
-            memory.goal_drift, memory.loop_risk, behind, memory.quality_lost, memory.stuck
+            memory.goal_drift, memory.loop_risk, behind, memory.quality_degradation, memory.stuck
         )
         self._engine.record_drift(memory.turn, self.score)
 
     def _score_finding(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Sequence[DriftEvent]:
-        """The score as a finding, where it calls for more than what was found at this event does."""
+        """Return the score as a finding, if it calls for more than the findings at this event do."""
         action = self.action
         if action.rung <= max((first_rung(finding).rung for finding in findings), default=0):
             return ()
-        return off_course(event, self._engine.score_drift(self.signals()), action)
+        return drift_score_findings(event, self._engine.score_drift(self.signals()), action)
 
     def _budget_finding(self, event: TraceEvent) -> Sequence[DriftEvent]:
-        """What is left, as a finding: once when only the reserve is, and always when nothing is."""
+        """Return the budget as a finding: once when only the reserve is left, always when nothing is."""
         budget, memory = self.budget, self._memory
         if budget is None:
             return ()
         if budget.is_exhausted():
-            return short_of(event, budget.get_status())
-        was_told, memory.landing_told = memory.landing_told, budget.is_landing()
-        # Told again and again, it would count as ignored: the reserve is there to be used.
-        return short_of(event, budget.get_status()) if memory.landing_told and not was_told else ()
+            return budget_findings(event, budget.get_status())
+        was_reported, memory.landing_reported = memory.landing_reported, budget.is_landing()
+        # Reported again and again it would count as ignored: the reserve is there to be used.
+        return (
+            budget_findings(event, budget.get_status())
+            if memory.landing_reported and not was_reported
+            else ()
+        )
 
 
-def _part(amount: int | None, share: float) -> int | None:
+def _share_of(amount: int | None, share: float) -> int | None:
     return None if amount is None else int(amount * share)
+
+
+def _apply_budget_report(budget: AdaptiveBudget, event: TraceEvent) -> BudgetDecision | None:
+    """Apply a reported request or grant of budget; return what was decided, None for other reports."""
+    reported = event.metadata or {}
+    if event.action_name == EXTENSION_REQUESTED:
+        return budget.request_emergency_extension(
+            str(reported.get("justification", "")),
+            reported.get("steps", 0),
+            reported.get("tokens", 0),
+            requested_cost_usd=reported.get("cost_usd", 0.0),
+            requested_wall_s=reported.get("wall_s", 0.0),
+        )
+    if event.action_name == BUDGET_GRANTED:
+        return budget.grant(
+            str(reported.get("reason", "")),
+            reported.get("steps", 0),
+            reported.get("tokens", 0),
+            cost_usd=reported.get("cost_usd", 0.0),
+            wall_s=reported.get("wall_s", 0.0),
+        )
+    return None

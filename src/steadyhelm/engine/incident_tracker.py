@@ -1,4 +1,4 @@
-"""Findings become incidents, and answers to them are tried: one episode of drift, however many findings."""
+"""Turn findings into incidents: one incident per episode of drift, however many findings it has."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from steadyhelm.decisions import Decision, DriftAction, Intervention
+from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
-from steadyhelm.engine.trials import CORRECTION, Judged, Trials
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import EVIDENCE_KEPT, Incident
@@ -16,153 +16,161 @@ from steadyhelm.policy.ladder import FAILED, Answered
 from steadyhelm.policy.outcomes import EXPECTED
 
 QUIET_EVENTS: Final = 10
-"""An incident is over when nothing of its kind was seen for this many events, and no answer is on trial."""
+"""Events without a finding of its kind after which an incident closes, unless an outcome is open."""
 
 _INTERVENTIONS_KEPT: Final = 20
 _EVIDENCE_NAMED: Final = 10
 _PAST_KEPT: Final = 3
 
 
-_NOBODYS_DOING: Final = frozenset({CORRECTION, "resource"})
-"""Drift that an answer does not bring about: a user's word, and a budget that comes to its end."""
+_NOT_CAUSED_BY_ANSWERS: Final = frozenset({CORRECTION, "resource"})
+"""Kinds of drift that an intervention cannot cause: corrections by the user, and spending."""
 
 
-class Start(Struct, array_like=True):
-    """Where an incident's first evidence lies, and what the run had cost before it."""
+class IncidentStart(Struct, array_like=True):
+    """The place of an incident's first evidence, and the tokens spent before it."""
 
     seq: int
     tokens: int = 0
 
 
-class Episodes(Struct):
+class IncidentTracker(Struct):
     """The open incidents of one run, one per kind: several detectors may see the same loop.
 
-    `starts` says where each of them began, `past` what incidents that are over were about.
+    `starts` has the beginning of each, `past` the messages of incidents that are closed.
     """
 
     open: dict[str, Incident] = field(default_factory=dict)
     total: int = 0
-    trials: Trials = field(default_factory=Trials)
-    starts: dict[str, Start] = field(default_factory=dict)
+    outcomes: InterventionOutcomes = field(default_factory=InterventionOutcomes)
+    starts: dict[str, IncidentStart] = field(default_factory=dict)
     past: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # A damaged state may try answers that were never given.
+        # A damaged state may name interventions that do not exist.
         given = {kind for kind, incident in self.open.items() if incident.interventions}
-        for kind in self.trials.running.keys() - (given & self.trials.answered.keys()):
-            self.trials.drop(kind)
+        for kind in self.outcomes.running.keys() - (given & self.outcomes.answered.keys()):
+            self.outcomes.drop(kind)
 
     @property
     def answered(self) -> dict[str, Answered]:
-        """The latest answer to each kind of drift."""
-        return self.trials.answered
+        """The latest intervention against each kind of drift."""
+        return self.outcomes.answered
 
-    def began(self) -> int | None:
-        """Where the earliest evidence of the open incidents lies; None when none is open."""
+    def first_evidence_seq(self) -> int | None:
+        """Return the place of the earliest evidence of the open incidents; None when none is open."""
         return min((it.seq for kind, it in self.starts.items() if kind in self.open), default=None)
 
-    def has_failed(self) -> bool:
-        """Whether any answer to what is going on was ignored or did harm."""
+    def has_failed_intervention(self) -> bool:
+        """Return whether an intervention in an open incident was ignored or made things worse."""
         return any(it.outcome in FAILED for incident in self.open.values() for it in incident.interventions)
 
-    def tried(self, findings: Sequence[DriftEvent]) -> list[str]:
-        """What earlier incidents of this run were about, apart from what is noticed now."""
+    def past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
+        """Return the messages of earlier incidents, without those of the given findings."""
         now = {finding.message for finding in findings}
         return [message for message in self.past if message not in now]
 
-    def foreseen(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, Answered]:
-        """The latest answers as they would stand if this call were made and led to these findings."""
-        return self.trials.foreseen(call, _reported(findings))
+    def predict_answers(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, Answered]:
+        """Return the latest answers as they would be if this call were made and led to these findings."""
+        return self.outcomes.predict_answers(call, _reported_kinds(findings))
 
     def judge(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> list[Incident]:
-        """What this event says about the answers being tried; gives the incidents whose answer is judged."""
-        if not self.trials.running:
+        """Judge open interventions by this event; return the incidents whose outcome was decided."""
+        if not self.outcomes.running:
             return []
-        seen = _reported(findings)
+        seen = _reported_kinds(findings)
         if any(finding.kind == CORRECTION for finding in findings):
-            # One more correction is news for an answer to corrections, though none to report by itself.
+            # One more correction decides the outcome, though it is not reported by itself.
             seen.add(CORRECTION)
-        judged = self.trials.judge(event, seen, begins=bool(seen - self.open.keys() - _NOBODYS_DOING))
-        return [self._with_outcome(it, event.seq) for it in judged]
+        judged = self.outcomes.judge(
+            event, seen, begins=bool(seen - self.open.keys() - _NOT_CAUSED_BY_ANSWERS)
+        )
+        return [self._set_outcome(it, event.seq) for it in judged]
 
-    def note(
+    def observe(
         self,
         event: TraceEvent,
         findings: Sequence[DriftEvent],
         decision: Decision,
         totals: Totals | None = None,
     ) -> list[Incident]:
-        """Take in what one event showed and what was answered; gives the incidents that changed."""
+        """Record the findings at an event and the decision; return the incidents that changed."""
         totals = totals or Totals(last_seq=event.seq)
         changed: dict[str, Incident] = {}
         for finding in findings:
             if finding.severity is Severity.LOW:
                 continue
-            before = self.open.get(finding.kind) or self._begun(event, finding, totals)
-            incident = self.open[finding.kind] = _grown(before, event, finding)
-            # Several detectors may see the same at one event: it was answered once.
+            before = self.open.get(finding.kind) or self._open_incident(event, finding, totals)
+            incident = self.open[finding.kind] = _extend_incident(before, event, finding)
+            # Several detectors may see the same at one event: that is one intervention.
             if decision.guidance and before.last_seq != event.seq:
                 answer = _intervention(event, decision, finding.event_ids)
-                incident = self._answer(finding.kind, event, answer, totals)
+                incident = self._add_intervention(finding.kind, event, answer, totals)
             changed[incident.incident_id] = incident
-        return [*changed.values(), *self._quiet_ones(event)]
+        return [*changed.values(), *self._close_quiet(event)]
 
-    def refused(self, event: TraceEvent, action: DriftAction, reason: str, totals: Totals) -> list[Incident]:
-        """A call was refused: an answer like any other, and asking for the same again ignores it."""
+    def record_refusal(
+        self, event: TraceEvent, action: DriftAction, reason: str, totals: Totals
+    ) -> list[Incident]:
+        """Record a refused call as an intervention; asking for the same call again ignores it."""
         kind = "loop" if "loop" in self.open else next(iter(self.open), "")
         if not kind:
             return []
-        # As long as the agent asks for it, the drift goes on.
+        # While the agent asks for the call, the drift goes on.
         incident = self.open[kind] = structs.replace(
             self.open[kind], last_seq=event.seq, last_at=event.timestamp
         )
         last = incident.interventions[-1] if incident.interventions else None
-        if last is not None and last.verdict == "deny" and kind in self.trials.running:
-            judged = self.trials.ignored_once(kind)
+        if last is not None and last.verdict == "deny" and kind in self.outcomes.running:
+            judged = self.outcomes.record_ignored(kind)
             if not judged:
                 return [incident]
-            self._with_outcome(judged[0], event.seq)
+            self._set_outcome(judged[0], event.seq)
         decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
-        return [self._answer(kind, event, _intervention(event, decision, incident.event_ids), totals)]
+        return [
+            self._add_intervention(kind, event, _intervention(event, decision, incident.event_ids), totals)
+        ]
 
     def close_all(self, at: float, seq: int) -> list[Incident]:
-        """The run is over, and so are its incidents; what was being tried is judged by what was seen."""
-        for kind in list(self.trials.running):
-            judged = self.trials.at_the_end(kind)
-            self._with_outcome(judged, None if judged.outcome == "unknown" else seq)
+        """Close every incident at the end of the run, and settle open outcomes; return them."""
+        for kind in list(self.outcomes.running):
+            judged = self.outcomes.settle_at_end(kind)
+            self._set_outcome(judged, None if judged.outcome == "unknown" else seq)
         closed = [structs.replace(incident, state="closed", closed_at=at) for incident in self.open.values()]
         self.open.clear()
         return closed
 
-    def not_carried_out(self, reason: str) -> list[Incident]:
-        """The caller could not do what it was asked for last: there is nothing to judge."""
+    def mark_not_carried_out(self, reason: str) -> list[Incident]:
+        """Record that the latest intervention could not be carried out; return the incidents that changed."""
         answers = [it.interventions[-1].seq for it in self.open.values() if it.interventions]
         latest = max(answers, default=-1)
-        told: dict[str, Incident] = {}
+        changed: dict[str, Incident] = {}
         for kind, incident in self.open.items():
             if incident.interventions and incident.interventions[-1].seq == latest:
                 *earlier, last = incident.interventions
                 failed = structs.replace(last, not_carried_out=reason)
-                told[kind] = structs.replace(incident, interventions=(*earlier, failed))
-                self.trials.drop(kind)
-        self.open.update(told)
-        return list(told.values())
+                changed[kind] = structs.replace(incident, interventions=(*earlier, failed))
+                self.outcomes.drop(kind)
+        self.open.update(changed)
+        return list(changed.values())
 
-    def _begun(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
+    def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
         self.total += 1
-        seq = _first_evidence(finding, event)
-        self.starts[finding.kind] = Start(seq, totals.tokens_before(seq))
-        return _opened(event, finding)
+        seq = _find_first_evidence(finding, event)
+        self.starts[finding.kind] = IncidentStart(seq, totals.tokens_before(seq))
+        return _make_incident(event, finding)
 
-    def _answer(self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals) -> Incident:
-        """Keep an answer with its incident, and try it."""
+    def _add_intervention(
+        self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals
+    ) -> Incident:
+        """Add an intervention to its incident, and start to judge it."""
         incident = self.open[kind]
-        if kind in self.trials.running:
-            # Overtaken by another answer: the drift went on.
-            incident = self._with_outcome(self.trials.settle(kind, "ignored"), event.seq)
-        start = self.starts.get(kind) or Start(incident.opened_seq, totals.tokens)
+        if kind in self.outcomes.running:
+            # A second intervention was needed: the first was ignored.
+            incident = self._set_outcome(self.outcomes.settle(kind, "ignored"), event.seq)
+        start = self.starts.get(kind) or IncidentStart(incident.opened_seq, totals.tokens)
         tokens_a_step = (totals.tokens - start.tokens) / max(1, event.seq - start.seq + 1)
-        trial = self.trials.begin(kind, answer.action, event, tokens_a_step)
+        trial = self.outcomes.begin(kind, answer.action, event, tokens_a_step)
         answer = structs.replace(
             answer,
             expected=EXPECTED[kind],
@@ -174,8 +182,8 @@ class Episodes(Struct):
         incident = self.open[kind] = structs.replace(incident, interventions=answers)
         return incident
 
-    def _with_outcome(self, judged: Judged, seq: int | None) -> Incident:
-        """The incident with its latest answer judged."""
+    def _set_outcome(self, judged: JudgedIntervention, seq: int | None) -> Incident:
+        """Set the outcome of an incident's latest intervention; return the incident."""
         incident = self.open[judged.kind]
         *earlier, last = incident.interventions
         last = structs.replace(
@@ -184,14 +192,14 @@ class Episodes(Struct):
         incident = self.open[judged.kind] = structs.replace(incident, interventions=(*earlier, last))
         return incident
 
-    def _quiet_ones(self, event: TraceEvent) -> list[Incident]:
+    def _close_quiet(self, event: TraceEvent) -> list[Incident]:
         quiet = [
             kind
             for kind, it in self.open.items()
-            if event.seq - it.last_seq >= QUIET_EVENTS and kind not in self.trials.running
+            if event.seq - it.last_seq >= QUIET_EVENTS and kind not in self.outcomes.running
         ]
         for kind in quiet:
-            self.trials.close(kind)
+            self.outcomes.close(kind)
             self.starts.pop(kind, None)
             self.past = [*self.past, self.open[kind].message][-_PAST_KEPT:]
         return [
@@ -199,13 +207,13 @@ class Episodes(Struct):
         ]
 
 
-def _reported(findings: Sequence[DriftEvent]) -> set[str]:
-    """The kinds of drift that findings of MED and above show."""
+def _reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:
+    """Return the kinds of the findings of severity MED and above."""
     return {finding.kind for finding in findings if finding.severity is not Severity.LOW}
 
 
-def _first_evidence(finding: DriftEvent, event: TraceEvent) -> int:
-    """The place of a finding's first evidence, where its id tells; otherwise that of the event."""
+def _find_first_evidence(finding: DriftEvent, event: TraceEvent) -> int:
+    """Return the place of a finding's first evidence, if its id has one, else that of the event."""
     whose, _, place = (finding.event_ids[0] if finding.event_ids else "").rpartition(".")
     return int(place) if whose == event.run_id and place.isascii() and place.isdigit() else event.seq
 
@@ -225,7 +233,7 @@ def _intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]
     )
 
 
-def _grown(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident:
+def _extend_incident(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident:
     is_peak = finding.score >= before.peak
     fresh = [proof for proof in finding.event_ids if proof not in before.event_ids]
     return structs.replace(
@@ -241,7 +249,7 @@ def _grown(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident
     )
 
 
-def _opened(event: TraceEvent, finding: DriftEvent) -> Incident:
+def _make_incident(event: TraceEvent, finding: DriftEvent) -> Incident:
     # The same trace gives the same id, so that a replay updates the incident instead of adding one.
     key = f"{finding.agent_id}\0{finding.run_id}\0{finding.detector}\0{event.seq}"
     return Incident(

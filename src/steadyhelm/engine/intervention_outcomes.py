@@ -1,4 +1,4 @@
-"""The answers of one run: which was given last to each kind of drift, and what comes of those being tried."""
+"""The interventions of one run and their outcomes: worked, ignored, worse or unknown."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -11,45 +11,45 @@ from steadyhelm.policy.ladder import Answered
 from steadyhelm.policy.outcomes import Trial
 
 CORRECTION: Final = "correction"
-"""Drift that only the user can show, and only the user's next message can judge."""
+"""The kind of drift that only a user's message shows, and only the next one can judge."""
 
 
-class Judged(NamedTuple):
-    """What came of the latest answer to one kind of drift, and the tokens it saved."""
+class JudgedIntervention(NamedTuple):
+    """The outcome of the latest intervention against one kind of drift, and the tokens it saved."""
 
     kind: str
     outcome: Outcome
     tokens_saved: int | None = None
 
 
-class OnTrial(Struct, array_like=True):
-    """An answer being tried, and what each step of its incident had cost when it was given."""
+class RunningTrial(Struct, array_like=True):
+    """An intervention whose outcome is open, with the tokens each step of its incident had cost."""
 
     trial: Trial
     tokens_a_step: float = 0.0
 
 
-class Trials(Struct):
-    """The latest answer to each kind of drift, also of incidents that are over, and those still on trial."""
+class InterventionOutcomes(Struct):
+    """The latest intervention against each kind of drift, and those whose outcome is still open."""
 
     answered: dict[str, Answered] = field(default_factory=dict)
-    running: dict[str, OnTrial] = field(default_factory=dict)
+    running: dict[str, RunningTrial] = field(default_factory=dict)
 
     def begin(self, kind: str, action: DriftAction, event: TraceEvent, tokens_a_step: float) -> Trial:
-        """An answer was given at this event."""
+        """Start to judge an intervention made at this event."""
         counts = event.action_type if event.action_type in {TOOL_CALL, LLM_REQUEST} else TOOL_CALL
         trial = Trial(seq=event.seq, counts=counts)
-        self.running[kind] = OnTrial(trial, tokens_a_step)
+        self.running[kind] = RunningTrial(trial, tokens_a_step)
         self.answered[kind] = Answered(action, going_on=True)
         return trial
 
-    def judge(self, event: TraceEvent, seen: Collection[str], *, begins: bool) -> list[Judged]:
-        """What this event says about the answers being tried.
+    def judge(self, event: TraceEvent, seen: Collection[str], *, begins: bool) -> list[JudgedIntervention]:
+        """Return the interventions whose outcome this event decides.
 
-        `seen` are the kinds of drift it shows; `begins` says that one of them was not there before.
+        `seen` are the kinds of drift it shows; `begins` is True when one of them is new.
         """
         if event.action_type == USER_MESSAGE:
-            return [self.settle(kind, _by_a_user(kind, seen)) for kind in list(self.running)]
+            return [self.settle(kind, _judge_by_user(kind, seen)) for kind in list(self.running)]
         judged = []
         for kind, on_trial in list(self.running.items()):
             trial = on_trial.trial
@@ -62,35 +62,35 @@ class Trials(Struct):
                 judged.append(self.settle(kind, outcome))
         return judged
 
-    def ignored_once(self, kind: str) -> list[Judged]:
-        """The same was wanted again, and refused."""
+    def record_ignored(self, kind: str) -> list[JudgedIntervention]:
+        """Record that the agent asked for a refused call again; return the outcome if that decides it."""
         outcome = self.running[kind].trial.note(returned=True)
         return [self.settle(kind, outcome)] if outcome is not None else []
 
-    def settle(self, kind: str, outcome: Outcome) -> Judged:
-        """The answer to this kind of drift was judged."""
+    def settle(self, kind: str, outcome: Outcome) -> JudgedIntervention:
+        """Set the outcome of the intervention against this kind of drift."""
         tried = self.running.pop(kind)
-        # After a user's word it is another stretch, and begins gently.
+        # After a user's message the ladder starts again with a reminder.
         self.answered[kind] = Answered(self.answered[kind].action, outcome, outcome != "unknown")
         saved = round(tried.tokens_a_step * tried.trial.window) if outcome == "worked" else 0
-        return Judged(kind, outcome, saved or None)
+        return JudgedIntervention(kind, outcome, saved or None)
 
     def lengthen(self, steps: int) -> None:
-        """The agent went back and walks the same steps again: they say nothing yet."""
+        """Wait for more steps: after a rollback the agent repeats steps that decide nothing."""
         for on_trial in self.running.values():
             on_trial.trial.window += steps
 
     def drop(self, kind: str) -> None:
-        """There is nothing to judge: the answer was not carried out."""
+        """Forget an intervention that was not carried out: it has no outcome."""
         self.running.pop(kind, None)
 
     def close(self, kind: str) -> None:
-        """The incident of this kind is over; the next one begins anew."""
+        """Note that the incident of this kind is closed; the next one starts with a reminder."""
         if kind in self.answered:
             self.answered[kind] = self.answered[kind]._replace(going_on=False)
 
-    def foreseen(self, call: TraceEvent, kinds: Collection[str]) -> dict[str, Answered]:
-        """The latest answers as they would stand if this call were made and showed these kinds of drift."""
+    def predict_answers(self, call: TraceEvent, kinds: Collection[str]) -> dict[str, Answered]:
+        """Return the latest answers as they would be if this call were made and showed these kinds."""
         answered = dict(self.answered)
         for kind in kinds:
             tried = self.running.get(kind)
@@ -98,15 +98,15 @@ class Trials(Struct):
                 answered[kind] = answered[kind]._replace(outcome="ignored")
         return answered
 
-    def at_the_end(self, kind: str) -> Judged:
-        """The run is over while this answer is being tried."""
+    def settle_at_end(self, kind: str) -> JudgedIntervention:
+        """Set the outcome of an intervention that is still open when the run ends."""
         outcome = "unknown" if kind == CORRECTION else self.running[kind].trial.at_the_end()
         return self.settle(kind, outcome)
 
 
-def _by_a_user(kind: str, seen: Collection[str]) -> Outcome:
-    """What a user's message says about an answer to this kind of drift."""
+def _judge_by_user(kind: str, seen: Collection[str]) -> Outcome:
+    """Return the outcome of an intervention when the user's next message arrives."""
     if kind == CORRECTION:
         return "ignored" if kind in seen else "worked"
-    # Whatever happens now, it is not our answer alone that made it happen.
+    # What happens now has more than one cause.
     return "unknown"

@@ -1,4 +1,4 @@
-"""What a run's course shows by itself, as findings: too much drift in all, too little budget left."""
+"""Findings of the engine itself: the drift score is too high, or the budget is nearly used up."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ BUDGET: Final = "budget"
 """The name under which a run's budget makes findings."""
 
 _LIMITS: Final = ("steps", "tokens", "cost_usd", "wall_s")
-# For the model: the assessment's recommendation is for whoever runs the agent.
+# For the model; the recommendation in the assessment is for people.
 _ADVICE: Final = {
     DriftAction.INJECT_REMINDER: "Say in one sentence how your next step serves the goal, then take it.",
     DriftAction.SUMMARIZE_REPLAN: "Leave what does not serve the goal, and plan from what you know.",
@@ -28,14 +28,16 @@ _SCORES: Final = {
 }
 
 
-def off_course(event: TraceEvent, assessment: DriftAssessment, action: DriftAction) -> Sequence[DriftEvent]:
-    """The drift score, where it calls for this action; what the goal signal leads, replies alone show."""
+def drift_score_findings(
+    event: TraceEvent, assessment: DriftAssessment, action: DriftAction
+) -> Sequence[DriftEvent]:
+    """Return the drift score as a finding. Where goal drift leads, only replies can show it."""
     leading = max(assessment.contributions, key=lambda name: assessment.contributions[name], default="")
     if leading in {"", "loop_risk"}:
-        # A loop was found and answered as one; its echo in the score says nothing new.
+        # The loop itself was found and answered; its share of the score is no news.
         return ()
     if leading == "goal_dna_drift" and event.action_type != LLM_REQUEST:
-        # Between two replies the goal signal stands still: calls neither show it nor can they cure it.
+        # Calls neither change the goal signal nor can they improve it.
         return ()
     return [
         _finding(
@@ -51,8 +53,8 @@ def off_course(event: TraceEvent, assessment: DriftAssessment, action: DriftActi
     ]
 
 
-def short_of(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEvent]:
-    """A budget that is used up, or of which only the reserve for landing is left."""
+def budget_findings(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEvent]:
+    """Return a finding when the budget is used up, or only the reserve is left."""
     if budget.exhausted:
         return [
             _finding(
@@ -60,7 +62,7 @@ def short_of(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEvent]:
                 BUDGET,
                 "resource",
                 1.0,
-                f"the budget is used up: {_spent(budget, budget.exhausted_by)}",
+                f"the budget is used up: {_describe_spending(budget, budget.exhausted_by)}",
                 "Stop, hand over what there is, and ask the user whether to go on.",
                 hard_limit=True,
             )
@@ -73,25 +75,25 @@ def short_of(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEvent]:
             BUDGET,
             "resource",
             0.5,
-            f"only the reserve for landing is left: {_spent(budget, _LIMITS)}",
+            f"only the reserve for landing is left: {_describe_spending(budget, _LIMITS)}",
             "Finish what is under way, then sum up what was done and what is left to do.",
             hard_limit=True,
         )
     ]
 
 
-def _spent(budget: BudgetState, limits: Sequence[str]) -> str:
-    """What was used of each of these limits, in words."""
+def _describe_spending(budget: BudgetState, limits: Sequence[str]) -> str:
+    """Return the use of each of these limits as text."""
     words = {
-        "steps": _of(budget.steps_used, budget.steps_limit, "{:.0f}", "steps"),
-        "tokens": _of(budget.tokens_used, budget.tokens_limit, "{:,.0f}", "tokens"),
-        "cost_usd": _of(budget.cost_used_usd, budget.cost_limit_usd, "{:.2f}", "USD"),
-        "wall_s": _of(budget.wall_used_s, budget.wall_limit_s, "{:.0f}", "seconds"),
+        "steps": _describe_amount(budget.steps_used, budget.steps_limit, "{:.0f}", "steps"),
+        "tokens": _describe_amount(budget.tokens_used, budget.tokens_limit, "{:,.0f}", "tokens"),
+        "cost_usd": _describe_amount(budget.cost_used_usd, budget.cost_limit_usd, "{:.2f}", "USD"),
+        "wall_s": _describe_amount(budget.wall_used_s, budget.wall_limit_s, "{:.0f}", "seconds"),
     }
     return ", ".join(words[name] for name in limits if words.get(name))
 
 
-def _of(used: float, limit: float | None, shape: str, unit: str) -> str:
+def _describe_amount(used: float, limit: float | None, shape: str, unit: str) -> str:
     return "" if limit is None else f"{shape.format(used)} of {shape.format(limit)} {unit}"
 
 
