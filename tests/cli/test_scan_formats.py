@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.reports.drawing import signs_of
+from steadyhelm.reports.drawing import result_signs
 
 EVIL = "<script>alert(1)</script>]]>&\"'\x1b[2J\x00\u202e\ufffe\r\n::error::%0A,:"
 VOID = {"meta", "br"}
@@ -100,7 +100,7 @@ class TestHtml:
         assert 6 == page.count('<g class="cell')
         assert 1 == page.count('class="bracket"')
         assert ">6x</text>" in page
-        assert "<title>step 1 (events[0]): search {&quot;q&quot;:&quot;x&quot;} → nothing</title>" in page
+        assert "<title>step 1 (events[0]): search {&#34;q&#34;:&#34;x&#34;} → nothing</title>" in page
 
     def test_what_it_cost(self, runs):
         """
@@ -195,7 +195,7 @@ class TestSigns:
 
         events = [event("x", "1"), event("y", "2"), event("x", "1"), event("x", "3"), event("x", error="no")]
 
-        assert ["", "", "=", "≠", "✕≠"] == signs_of(events)
+        assert ["", "", "=", "≠", "✕≠"] == result_signs(events)
 
 
 class TestJunit:

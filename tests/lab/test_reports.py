@@ -8,7 +8,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.evaluation import Evaluator
 from steadyhelm.lab.evaluation.expectations import Question
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.plots import Row, histogram, intervals
+from steadyhelm.lab.evaluation.plots import PlotRow, histogram, intervals
 from steadyhelm.lab.evaluation.report_html import page
 from steadyhelm.lab.evaluation.report_text import evaluation_text
 from steadyhelm.lab.evaluation.tables import table
@@ -137,7 +137,7 @@ class TestPlots:
         """
         A figure that is undefined is written as none, not drawn at zero.
         """
-        row = Row(name="a", mark="rule", estimates=[Estimate(value=None), None])
+        row = PlotRow(name="a", mark="rule", estimates=[Estimate(value=None), None])
         assert 2 == intervals(["x", "y"], [row], title="t").count(">none<")
 
     @pytest.mark.parametrize("values", [[0], [-7, 0, 1, 1], list(range(500)), [-1000, 1000]])

@@ -132,7 +132,6 @@ def evaluate(
 ) -> None:
     """Replay labelled runs and say how right each detector was, beside simple rules."""
     from steadyhelm.lab.evaluation.evaluation import Evaluator
-    from steadyhelm.lab.evaluation.report_html import page
     from steadyhelm.lab.evaluation.report_text import evaluation_text
     from steadyhelm.replay import Judge
 
@@ -142,6 +141,8 @@ def evaluate(
     evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
     evaluation = evaluator.evaluate(sets)
     if html is not None:
+        from steadyhelm.lab.evaluation.report_html import page
+
         _write(html, page(evaluation))
     if as_json:
         print_json(evaluation)
@@ -238,7 +239,6 @@ def simulate(
     Exit status: 0 as it should be, 3 more than 2 in 100 healthy runs get more than a reminder, 1 something
     could not be read.
     """
-    from steadyhelm.lab.simulation.html import page
     from steadyhelm.lab.simulation.simulation import simulate as simulated
     from steadyhelm.lab.simulation.text import simulation_text
     from steadyhelm.settings import load
@@ -248,6 +248,8 @@ def simulate(
     with counting("simulating", sum(len(one.runs) for one in sets)) as on_run:
         report = simulated(sets, settings, samples=samples, seed=seed, on_run=on_run)
     if html is not None:
+        from steadyhelm.lab.simulation.html import page
+
         _write(html, page(report))
     if as_json:
         print_json(report)

@@ -116,23 +116,25 @@ def _report(
 ) -> "Report":
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import Evidence
-    from steadyhelm.reports.github import GithubReport
-    from steadyhelm.reports.html import HtmlReport
-    from steadyhelm.reports.junit import JunitReport
     from steadyhelm.reports.output import JsonReport, TextReport
     from steadyhelm.reports.text import least_rank
 
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = Evidence(redactor, least=least_rank(level))
-    if kind is Format.JSON:
-        return JsonReport(stream)
+    # A format is loaded only when it is asked for: templates cost more than a text report.
     if kind is Format.HTML:
+        from steadyhelm.reports.html import HtmlReport
+
         return HtmlReport(stream, evidence)
     if kind is Format.JUNIT:
+        from steadyhelm.reports.junit import JunitReport
+
         return JunitReport(stream, evidence, level)
     if kind is Format.GITHUB:
+        from steadyhelm.reports.github import GithubReport
+
         return GithubReport(stream, evidence, level)
-    return TextReport(stream, evidence, verbose=verbose)
+    return JsonReport(stream) if kind is Format.JSON else TextReport(stream, evidence, verbose=verbose)
 
 
 def _follow(file: str, judge: "Judge", level: "Severity", seconds: float | None, *, on_stdout: bool) -> None:

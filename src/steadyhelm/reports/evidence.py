@@ -16,7 +16,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Answer, FindingReport, Judged, spared
-from steadyhelm.reports.pages import line
+from steadyhelm.reports.formats import printable
 
 LEGEND: Final = "A run step by step: . call  x failed call  r reply  u user  s state  [ ] where it drifted"
 NOBODY: Final = "scan"
@@ -93,12 +93,12 @@ class Evidence:
             yield "goal", self.shown(run.info.goal, _GOAL)
         episodes = self.episodes(judged)
         for episode in episodes:
-            yield episode.incident.kind, line(episode.incident.message)
+            yield episode.incident.kind, printable(episode.incident.message)
             yield "when", when(run, episode)
             for row in self.rows(run, episode.proof) if episode.is_span else ():
                 yield "", str(row)
         for finding, times in self.noticed(judged):
-            yield finding.kind, f"{line(finding.message)} ({finding.severity}, {times} times)"
+            yield finding.kind, f"{printable(finding.message)} ({finding.severity}, {times} times)"
         spans = [(episode.first, episode.last) for episode in episodes if episode.is_span]
         if spans:
             yield "run", strip(run.events, spans)
@@ -110,7 +110,7 @@ class Evidence:
     def text(self, judged: Judged, where: str = "") -> str:
         """The same as plain text, under a line that names the run."""
         worst = max(self.told(judged), key=lambda finding: finding.severity.rank)
-        name = f"{worst.severity} {line(judged.run.info.run_id)}"
+        name = f"{worst.severity} {printable(judged.run.info.run_id)}"
         head = "  ".join(part for part in (name, whose(judged.run), where) if part)
         return "\n".join([head, *(f"  {title:<9} {said}" for title, said in self.lines(judged))])
 
@@ -151,14 +151,14 @@ class Evidence:
             return Row(places, "", came_back)
         if event.action_type == USER_MESSAGE:
             return Row(places, "user", came_back)
-        arguments = _cut(line(self._plain(event.input_data)), width)
+        arguments = _cut(printable(self._plain(event.input_data)), width)
         mark = "failed: " if event.error else ""
-        call = f"{_cut(line(event.action_name), _ARGUMENTS)} {arguments}".rstrip()
+        call = f"{_cut(printable(event.action_name), _ARGUMENTS)} {arguments}".rstrip()
         return Row(places, call, f"{mark}{came_back or '(nothing)'}")
 
     def shown(self, text: str, most: int) -> str:
         """A text on one line, without secrets, at most so long."""
-        return _cut(line(self._redactor.text(" ".join(text[:_LOOKED_AT].split()))), most)
+        return _cut(printable(self._redactor.text(" ".join(text[:_LOOKED_AT].split()))), most)
 
     def _result(self, value: Any) -> str:
         is_empty = isinstance(value, dict) and not any(value.values())
@@ -171,7 +171,7 @@ class Evidence:
 
 def whose(run: ReadRun) -> str:
     """The agent whose run it is; empty when that is not known."""
-    return "" if run.info.agent_id == NOBODY else line(run.info.agent_id)
+    return "" if run.info.agent_id == NOBODY else printable(run.info.agent_id)
 
 
 def when(run: ReadRun, episode: Episode) -> str:
@@ -201,7 +201,9 @@ def would_have(judged: Judged) -> str:
 
 def trust(judged: Judged) -> str:
     """The tools and files that are in doubt after this run, and how much trust is left in each."""
-    told = [f"{kind} {_cut(line(name), _ARGUMENTS)} {left:.2f}" for kind, name, left in judged.doubts[:_ROWS]]
+    told = [
+        f"{kind} {_cut(printable(name), _ARGUMENTS)} {left:.2f}" for kind, name, left in judged.doubts[:_ROWS]
+    ]
     return ", ".join(told) + f" and {len(judged.doubts) - _ROWS} more" * (len(judged.doubts) > _ROWS)
 
 

@@ -1,6 +1,7 @@
-"""Numbers and spans as people read them: short, rounded, with their unit."""
+"""Format numbers, durations and text for people: short, rounded, on one line."""
 
 from collections.abc import Iterable
+from html import escape
 from itertools import pairwise
 from typing import Final
 
@@ -63,3 +64,17 @@ def steps(seqs: Iterable[int]) -> str:
     breaks = [place for place, (a, b) in enumerate(pairwise(ordered), start=1) if b != a + 1]
     parts = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)])]
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
+def printable(text: object) -> str:
+    r"""Return text on one line in which every character is visible.
+
+    >>> printable("red\x1b[31m")
+    'red\\x1b[31m'
+    """
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(text))
+
+
+def escape_markup(text: object) -> str:
+    """Return printable text that is safe in XML, between tags and inside attributes."""
+    return escape(printable(text))

@@ -7,8 +7,8 @@ from typing import Final, TextIO
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged
 from steadyhelm.reports.evidence import Evidence
+from steadyhelm.reports.formats import printable
 from steadyhelm.reports.output import Place
-from steadyhelm.reports.pages import line
 from steadyhelm.reports.terminal import say
 from steadyhelm.reports.text import Tally, summary
 
@@ -31,13 +31,13 @@ class GithubReport:
         if not is_flagged:
             return
         kinds = dict.fromkeys(finding.kind for finding in self._evidence.told(judged))
-        title = f"{', '.join(kinds)} in run {line(judged.report.run_id)}"
+        title = f"{', '.join(kinds)} in run {printable(judged.report.run_id)}"
         command = "error" if judged.report.worst >= self._level.rank else "warning"
         self._write(command, place, title, self._evidence.text(judged))
 
     def broken(self, place: Place, reason: str) -> None:
         """What cannot be read fails the scan."""
-        self._write("error", place, "cannot be read", line(reason))
+        self._write("error", place, "cannot be read", printable(reason))
 
     def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
         """The summary is a message."""

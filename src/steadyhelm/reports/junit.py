@@ -7,8 +7,8 @@ from msgspec import Struct, field
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged
 from steadyhelm.reports.evidence import Evidence
+from steadyhelm.reports.formats import escape_markup
 from steadyhelm.reports.output import Place
-from steadyhelm.reports.pages import words
 from steadyhelm.reports.terminal import say
 from steadyhelm.reports.text import Tally, summary
 
@@ -47,7 +47,7 @@ class JunitReport:
         """A test case of its own: what was not read was not checked."""
         suite = self._suites.setdefault(place.file, _Suite())
         suite.errors += 1
-        said = f'<error type="unreadable" message="{words(reason)}"/>'
+        said = f'<error type="unreadable" message="{escape_markup(reason)}"/>'
         suite.cases.append(_case("unreadable", f"line {place.line}", place, said))
 
     def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
@@ -61,7 +61,7 @@ class JunitReport:
         self._stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
         self._stream.write(f'<testsuites name="steadyhelm scan" {total.counts}>\n')
         for file, suite in self._suites.items():
-            self._stream.write(f'<testsuite name="{words(file)}" {suite.counts} skipped="0">\n')
+            self._stream.write(f'<testsuite name="{escape_markup(file)}" {suite.counts} skipped="0">\n')
             self._stream.writelines(suite.cases)
             self._stream.write("</testsuite>\n")
         self._stream.write("</testsuites>\n")
@@ -72,13 +72,16 @@ class JunitReport:
         return judged.report.worst >= self._level.rank
 
     def _said(self, judged: Judged, place: Place) -> str:
-        text = "\n".join(words(one) for one in self._evidence.text(judged, str(place)).splitlines())
+        text = "\n".join(escape_markup(one) for one in self._evidence.text(judged, str(place)).splitlines())
         if not self._fails(judged):
             return f"<system-out>{text}</system-out>"
         worst = max(reversed(self._evidence.told(judged)), key=lambda finding: finding.score)
-        return f'<failure type="{words(worst.kind)}" message="{words(worst.message)}">{text}</failure>'
+        kind, message = escape_markup(worst.kind), escape_markup(worst.message)
+        return f'<failure type="{kind}" message="{message}">{text}</failure>'
 
 
 def _case(owner: str, name: str, place: Place, said: str, *, took_s: float = 0.0) -> str:
-    attributes = f'classname="{words(owner)}" name="{words(name)}" file="{words(place.file)}"'
+    attributes = (
+        f'classname="{escape_markup(owner)}" name="{escape_markup(name)}" file="{escape_markup(place.file)}"'
+    )
     return f'<testcase {attributes} line="{place.line}" time="{took_s:.3f}">{said}</testcase>\n'

@@ -23,7 +23,7 @@ from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge, Judged, with_soft_limits
 from steadyhelm.reports.evidence import Evidence
-from steadyhelm.reports.pages import line
+from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
@@ -188,7 +188,7 @@ def assert_healthy(
     items = list(open_runs(run_file))
     broken = [item for item in items if isinstance(item, BrokenLine)]
     if broken:
-        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {line(broken[0].reason)}")
+        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {printable(broken[0].reason)}")
     runs = [item for item in items if isinstance(item, ReadRun)]
     if not runs:
         _fail(f"{Path(run_file).name} holds no run")

@@ -24,7 +24,7 @@ from steadyhelm.lab.evaluation.scoring import RunScore, in_words, score_runs
 from steadyhelm.lab.evaluation.tables import table
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge
-from steadyhelm.reports.pages import line
+from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
 
 CASES: Final = "loops/cases.jsonl"
@@ -246,7 +246,7 @@ def in_text(bars: Sequence[Bar], *, wrong: bool = False) -> str:
     ]
     parts = [table(("data", "bar", "", "measured", "met", ""), rows)]
     parts += [
-        "\n".join([f"{bar.data}, {bar.what}:", *(f"  {line(words)}" for words in bar.wrong)])
+        "\n".join([f"{bar.data}, {bar.what}:", *(f"  {printable(words)}" for words in bar.wrong)])
         for bar in bars
         if wrong and bar.wrong
     ]

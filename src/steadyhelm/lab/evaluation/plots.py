@@ -1,26 +1,29 @@
-"""Plots as inline SVG, drawn by hand: no scripts, nothing from elsewhere, shapes as well as colours."""
+"""Lay out plots that are drawn as inline SVG: no scripts, nothing loaded, shapes as well as colours."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.reports.pages import drawing, words
+from steadyhelm.reports.pages import render
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Mark = Literal["together", "detector", "rule"]
 
-_ROW: Final = 26
-_LABELS: Final = 190
-_PANEL: Final = 150
-_GAP: Final = 26
+_ROW_HEIGHT: Final = 26
+_NAMES_WIDTH: Final = 190
+_PANEL_WIDTH: Final = 150
+_PANEL_GAP: Final = 26
 _TOP: Final = 34
-_BAR: Final = 22
-_HEIGHT: Final = 120
+_BAR_PITCH: Final = 22
+_BARS_HEIGHT: Final = 120
 _MOST_BARS: Final = 24
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class PlotRow(Struct, frozen=True, kw_only=True):
     """One line of an interval plot: a name, how it is marked, and an estimate for each panel."""
 
     name: str
@@ -28,90 +31,108 @@ class Row(Struct, frozen=True, kw_only=True):
     estimates: list[Estimate | None]
 
 
-def intervals(panels: Sequence[str], rows: Sequence[Row], *, title: str) -> str:
-    """Estimates from 0 to 1 with their intervals: a panel for each figure, a line for each finder."""
-    width = _LABELS + len(panels) * (_PANEL + _GAP)
-    height = _TOP + len(rows) * _ROW + 24
-    parts: list[str] = []
-    for column, name in enumerate(panels):
-        left = _LABELS + column * (_PANEL + _GAP)
-        parts.append(_panel(left, name, len(rows)))
-        parts += [_estimate(left, i, row.mark, row.estimates[column]) for i, row in enumerate(rows)]
-    for i, row in enumerate(rows):
-        parts.append(f'<text class="name" x="{_LABELS - 14}" y="{_y(i) + 4}">{words(row.name)}</text>')
-    return drawing(width, height, title, parts)
+class _PlotMark(NamedTuple):
+    """An estimate as it is drawn; without a kind there is none."""
+
+    y: int
+    kind: Mark | Literal[""] = ""
+    title: str = ""
+    x: str = ""
+    left: str = ""
+    low: str = ""
+    high: str = ""
 
 
-def histogram(values: Sequence[int], *, title: str, axis: str) -> str:
-    """How often each value came; far values share a bar with their neighbours."""
+class _PlotBar(NamedTuple):
+    """One bar of a histogram."""
+
+    x: int
+    y: str
+    middle: float
+    height: str
+    label_y: str
+    values: str
+    times: int
+    tick: str
+
+
+def intervals(panels: Sequence[str], rows: Sequence[PlotRow], *, title: str) -> "Markup":
+    """Return a plot of estimates from 0 to 1 with their intervals: a panel a figure, a line a finder."""
+    plot = {
+        "width": _NAMES_WIDTH + len(panels) * (_PANEL_WIDTH + _PANEL_GAP),
+        "height": _TOP + len(rows) * _ROW_HEIGHT + 24,
+        "title": title,
+        "top": _TOP,
+        "bottom": _TOP + len(rows) * _ROW_HEIGHT,
+        "panels": [_panel(column, name, rows) for column, name in enumerate(panels)],
+        "names": [{"text": row.name, "x": _NAMES_WIDTH - 14, "y": _y(i) + 4} for i, row in enumerate(rows)],
+    }
+    return render("intervals.html", plot=plot)
+
+
+def histogram(values: Sequence[int], *, title: str, axis: str) -> "Markup":
+    """Return a plot of how often each value came; far values share a bar with their neighbours."""
     size = max(1, -(-(max(values) - min(values) + 1) // _MOST_BARS))
     first = min(values) // size * size
     bins = [0] * ((max(values) - first) // size + 1)
     for value in values:
         bins[(value - first) // size] += 1
-    width = max(360, 60 + len(bins) * _BAR)
-    parts: list[str] = []
-    tallest = max(bins)
-    for i, count in enumerate(bins):
-        left, start = 40 + i * _BAR, first + i * size
-        tall = count / tallest * _HEIGHT
-        values_here = f"{start}" if size == 1 else f"{start} to {start + size - 1}"
-        if count:
-            parts.append(
-                f'<rect class="bar" x="{left}" y="{20 + _HEIGHT - tall:.1f}" width="{_BAR - 4}" '
-                f'height="{tall:.1f}"><title>{values_here}: {count}</title></rect>'
-                f'<text class="tick" x="{left + _BAR / 2 - 2}" y="{14 + _HEIGHT - tall:.1f}">{count}</text>'
-            )
-        if len(bins) <= _MOST_BARS // 2 or i % 4 == 0:
-            parts.append(f'<text class="tick" x="{left + _BAR / 2 - 2}" y="{_HEIGHT + 36}">{start}</text>')
-    line_y = 20 + _HEIGHT
-    parts.append(f'<path class="axis" d="M36 {line_y}H{40 + len(bins) * _BAR}"/>')
-    parts.append(f'<text class="axisname" x="40" y="{_HEIGHT + 56}">{words(axis)}</text>')
-    return drawing(width, _HEIGHT + 64, title, parts)
+    plot = {
+        "width": max(360, 60 + len(bins) * _BAR_PITCH),
+        "height": _BARS_HEIGHT + 64,
+        "title": title,
+        "axis": axis,
+        "base": 20 + _BARS_HEIGHT,
+        "right": 40 + len(bins) * _BAR_PITCH,
+        "bar_width": _BAR_PITCH - 4,
+        "bars": [_bar(i, bins, first + i * size, size) for i in range(len(bins))],
+    }
+    return render("histogram.html", plot=plot)
 
 
-def _panel(left: int, name: str, rows: int) -> str:
-    bottom = _TOP + rows * _ROW
-    parts = [f'<text class="panel" x="{left + _PANEL / 2}" y="16">{words(name)}</text>']
-    for tick in (0.0, 0.5, 1.0):
-        x = left + tick * _PANEL
-        parts.append(f'<path class="grid" d="M{x:.1f} {_TOP - 8}V{bottom}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 14}">{tick:g}</text>')
-    return "".join(parts)
+def _bar(i: int, bins: Sequence[int], start: int, size: int) -> _PlotBar:
+    left = 40 + i * _BAR_PITCH
+    tall = bins[i] / max(bins) * _BARS_HEIGHT
+    return _PlotBar(
+        x=left,
+        y=f"{20 + _BARS_HEIGHT - tall:.1f}",
+        middle=left + _BAR_PITCH / 2 - 2,
+        height=f"{tall:.1f}",
+        label_y=f"{14 + _BARS_HEIGHT - tall:.1f}",
+        values=f"{start}" if size == 1 else f"{start} to {start + size - 1}",
+        times=bins[i],
+        tick=str(start) if len(bins) <= _MOST_BARS // 2 or i % 4 == 0 else "",
+    )
 
 
-def _estimate(left: int, row: int, mark: Mark, estimate: Estimate | None) -> str:
-    y = _y(row)
+def _panel(column: int, name: str, rows: Sequence[PlotRow]) -> dict[str, object]:
+    left = _NAMES_WIDTH + column * (_PANEL_WIDTH + _PANEL_GAP)
+    return {
+        "name": name,
+        "middle": left + _PANEL_WIDTH / 2,
+        "ticks": [
+            {"x": f"{left + tick * _PANEL_WIDTH:.1f}", "label": f"{tick:g}"} for tick in (0.0, 0.5, 1.0)
+        ],
+        "marks": [_mark(left, i, row.mark, row.estimates[column]) for i, row in enumerate(rows)],
+    }
+
+
+def _mark(left: int, row: int, kind: Mark, estimate: Estimate | None) -> _PlotMark:
     if estimate is None or estimate.value is None:
-        return f'<text class="none" x="{left + _PANEL / 2}" y="{y + 4}">none</text>'
-    x = left + estimate.value * _PANEL
-    low = left + (estimate.value if estimate.low is None else estimate.low) * _PANEL
-    high = left + (estimate.value if estimate.high is None else estimate.high) * _PANEL
-    return (
-        f'<g class="{mark}"><title>{words(estimate)}</title>'
-        f'<path class="whisker" d="M{low:.1f} {y}H{high:.1f}M{low:.1f} {y - 4}v8M{high:.1f} {y - 4}v8"/>'
-        f"{_SHAPES[mark](x, y)}</g>"
+        return _PlotMark(_y(row))
+    x = left + estimate.value * _PANEL_WIDTH
+    low = left + (estimate.value if estimate.low is None else estimate.low) * _PANEL_WIDTH
+    high = left + (estimate.value if estimate.high is None else estimate.high) * _PANEL_WIDTH
+    return _PlotMark(
+        _y(row),
+        kind=kind,
+        title=str(estimate),
+        x=f"{x:.1f}",
+        left=f"{x - 4.5:.1f}",
+        low=f"{low:.1f}",
+        high=f"{high:.1f}",
     )
 
 
 def _y(row: int) -> int:
-    return _TOP + row * _ROW + _ROW // 2 - 4
-
-
-def _diamond(x: float, y: int) -> str:
-    return f'<path class="mark" d="M{x:.1f} {y - 7}l7 7l-7 7l-7 -7z"/>'
-
-
-def _circle(x: float, y: int) -> str:
-    return f'<circle class="mark" cx="{x:.1f}" cy="{y}" r="5"/>'
-
-
-def _square(x: float, y: int) -> str:
-    return f'<rect class="mark" x="{x - 4.5:.1f}" y="{y - 4.5}" width="9" height="9"/>'
-
-
-_SHAPES: Final[dict[Mark, Callable[[float, int], str]]] = {
-    "together": _diamond,
-    "detector": _circle,
-    "rule": _square,
-}
+    return _TOP + row * _ROW_HEIGHT + _ROW_HEIGHT // 2 - 4

@@ -8,7 +8,7 @@ from steadyhelm.lab.evaluation.evaluation import Evaluation, Figures, Miss, SetR
 from steadyhelm.lab.evaluation.leaks import LeakReport
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.tables import table
-from steadyhelm.reports.pages import line
+from steadyhelm.reports.formats import printable
 
 _MISSES: Final = 20
 _TITLES: Final = (
@@ -27,7 +27,7 @@ def evaluation_text(evaluation: Evaluation, *, most: int = _MISSES) -> str:
     )
     if question.adjacent:
         head += " A finding counts when its evidence holds the call just before it."
-    troubles = [line(f"{why}, {times} times") for why, times in evaluation.troubles.items()]
+    troubles = [printable(f"{why}, {times} times") for why, times in evaluation.troubles.items()]
     return "\n\n".join([head, *troubles, *(part for one in evaluation.sets for part in _set(one, most))])
 
 
@@ -42,7 +42,7 @@ def set_summary(one: SetReport) -> str:
 
 def comparison_text(comparison: Comparison) -> str:
     """What a change of settings would have done, set by set."""
-    parts = [line(f"{comparison.before} -> {comparison.after}")]
+    parts = [printable(f"{comparison.before} -> {comparison.after}")]
     for one in comparison.sets:
         rows = [
             ("flagged", *map(str, one.flagged)),
@@ -50,7 +50,7 @@ def comparison_text(comparison: Comparison) -> str:
         ]
         if one.f1 is not None:
             rows.append(("F1", *map(str, one.f1)))
-        parts.append(line(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
+        parts.append(printable(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
         parts.append(table(("", "before", "after"), rows))
         changes = [_changed(change) for change in one.changed]
         if changes:
@@ -74,7 +74,7 @@ def leak_text(reports: Sequence[LeakReport]) -> str:
             for row in report.rows
         ]
         titles = ("shuffled", "", "runs changed", "balanced accuracy", "after", "verdict")
-        parts.append(f"{line(report.name)}\n\n{table(titles, rows)}")
+        parts.append(f"{printable(report.name)}\n\n{table(titles, rows)}")
     return "\n\n".join(parts)
 
 
@@ -89,7 +89,7 @@ def _accuracy(value: float | None) -> str:
 
 
 def _set(one: SetReport, most: int) -> Iterator[str]:
-    yield line(set_summary(one))
+    yield printable(set_summary(one))
     rows = [_row(figures.finder, figures) for figures in one.figures]
     rows += [_row(f"together, {group}", figures) for group, figures in one.by_group.items()]
     yield table(_TITLES, rows)
@@ -143,4 +143,4 @@ def _miss(miss: Miss) -> str:
     for event in miss.events:
         marks = ("L" if event.labelled else " ") + ("F" if event.found else " ")
         lines.append(f"    {marks} {event.at:>4} {event.what}: {event.said}")
-    return "\n".join(map(line, lines))
+    return "\n".join(map(printable, lines))

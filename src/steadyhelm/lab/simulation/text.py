@@ -7,7 +7,7 @@ from typing import Final
 from steadyhelm.lab.evaluation.tables import table
 from steadyhelm.lab.simulation.simulation import Disturbed, SimulationReport
 from steadyhelm.lab.simulation.words import Section, head, sections
-from steadyhelm.reports.pages import line
+from steadyhelm.reports.formats import printable
 
 _COLUMNS: Final = 80
 _NAME: Final = 19
@@ -40,7 +40,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _fitting(section: Section) -> list[tuple[str, ...]]:
     """The rows with names and last cells cut as far as the width of a screen asks for."""
-    rows = [(_cut(row[0], _NAME), *map(line, row[1:])) for row in section.rows]
+    rows = [(_cut(row[0], _NAME), *map(printable, row[1:])) for row in section.rows]
     columns = list(zip((section.name, *section.titles), *rows, strict=True))[:-1]
     room = _COLUMNS - sum(max(map(len, column)) + _GAP for column in columns)
     return [(*row[:-1], _cut(row[-1], max(room, _NAME))) for row in rows]
@@ -63,12 +63,12 @@ def _disturbed(one: Disturbed) -> str:
 
 
 def _cut(text: str, most: int = _COLUMNS) -> str:
-    shown = line(text)
+    shown = printable(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> str:
     lines = textwrap.wrap(
-        line(text), _COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        printable(text), _COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
     return "\n".join(lines)
