@@ -214,7 +214,7 @@ class TestMiddleware:
         Without the framework the adapter says what to install.
         """
         hidden = "import sys; sys.modules['agent_framework'] = None; "
-        code = hidden + "import steadyhelm.adapters.agent_framework.middleware"
+        code = hidden + "import steadyhelm.adapters.agent_framework.entry"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
         assert "pip install 'steadyhelm[agent-framework]'" in done.stderr

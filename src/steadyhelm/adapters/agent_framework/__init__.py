@@ -1,13 +1,11 @@
-"""Microsoft Agent Framework: three middlewares that belong together."""
+"""Microsoft Agent Framework: three middlewares; `run_state` holds runs that outlive the agent object."""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.agent_framework.middleware import AgentFrameworkAdapter as AgentFrameworkAdapter
-    from steadyhelm.adapters.agent_framework.middleware import SteadyhelmMiddleware as SteadyhelmMiddleware
+    from steadyhelm.adapters.agent_framework.entry import AgentFrameworkAdapter as AgentFrameworkAdapter
+    from steadyhelm.adapters.agent_framework.entry import SteadyhelmMiddleware as SteadyhelmMiddleware
 
-__getattr__ = lazy_names(
-    __name__, {"AgentFrameworkAdapter": "middleware", "SteadyhelmMiddleware": "middleware"}
-)
+__getattr__ = lazy_names(__name__, {"AgentFrameworkAdapter": "entry", "SteadyhelmMiddleware": "entry"})

@@ -1,0 +1,70 @@
+"""Recognise and wrap agents of Microsoft Agent Framework."""
+
+import copy
+from typing import Any, Literal, Self
+
+from steadyhelm.adapters.agent_framework.hooks import (
+    AgentRunMiddleware,
+    ModelCallMiddleware,
+    ToolCallMiddleware,
+)
+from steadyhelm.adapters.agent_framework.run_state import CAN, CAN_APPROVE, RunStates
+from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import MissingExtraError
+
+try:
+    from agent_framework import AgentMiddlewareLayer, MiddlewareTermination, UserInputRequiredException
+except ImportError as exc:
+    raise MissingExtraError("Agent Framework adapter", extra="agent-framework") from exc
+
+
+class SteadyhelmMiddleware(tuple[Any, ...]):
+    """Our three middlewares, for `Agent(client, middleware=SteadyhelmMiddleware(monitor))`.
+
+    Beside others: `middleware=[*SteadyhelmMiddleware(monitor), mine]`. Several agents may share them.
+
+    Args:
+        monitor: The monitor that records the runs.
+        ask: A function that puts a question to the user and returns the answer. "approval" uses the
+            framework's approvals: the agent returns with a request among `user_input_requests`, and continues
+            with the response to it.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, monitor: Monitor, *, ask: Ask | Literal["approval"] | None = None) -> Self:  # noqa: D102
+        native = isinstance(ask, str) and ask == "approval"
+        boundary = Boundary(
+            monitor,
+            "agent_framework",
+            CAN_APPROVE if native else CAN,
+            ask=None if native else ask,  # type: ignore[arg-type]
+            control=(MiddlewareTermination, UserInputRequiredException),
+        )
+        runs = RunStates(boundary)
+        middlewares = (AgentRunMiddleware(runs), ModelCallMiddleware(runs), ToolCallMiddleware(runs))
+        return super().__new__(cls, middlewares)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class AgentFrameworkAdapter:
+    """Watch an agent: `monitor.wrap` returns a copy of it with our middlewares added."""
+
+    @staticmethod
+    def can_wrap(agent: Any) -> bool:
+        """Return whether this is an agent that takes middleware."""
+        return issubclass(type(agent), AgentMiddlewareLayer)
+
+    def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:  # noqa: D102
+        ours = SteadyhelmMiddleware(monitor, **options)
+        if monitor.disabled:
+            return agent
+        watched = copy.copy(agent)
+        watched.middleware = [*ours, *(agent.middleware or ())]
+        return watched
