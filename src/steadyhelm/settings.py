@@ -1,4 +1,4 @@
-"""Every setting, read in one place: arguments before environment before file before default.
+"""Read every setting in one place: arguments win over environment, file and default, in this order.
 
 A settings file is the one `STEADYHELM_CONFIG` names, else `steadyhelm.toml` in the working directory, else
 `config.toml` in Steadyhelm's own folder.
@@ -17,21 +17,21 @@ from msgspec import Struct, field
 
 from steadyhelm.decisions import MODES, Mode
 from steadyhelm.engine.capture import PAYLOAD_MODES, PayloadMode
+from steadyhelm.environment import CONFIG, PREFIX, get_home
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 
 FILE_NAME: Final = "steadyhelm.toml"
-PREFIX: Final = "STEADYHELM_"
 _DETECTORS: Final = "detectors"
 _TOOLS: Final = "tools"
 
-
-_SHOWN_IN_FULL: Final = 10_000
+_LARGE_NUMBER: Final = 10_000
+"""From here on a limit is shown without an exponent."""
 
 
 def home() -> Path:
-    """Steadyhelm's own folder: `STEADYHELM_HOME`, else `.steadyhelm` in the user's home."""
-    return Path(os.environ.get("STEADYHELM_HOME") or Path.home() / ".steadyhelm")
+    """Return Steadyhelm's own folder: `STEADYHELM_HOME`, else `.steadyhelm` in the user's home."""
+    return Path(get_home())
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -95,12 +95,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def database(self) -> Path:
-        """Where the database is."""
+        """The path of the database."""
         return Path(self.db_path).expanduser() if self.db_path else home() / "steadyhelm.db"
 
 
 class Setting(NamedTuple):
-    """One setting: its name, what it may be, and what it is for."""
+    """One setting: its name, the check of its value, and what it is for."""
 
     name: str
     check: Callable[[Any], Any]
@@ -118,11 +118,15 @@ class Setting(NamedTuple):
         return PREFIX + self.attribute.upper()
 
 
-class Loaded(NamedTuple):
-    """Settings, and for every setting where its value comes from."""
+class LoadedSettings(NamedTuple):
+    """Settings, and the origin of every value."""
 
     settings: Settings
     origins: dict[str, str]
+
+
+# The checks of values, named for what they accept: each returns the value or raises ValueError with what is
+# allowed.
 
 
 def _one_of(*allowed: str) -> Callable[[Any], Any]:
@@ -136,19 +140,19 @@ def _one_of(*allowed: str) -> Callable[[Any], Any]:
 
 
 def _number(low: float, high: float = float("inf"), *, whole: bool = False) -> Callable[[Any], Any]:
-    words = f"a {'whole ' if whole else ''}number from {low:g}"
+    allowed = f"a {'whole ' if whole else ''}number from {low:g}"
     if high < float("inf"):
-        words += f" to {high:g}" if high < _SHOWN_IN_FULL else f" to {high:.0f}"
+        allowed += f" to {high:g}" if high < _LARGE_NUMBER else f" to {high:.0f}"
 
     def check(value: Any) -> float:
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(words) from None
+            raise ValueError(allowed) from None
         if isinstance(value, bool) or not math.isfinite(number) or not low <= number <= high:
-            raise ValueError(words)
+            raise ValueError(allowed)
         if whole and not number.is_integer():
-            raise ValueError(words)
+            raise ValueError(allowed)
         return int(number) if whole else number
 
     return check
@@ -179,76 +183,78 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _weights(value: Any) -> dict[str, float]:
-    words = "a table of numbers (in the environment: goal_dna_drift=0.5,stuck_time=0)"
+    allowed = "a table of numbers (in the environment: goal_dna_drift=0.5,stuck_time=0)"
     if isinstance(value, str):
         parts = [part.partition("=") for part in value.split(",") if part.strip()]
         value = {name: weight for name, _, weight in parts}
     if not isinstance(value, dict):
-        raise ValueError(words)  # noqa: TRY004 - see _text
+        raise ValueError(allowed)  # noqa: TRY004 - see _text
     try:
         return {str(name).strip(): float(weight) for name, weight in value.items()}
     except (TypeError, ValueError):
-        raise ValueError(words) from None
+        raise ValueError(allowed) from None
 
 
 SETTINGS: Final = (
-    Setting("mode", _one_of(*MODES), "observe: only watch; guide: speak to the model; enforce: stop it too"),
-    Setting("disabled", _switch, "turn everything off"),
+    Setting(
+        "mode", _one_of(*MODES), "observe: only watch; guide: send guidance to the model; enforce: also block"
+    ),
+    Setting("disabled", _switch, "turn Steadyhelm off"),
     Setting(
         "on_failure",
         _one_of("open", "closed"),
-        "closed: in mode enforce, a step that Steadyhelm itself failed to judge is refused",
+        "closed: in mode enforce, a step that Steadyhelm failed to check is blocked",
     ),
     Setting("db_path", _text, "the SQLite file; empty for the one in Steadyhelm's own folder"),
-    Setting("durability", _one_of("fast", "durable"), "durable: an event is answered once it is on disk"),
-    Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power cut, not only a crash"),
-    Setting("payloads", _one_of(*PAYLOAD_MODES), "what is kept of arguments and results"),
+    Setting("durability", _one_of("fast", "durable"), "durable: a decision waits until its event is on disk"),
+    Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power failure, not only a crash"),
+    Setting("payloads", _one_of(*PAYLOAD_MODES), "what is stored of arguments and results"),
     Setting("sample_rate", _number(0, 1), "the share of runs that is watched"),
     Setting("queue_cap", _number(1, 10_000_000, whole=True), "events that may wait: the loss budget"),
     Setting("most_live_runs", _number(1, whole=True), "live runs held in memory"),
     Setting("calibration_runs", _number(1, whole=True), "clean runs until an agent's baseline counts"),
     Setting("version", _text, "the agent's version: a new one learns its own baseline"),
     Setting("embedder", _one_of("idf", "minilm"), "how goal drift compares texts"),
-    Setting("model_dir", _text, "where minilm's weights are; empty for the folder `models fetch` uses"),
+    Setting("model_dir", _text, "the folder of minilm's weights; empty for the default one"),
     Setting("alerts.webhook", _text, "a Slack, Discord or other address alerts go to", secret=True),
     Setting("alerts.min_severity", _one_of(*Severity), "the lowest severity that is alerted"),
     Setting("alerts.cooldown_s", _number(0), "seconds between alerts of one agent and detector"),
-    Setting("alerts.digest_s", _number(1), "seconds after which an incident still going on is told again"),
+    Setting("alerts.digest_s", _number(1), "seconds after which an open incident is alerted again"),
     Setting("alerts.allow_hosts", _texts, "private or plain-http hosts that alerts may reach"),
     Setting("alerts.signing_secret", _text, "signs generic webhooks", secret=True),
-    Setting("redaction.keys", _texts, "further words: a field whose name holds one is taken out"),
-    Setting("redaction.patterns", _texts, "further regular expressions: what they match is taken out"),
+    Setting("redaction.keys", _texts, "further words: a field whose name contains one is removed"),
+    Setting("redaction.patterns", _texts, "further regular expressions: what they match is removed"),
     Setting("retention.payload_days", _number(0), "days that arguments and results are kept; 0 for ever"),
     Setting("retention.run_days", _number(0), "days that runs are kept; 0 for ever"),
     Setting("policy.nudge_threshold", _number(0, 1), "the drift score from which the agent is reminded"),
-    Setting("policy.replan_threshold", _number(0, 1), "the drift score from which it is to plan anew"),
-    Setting("policy.checkpoint_threshold", _number(0, 1), "the drift score from which it goes back"),
+    Setting("policy.replan_threshold", _number(0, 1), "the drift score from which it is asked to plan again"),
+    Setting("policy.checkpoint_threshold", _number(0, 1), "the drift score from which it is rolled back"),
     Setting("policy.stop_threshold", _number(0, 1), "the drift score from which the user is asked"),
     Setting("policy.weights", _weights, "how much each signal counts; those not named keep their weight"),
     Setting("policy.context_window", _number(0, whole=True), "tokens the model's context holds; 0: unknown"),
-    Setting("guidance.remind", _text, "what a reminder opens with; empty for our own words"),
-    Setting("guidance.replan", _text, "what the call for a new plan opens with"),
-    Setting("guidance.reset", _text, "what the return to a checkpoint opens with"),
-    Setting("guidance.ask", _text, "what the call to ask the user opens with"),
+    Setting("guidance.remind", _text, "the opening of a reminder; empty for the built-in one"),
+    Setting("guidance.replan", _text, "the opening of the request to plan again"),
+    Setting("guidance.reset", _text, "the opening of the message after a rollback"),
+    Setting("guidance.ask", _text, "the opening of the request to ask the user"),
     Setting("budget.steps", _number(0, whole=True), "tool calls a run may make; 0 for no limit"),
     Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),
     Setting("budget.cost_usd", _number(0), "dollars a run may cost; 0 for no limit"),
     Setting("budget.wall_s", _number(0), "seconds a run may take; 0 for no limit"),
     Setting("budget.from_profiles", _switch, "limits of a task type come from tasks completed before"),
-    Setting("budget.prices", _switch, "look up what model calls cost where they do not say it themselves"),
-    Setting("budget.min_velocity", _number(0, 1), "progress per step that is good enough"),
-    Setting("budget.velocity_window", _number(1, 1000, whole=True), "steps progress is looked at over"),
+    Setting("budget.prices", _switch, "look up the cost of model calls that do not report it"),
+    Setting("budget.min_velocity", _number(0, 1), "progress per step that counts as good"),
+    Setting("budget.velocity_window", _number(1, 1000, whole=True), "steps over which progress is measured"),
     Setting("budget.expansion_factor", _number(1, 100), "what good progress multiplies the limits by"),
     Setting("budget.contraction_factor", _number(0, 1), "what poor progress multiplies them by"),
-    Setting("budget.ceiling_factor", _number(1, 100), "how many times the original a limit may grow to"),
-    Setting("budget.landing_reserve", _number(0, 0.9), "the share of each limit kept for handing over"),
-    Setting("budget.child_share", _number(0, 1), "the share of what is left that a run inside a run gets"),
+    Setting("budget.ceiling_factor", _number(1, 100), "how many times its first value a limit may reach"),
+    Setting("budget.landing_reserve", _number(0, 0.9), "the share of each limit reserved for finishing"),
+    Setting("budget.child_share", _number(0, 1), "the share of the rest that a run inside a run gets"),
     Setting("budget.extensions", _number(0, 1000, whole=True), "emergency extensions granted to one run"),
-    Setting("budget.extension_progress", _number(0, 1), "how far a run must have come for one"),
-    Setting("budget.extension_share", _number(0, 1), "the most one may ask for, as a share of the original"),
+    Setting("budget.extension_progress", _number(0, 1), "progress a run needs to get one"),
+    Setting("budget.extension_share", _number(0, 1), "the largest one, as a share of the original limit"),
     Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
     Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
-    Setting("otel.enabled", _switch, "tell OpenTelemetry what is found"),
+    Setting("otel.enabled", _switch, "report findings to OpenTelemetry"),
 )
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
@@ -259,37 +265,37 @@ def load(
     *,
     path: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Loaded:
-    """Read the settings; arguments are by setting name, and None among them means not given."""
+) -> LoadedSettings:
+    """Return the settings and their origins. Arguments are by setting name; None means not set."""
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     origins = {setting.name: "default" for setting in SETTINGS}
     tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
-    found = _file(path, environment)
+    found = _find_file(path, environment)
     if found is not None:
-        _take_file(found, values, tables, origins)
+        _read_file(found, values, tables, origins)
     for setting in SETTINGS:
         if setting.variable in environment:
-            values[setting.name] = _checked(setting, environment[setting.variable])
+            values[setting.name] = _check_value(setting, environment[setting.variable])
             origins[setting.name] = f"environment {setting.variable}"
     for name, value in (arguments or {}).items():
         if value is not None and name not in tables:
-            values[name] = _checked(_known(name, "argument"), value)
+            values[name] = _check_value(_find_setting(name, "argument"), value)
             origins[name] = "argument"
     for group, table in tables.items():
-        for name, options in _tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
+        for name, options in _read_tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
             table.setdefault(name, {}).update(options)
             origins.update({f"{group}.{name}.{option}": "argument" for option in options})
     fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
-    return Loaded(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
+    return LoadedSettings(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
 
 
-def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
-    if path is None and environment.get("STEADYHELM_CONFIG"):
-        path = Path(environment["STEADYHELM_CONFIG"]).expanduser()
+def _find_file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
+    if path is None and environment.get(CONFIG):
+        path = Path(environment[CONFIG]).expanduser()
     if path is not None:
         if not path.is_file():
-            raise SettingsError(f"There is no settings file at {path}.")
+            raise SettingsError(f"There is no settings file at {path}. `steadyhelm init` creates one.")
         return path
     for candidate in (Path(FILE_NAME), home() / "config.toml"):
         if candidate.is_file():
@@ -297,7 +303,7 @@ def _file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _take_file(
+def _read_file(
     path: Path,
     values: dict[str, Any],
     tables: dict[str, dict[str, dict[str, Any]]],
@@ -308,16 +314,16 @@ def _take_file(
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
     for group, table in tables.items():
-        for name, options in _tables(group, content.pop(group, {}), str(path)).items():
+        for name, options in _read_tables(group, content.pop(group, {}), str(path)).items():
             table[name] = options
             origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
-    for name, value in _flat(content):
-        values[name] = _checked(_known(name, str(path)), value)
+    for name, value in _flatten(content):
+        values[name] = _check_value(_find_setting(name, str(path)), value)
         origins[name] = f"file {path}"
 
 
-def _tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
-    """Options by detector, or by tool."""
+def _read_tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
+    """Return the options by detector or tool. Raises SettingsError when they are not tables."""
     if not isinstance(content, dict):
         one = group.removesuffix("s")
         raise SettingsError(f"{group} in {where} must hold a table per {one}, got {content!r}.")
@@ -331,7 +337,7 @@ def _tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
     return content
 
 
-def _flat(content: dict[str, Any]) -> list[tuple[str, Any]]:
+def _flatten(content: dict[str, Any]) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for name, value in content.items():
         if isinstance(value, dict):
@@ -341,13 +347,13 @@ def _flat(content: dict[str, Any]) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _known(name: str, where: str) -> Setting:
+def _find_setting(name: str, where: str) -> Setting:
     if name not in _BY_NAME:
         raise SettingsError(f"There is no setting {name!r} ({where}). Settings: {', '.join(_BY_NAME)}.")
     return _BY_NAME[name]
 
 
-def _checked(setting: Setting, value: Any) -> Any:
+def _check_value(setting: Setting, value: Any) -> Any:
     try:
         return setting.check(value)
     except ValueError as exc:

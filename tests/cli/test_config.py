@@ -74,6 +74,14 @@ class TestCommand:
 
         assert "STEADYHELM_MOED is set, but there is no such setting" in steadyhelm("config").err
 
+    def test_variables_that_are_not_settings(self, apart, monkeypatch):
+        """
+        A variable that Steadyhelm reads outside the settings is not called misspelt.
+        """
+        monkeypatch.setenv("STEADYHELM_HOOK_HOST", "0")
+
+        assert "STEADYHELM_HOOK_HOST" not in steadyhelm("config").err
+
     def test_a_value_that_cannot_be(self, apart, monkeypatch):
         """
         A wrong value is a usage error that names setting, value and what is allowed.

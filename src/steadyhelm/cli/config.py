@@ -1,7 +1,6 @@
 """`steadyhelm config`: every setting, its value, and where that comes from."""
 
 import inspect
-import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -15,10 +14,9 @@ from steadyhelm.engine import registry
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.settings import Loaded
+    from steadyhelm.settings import LoadedSettings
 
 HIDDEN: Final = "(hidden)"
-_NOT_SETTINGS: Final = frozenset({"STEADYHELM_HOME", "STEADYHELM_CONFIG", "STEADYHELM_DATA"})
 _LONGEST: Final = 60
 
 
@@ -46,7 +44,7 @@ def config(
         say(f"steadyhelm: {safe(name)} is set, but there is no such setting.")
 
 
-def every_value(loaded: "Loaded") -> Iterator[Value]:
+def every_value(loaded: "LoadedSettings") -> Iterator[Value]:
     """Every setting and every detector's option, secrets hidden."""
     from steadyhelm.settings import SETTINGS
 
@@ -60,7 +58,7 @@ def every_value(loaded: "Loaded") -> Iterator[Value]:
     yield from _options(loaded)
 
 
-def _options(loaded: "Loaded") -> Iterator[Value]:
+def _options(loaded: "LoadedSettings") -> Iterator[Value]:
     from steadyhelm.fingerprints import canonical
     from steadyhelm.redaction import Redactor
 
@@ -79,10 +77,11 @@ def _options(loaded: "Loaded") -> Iterator[Value]:
 
 def unknown_variables() -> list[str]:
     """Environment variables that look like settings and are none: most likely misspelt."""
-    from steadyhelm.settings import PREFIX, SETTINGS
+    from steadyhelm.environment import NOT_SETTINGS, get_variables
+    from steadyhelm.settings import SETTINGS
 
-    known = {setting.variable for setting in SETTINGS} | _NOT_SETTINGS
-    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS
+    return sorted(name for name in get_variables() if name not in known)
 
 
 def _written(value: Any) -> str:

@@ -7,7 +7,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.reports.terminal import safe
 
 if TYPE_CHECKING:
-    from steadyhelm.settings import Loaded
+    from steadyhelm.settings import LoadedSettings
     from steadyhelm.store import Store
     from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -18,7 +18,7 @@ class Shared(NamedTuple):
     database: Path | None = None
     config_file: Path | None = None
 
-    def load(self) -> "Loaded":
+    def load(self) -> "LoadedSettings":
         """The settings, with where each comes from."""
         from steadyhelm.settings import load
 

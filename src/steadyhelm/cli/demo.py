@@ -15,6 +15,7 @@ import typer
 
 from steadyhelm.cli.context import Shared
 from steadyhelm.cli.output import print_rows
+from steadyhelm.environment import HOME, get_variables
 from steadyhelm.reports.formats import counted, number
 from steadyhelm.reports.terminal import console, safe, severity
 
@@ -95,11 +96,7 @@ def _monitor(path: Path) -> Iterator["DriftMonitor"]:
 
 @contextmanager
 def _no_settings() -> Iterator[Path]:
-    put_aside = {
-        name: os.environ.pop(name)
-        for name in list(os.environ)
-        if name.startswith("STEADYHELM_") and name != "STEADYHELM_HOME"
-    }
+    put_aside = {name: os.environ.pop(name) for name in get_variables() if name != HOME}
     try:
         with tempfile.TemporaryDirectory(prefix="steadyhelm-") as folder:
             empty = Path(folder) / "steadyhelm.toml"

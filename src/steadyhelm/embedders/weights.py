@@ -18,6 +18,7 @@ from typing import IO, Final, Literal
 
 from msgspec import Struct
 
+from steadyhelm.environment import get_home
 from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 
 _CHUNK: Final = 1 << 20
@@ -93,8 +94,7 @@ MINILM: Final = WeightsPackage(
 
 def default_model_dir() -> Path:
     """Where the weights are kept unless `model_dir` says otherwise; STEADYHELM_HOME moves it."""
-    home = os.environ.get("STEADYHELM_HOME") or "~/.steadyhelm"
-    return Path(home).expanduser() / "models" / "all-MiniLM-L6-v2"
+    return Path(get_home()) / "models" / "all-MiniLM-L6-v2"
 
 
 def status(folder: Path, *, package: WeightsPackage = MINILM) -> WeightsStatus:

@@ -14,6 +14,8 @@ import os
 import sys
 import time
 
+from steadyhelm.environment import HOOK_HOST, PREFIX, get_home, get_variables
+
 try:
     import _socket
 except ImportError:  # pragma: no cover - a Python without sockets
@@ -48,7 +50,7 @@ def main(arguments: "list[str]") -> None:
 
 def _main(arguments: "list[str]") -> None:
     body = _read()
-    if os.environ.get("STEADYHELM_DISABLED", "").lower() in {"1", "true", "yes", "on"}:
+    if os.environ.get(PREFIX + "DISABLED", "").lower() in {"1", "true", "yes", "on"}:
         return
     if body is None:
         _note("hook: the event is too large")
@@ -93,7 +95,7 @@ def _here(arguments: "list[str]", body: bytes) -> bytes:
 
 
 def _must_answer_now(arguments: "list[str]") -> bool:
-    return "enforce" in arguments or os.environ.get("STEADYHELM_MODE") == "enforce"
+    return "enforce" in arguments or os.environ.get(PREFIX + "MODE") == "enforce"
 
 
 def _handed_on(arguments: "list[str]", body: bytes) -> "bytes | None":
@@ -104,7 +106,7 @@ def _handed_on(arguments: "list[str]", body: bytes) -> "bytes | None":
     path = address()
     if not path:
         return None
-    os.makedirs(folder(), mode=0o700, exist_ok=True)  # noqa: PTH103 - see folder
+    os.makedirs(get_home(), mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes as long as all the rest
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_S)
@@ -163,21 +165,16 @@ def locked(path: str) -> "int | None":
     return lock
 
 
-def folder() -> str:
-    """Steadyhelm's own folder, as the settings find it."""
-    return os.environ.get("STEADYHELM_HOME") or os.path.join(os.path.expanduser("~"), ".steadyhelm")  # noqa: PTH111, PTH118 - pathlib costs as much as all the rest
-
-
 def address() -> str:
     """Where the process that has everything loaded listens; empty where there can be none."""
-    path = folder() + "/hook.sock"
-    allowed = os.environ.get("STEADYHELM_HOOK_HOST", "1") != "0" and hasattr(os, "fork")
+    path = get_home() + "/hook.sock"
+    allowed = os.environ.get(HOOK_HOST, "1") != "0" and hasattr(os, "fork")
     return path if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _LONGEST_PATH else ""
 
 
 def build() -> str:
     """Which installation this is: another one must not answer for it."""
-    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - see folder
+    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - pathlib takes as long as all the rest
 
 
 def asked(arguments: "list[str]", body: bytes) -> "bytes | None":
@@ -211,7 +208,7 @@ def asked(arguments: "list[str]", body: bytes) -> "bytes | None":
 
 def packed(arguments: "list[str]", body: bytes) -> bytes:
     """All that is needed to answer elsewhere: the event, and whose folder and settings count."""
-    own = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("STEADYHELM_")]
+    own = [f"{name}={value}" for name, value in get_variables().items()]
     head = "\0".join([build(), here_or_root(), str(len(arguments)), *arguments, *own])
     encoded = head.encode("utf-8", "surrogateescape")
     return len(encoded).to_bytes(4, "big") + len(body).to_bytes(4, "big") + encoded + body
@@ -220,7 +217,7 @@ def packed(arguments: "list[str]", body: bytes) -> bytes:
 def here_or_root() -> str:
     """The folder we are in."""
     try:
-        return os.getcwd()  # noqa: PTH109 - see folder
+        return os.getcwd()  # noqa: PTH109 - the same
     except OSError:
         return "/"  # the agent's folder was removed
 

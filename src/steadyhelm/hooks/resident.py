@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
+from steadyhelm.environment import get_variables
 from steadyhelm.hooks import client as hook
 from steadyhelm.hooks.handler import answered, prune
 
@@ -132,7 +133,7 @@ def _answer(head: list[str], body: bytes, *, late: bool = False) -> bytes:
     cwd, count = head[1], int(head[2])
     arguments, own = head[3 : 3 + count], head[3 + count :]
     settings = dict(setting.split("=", 1) for setting in own)
-    before = {name: value for name, value in os.environ.items() if name.startswith("STEADYHELM_")}
+    before = get_variables()
     with _in_folder(cwd), _with_settings(before, settings):
         return answered(arguments, body, late=late)
 

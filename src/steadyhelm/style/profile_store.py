@@ -1,11 +1,11 @@
 """Where profiles are kept: five come with the package, and those in your own folder stand before them."""
 
-import os
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from steadyhelm.environment import get_home
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
 from steadyhelm.style.profile import NAME, Profile, shown
 from steadyhelm.style.profile_files import LARGEST, decoded, profile_from
@@ -17,13 +17,12 @@ _DEEPEST: Final = 8
 
 def user_folder() -> Path:
     """Where your own profiles are: `profiles` in Steadyhelm's own folder; STEADYHELM_HOME moves it."""
-    home = os.environ.get("STEADYHELM_HOME") or "~/.steadyhelm"
-    return Path(home).expanduser() / "profiles"
+    return Path(get_home()) / "profiles"
 
 
 def profile_named(name: str) -> Profile:
     """The profile of that name, yours before a bundled one; it is read once in a process."""
-    return _kept(name, os.environ.get("STEADYHELM_HOME"))
+    return _kept(name, get_home())
 
 
 def names(folder: Path | None = None) -> dict[str, Path | None]:
@@ -54,7 +53,7 @@ def bundled(name: str) -> Profile:
 
 
 @lru_cache(maxsize=64)
-def _kept(name: str, home: str | None) -> Profile:  # noqa: ARG001 - another home, another profile
+def _kept(name: str, home: str) -> Profile:  # noqa: ARG001 - another home, another profile
     return _named(name, user_folder(), ())
 
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from steadyhelm.environment import DATA
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.lab.evaluation.stored import is_database, stored_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile
 
-VARIABLE: Final = "STEADYHELM_DATA"
 _BESIDE: Final = Path("..") / "shared" / "data"
 _ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
@@ -29,10 +29,10 @@ def data_folder(given: Path | None = None) -> Path:
 
     Raises SteadyhelmError when it is not there.
     """
-    folder = (given or Path(os.environ.get(VARIABLE) or _BESIDE)).expanduser()
+    folder = (given or Path(os.environ.get(DATA) or _BESIDE)).expanduser()
     if not folder.is_dir():
         raise SteadyhelmError(
-            f"There is no labelled data at {folder}. Name its folder, or set {VARIABLE} to it: the data is "
+            f"There is no labelled data at {folder}. Name its folder, or set {DATA} to it: the data is "
             "not part of Steadyhelm."
         )
     return folder
