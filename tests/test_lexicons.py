@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import steadyhelm
-from steadyhelm.lexicons import Entry, Lexicon, find_literals, load_lexicon
+from steadyhelm.lexicons import Lexicon, LexiconEntry, find_literals, load_lexicon
 
 ROOT = Path(steadyhelm.__file__).parent
 
@@ -22,7 +22,7 @@ ENTRIES = list(find_entries())
 
 
 def entry(**fields):
-    return Entry(**{"name": "it", "why": "a test", "example": "", "counter_example": ""} | fields)
+    return LexiconEntry(**{"name": "it", "why": "a test", "example": "", "counter_example": ""} | fields)
 
 
 class TestTheShippedFiles:
@@ -69,7 +69,9 @@ class TestTheShippedFiles:
         import tomllib
 
         for path in ROOT.rglob("patterns/*.toml"):
-            names = [entry["name"] for entry in tomllib.loads(path.read_text(encoding="utf-8"))["entry"]]
+            names = [
+                entry["name"] for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("entry", [])
+            ]
 
             assert sorted(set(names)) == sorted(names)
 
@@ -202,6 +204,23 @@ class TestALexicon:
         found = {name for name, entry in self.LEXICON.entries.items() if entry.regex.search(text)}
 
         assert found == set(self.LEXICON.search_all(text))
+
+    def test_parts_and_lines_are_joined(self, tmp_path, monkeypatch):
+        """
+        A pattern may use parts of another file and go over several lines; neither is in the result.
+        """
+        (tmp_path / "lexicon_sample" / "patterns").mkdir(parents=True)
+        (tmp_path / "lexicon_sample" / "__init__.py").touch()
+        folder = tmp_path / "lexicon_sample" / "patterns"
+        (folder / "pieces.toml").write_text("about = 'pieces'\nparts.no = '''\n    (?:no\n    |not)'''\n")
+        (folder / "uses.toml").write_text(
+            "about = 'a test'\nparts_from = 'pieces'\n[[entry]]\nname = 'it'\nwhy = 'a test'\n"
+            "pattern = '''\n    {no} (?:way\n    |luck){1,2}'''\nexample = 'no way'\n"
+            "counter_example = 'a way'\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+
+        assert "(?:no|not) (?:way|luck){1,2}" == load_lexicon("lexicon_sample", "uses")["it"].source
 
     def test_a_missing_file(self):
         """

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from steadyhelm.compat.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
     from steadyhelm.compat.windowed import DriftDetector as DriftDetector
     from steadyhelm.compat.windowed import Event as Event
-    from steadyhelm.corrections.foresight import foresee_correction as foresee_correction
-    from steadyhelm.corrections.replies import ReplyLabel as ReplyLabel
-    from steadyhelm.corrections.replies import classify_user_reply as classify_user_reply
+    from steadyhelm.corrections.forecast import foresee_correction as foresee_correction
+    from steadyhelm.corrections.reply_classifier import ReplyLabel as ReplyLabel
+    from steadyhelm.corrections.reply_classifier import classify_user_reply as classify_user_reply
     from steadyhelm.decisions import BudgetDecision as BudgetDecision
     from steadyhelm.decisions import BudgetState as BudgetState
     from steadyhelm.decisions import Decision as Decision
@@ -123,7 +123,7 @@ _HOMES: Final = {
     "Monitor": "steadyhelm.engine.monitor:Monitor",
     "MultiResolutionLoopDetector": "steadyhelm.compat.multi_resolution:MultiResolutionLoopDetector",
     "NotFoundError": "steadyhelm.errors:NotFoundError",
-    "ReplyLabel": "steadyhelm.corrections.replies:ReplyLabel",
+    "ReplyLabel": "steadyhelm.corrections.reply_classifier:ReplyLabel",
     "ReplyScore": "steadyhelm.style.reply_score:ReplyScore",
     "ResourceSpike": "steadyhelm.detectors.resource_spike:ResourceSpike",
     "ResourceSpikeDetector": "steadyhelm.detectors.resource_spike:ResourceSpike",
@@ -143,8 +143,8 @@ _HOMES: Final = {
     "TraceEvent": "steadyhelm.events:TraceEvent",
     "TraceStore": "steadyhelm.stores.sqlite:SQLiteStore",
     "calibrate": "steadyhelm.calibration:calibrate",
-    "classify_user_reply": "steadyhelm.corrections.replies:classify_user_reply",
-    "foresee_correction": "steadyhelm.corrections.foresight:foresee_correction",
+    "classify_user_reply": "steadyhelm.corrections.reply_classifier:classify_user_reply",
+    "foresee_correction": "steadyhelm.corrections.forecast:foresee_correction",
     "score_reply": "steadyhelm.style.scoring:score_reply",
 }
 

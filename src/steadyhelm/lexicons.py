@@ -4,8 +4,8 @@ A lexicon file is `patterns/<name>.toml` beside the code that uses it:
 
     about = "How users say that something is broken."
 
-    [parts]                                  # optional: pieces that several patterns share
-    not = "(?:not|n't|never)"
+    [parts]                                  # optional: pieces that several patterns share,
+    not = "(?:not|n't|never)"                # here, or in the file named by `parts_from`
 
     [[entry]]
     name = "does not work"
@@ -18,7 +18,8 @@ A lexicon file is `patterns/<name>.toml` beside the code that uses it:
 
 `name`, `why`, `example` and `counter_example` are required, and either `pattern` or `words`.
 
-* `pattern` is a regular expression, or a list of alternatives. `{part}` inserts a shared piece.
+* `pattern` is a regular expression, or a list of alternatives. `{part}` inserts a shared piece. A line break
+  in it is dropped, with the indentation after it.
 * `words` is a list of plain words or phrases, matched as whole words.
 * `place` says where a pattern may match: "anywhere" (the default: the pattern itself says where it begins and
   ends), "words" (only whole words) or "start" (the first words of a text, with `after` before them).
@@ -49,7 +50,7 @@ _FRAMES: Final = {
 }
 
 
-class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """One named pattern or word list of a lexicon file, with its reason and its two examples."""
 
     name: str
@@ -113,17 +114,18 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
     about: str
-    entry: tuple[Entry, ...]
+    entry: tuple[LexiconEntry, ...] = ()
     parts: dict[str, str] = {}
+    parts_from: str = ""
 
 
 class Lexicon:
     """The entries of one or more lexicon files by name, in the order of the files."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[LexiconEntry]) -> None:
         self.entries = {entry.name: entry for entry in entries}
 
-    def __getitem__(self, name: str) -> Entry:
+    def __getitem__(self, name: str) -> LexiconEntry:
         return self.entries[name]
 
     def search_all(self, text: str) -> dict[str, re.Match[str]]:
@@ -132,7 +134,7 @@ class Lexicon:
         tried = ((name, entry.regex.search(text)) for name, entry in candidates)
         return {name: match for name, match in tried if match}
 
-    def _find_candidates(self, text: str) -> Iterator[tuple[str, Entry]]:
+    def _find_candidates(self, text: str) -> Iterator[tuple[str, LexiconEntry]]:
         always, index = self._index
         names = set(always)
         for gram in index.keys() & set(zip(text, text[1:], text[2:], strict=False)):
@@ -155,27 +157,38 @@ class Lexicon:
 
 @cache
 def load_lexicon(package: str, *names: str) -> Lexicon:
-    """Return the entries of these files in a package's `patterns` folder. Each set of files is read once."""
-    return Lexicon([entry for name in names for entry in _read_file(package, f"patterns/{name}.toml")])
+    """Return the entries of these files in a package's `patterns` folder. Each file is read once."""
+    return Lexicon([entry for name in names for entry in _read_entries(package, name)])
 
 
-def _read_file(package: str, path: str) -> list[Entry]:
-    data = pkgutil.get_data(package, path)
-    if data is None:  # only a loader without data files
-        raise FileNotFoundError(f"{package} has no file {path}")
-    file = msgspec.toml.decode(data, type=_File)
-    return [_insert_parts(entry, file.parts) for entry in file.entry]
+@cache
+def _read_entries(package: str, name: str) -> tuple[LexiconEntry, ...]:
+    file = _read_file(package, name)
+    raw = _read_file(package, file.parts_from).parts if file.parts_from else file.parts
+    parts = {part: _join_lines(pattern) for part, pattern in raw.items()}
+    return tuple(_join_pattern(entry, parts) for entry in file.entry)
 
 
-def _insert_parts(entry: Entry, parts: dict[str, str]) -> Entry:
-    if not parts:
-        return entry
+@cache
+def _read_file(package: str, name: str) -> _File:
+    data = pkgutil.get_data(package, f"patterns/{name}.toml")
+    if data is None:  # a loader that has no data files
+        raise FileNotFoundError(f"{package} has no file patterns/{name}.toml")
+    return msgspec.toml.decode(data, type=_File)
 
-    def insert(text: str) -> str:
-        return _PART.sub(lambda match: parts[match[1]], text)
 
-    pattern = insert(entry.pattern) if isinstance(entry.pattern, str) else tuple(map(insert, entry.pattern))
-    return msgspec.structs.replace(entry, pattern=pattern, after=insert(entry.after))
+def _join_pattern(entry: LexiconEntry, parts: dict[str, str]) -> LexiconEntry:
+    """Return the entry with its pattern on one line and the shared parts in it."""
+
+    def join(text: str) -> str:
+        return _PART.sub(lambda match: parts[match[1]], _join_lines(text))
+
+    pattern = join(entry.pattern) if isinstance(entry.pattern, str) else tuple(map(join, entry.pattern))
+    return msgspec.structs.replace(entry, pattern=pattern, after=join(entry.after))
+
+
+def _join_lines(text: str) -> str:
+    return "".join(line.lstrip() for line in text.split("\n")) if "\n" in text else text
 
 
 _TOKEN: Final = re.compile(

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.corrections.attribution import Traces, about, traces_of
-from steadyhelm.corrections.conversation import Conversation
-from steadyhelm.corrections.deferred import course_of, deferred_corrections, held_against
+from steadyhelm.corrections.attribution import TurnContent, collect_content, find_turn
+from steadyhelm.corrections.conversation import ReplyTracker
+from steadyhelm.corrections.deferred import find_corrections, score_findings
 from steadyhelm.detectors.user_correction import UserCorrection
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo, TraceEvent
@@ -53,7 +53,7 @@ TWO_FILES = (
 
 
 def corrected(*steps):
-    return [(it.turn, it.distance) for it in deferred_corrections(conversation(*steps))]
+    return [(it.turn, it.distance) for it in find_corrections(conversation(*steps)).corrections]
 
 
 class TestAttribution:
@@ -97,7 +97,9 @@ class TestAttribution:
         """
         A correction of an earlier turn says by what it was tied to it.
         """
-        [found] = deferred_corrections(conversation(*TWO_FILES, ("u", "no, parser.py is still broken")))
+        [found] = find_corrections(
+            conversation(*TWO_FILES, ("u", "no, parser.py is still broken"))
+        ).corrections
 
         assert ("parser.py",) == found.by
 
@@ -105,16 +107,19 @@ class TestAttribution:
         """
         With one turn, or none, there is nothing to choose.
         """
-        assert (0, 0) == (about("parser.py", []).back, about("parser.py", [Traces()]).back)
+        assert (0, 0) == (
+            find_turn("parser.py", []).turns_back,
+            find_turn("parser.py", [TurnContent()]).turns_back,
+        )
 
     @given(HOSTILE, st.lists(HOSTILE, max_size=4))
     def test_hostile_text(self, message, texts):
         """
         Whatever is said, some turn is named.
         """
-        turns = [traces_of([text]) for text in texts]
+        turns = [collect_content([text]) for text in texts]
 
-        assert 0 <= about(message, turns).back < max(1, len(turns))
+        assert 0 <= find_turn(message, turns).turns_back < max(1, len(turns))
 
 
 class TestReach:
@@ -142,7 +147,7 @@ class TestTurns:
         """
         A turn holds the agent's steps between two messages, and the place of the message before them.
         """
-        turns = course_of(conversation(*TWO_FILES)).turns
+        turns = find_corrections(conversation(*TWO_FILES)).turns
 
         assert [(1, 0, 1, 2), (2, 3, 4, 5)] == [(it.number, it.asked, it.first, it.last) for it in turns]
 
@@ -165,7 +170,7 @@ class TestTurns:
         steps = (("u", "go"), ("c", "a.py"), ("u", WRONG), ("c", "b.py"), ("u", WRONG), ("c", "c.py"))
 
         assert [(1, 1)] == corrected(*steps)
-        assert [1, 2] == [turn.number for turn in course_of(conversation(*steps)).turns]
+        assert [1, 2] == [turn.number for turn in find_corrections(conversation(*steps)).turns]
 
     @pytest.mark.parametrize("signal", ["###STOP###", "[DONE]", "<END>\n"])
     def test_a_signal_is_no_message(self, signal):
@@ -178,23 +183,25 @@ class TestTurns:
         """
         A user who stopped the agent is known to have done so, until the next message.
         """
-        talk = Conversation()
+        talk = ReplyTracker()
         for one in conversation(("u", "go"), ("c", "a.py"), ("s", "interrupted")):
-            talk.take(one)
+            talk.record(one)
 
         assert talk.interrupted
-        talk.take(event(3, "u", "wait"))
+        talk.record(event(3, "u", "wait"))
         assert not talk.interrupted
 
 
 class TestDelayedOutcome:
     def test_precision_and_recall_of_what_was_noticed(self):
         """
-        Findings are held against corrections turn by turn.
+        Findings are compared with corrections turn by turn.
         """
-        course = course_of(conversation(*TWO_FILES, ("u", WRONG), ("r", "Fixed."), ("u", "great, thanks")))
+        history = find_corrections(
+            conversation(*TWO_FILES, ("u", WRONG), ("r", "Fixed."), ("u", "great, thanks"))
+        )
 
-        right, wrong, none = (held_against(course, places) for places in ({4}, {1}, ()))
+        right, wrong, none = (score_findings(history, places) for places in ({4}, {1}, ()))
 
         assert (1.0, 1.0, []) == (right.precision, right.recall, right.unnoticed)
         assert (0.0, 0.0, [2]) == (wrong.precision, wrong.recall, wrong.unnoticed)
@@ -204,16 +211,16 @@ class TestDelayedOutcome:
         """
         Nobody knows what came of a turn that no message follows.
         """
-        course = course_of(conversation(*TWO_FILES))
+        history = find_corrections(conversation(*TWO_FILES))
 
-        assert (1, []) == (held_against(course, {5}).judged, held_against(course, {5}).noticed)
+        assert (1, []) == (score_findings(history, {5}).judged, score_findings(history, {5}).noticed)
 
     @given(st.lists(st.tuples(st.sampled_from("urcs"), HOSTILE | st.just(WRONG)), max_size=25))
     def test_places_are_in_order(self, steps):
         """
         A correction comes after its turn, at most ten messages later, whatever the run.
         """
-        for it in deferred_corrections(conversation(*steps)):
+        for it in find_corrections(conversation(*steps)).corrections:
             assert 0 <= it.first <= it.last < it.message < len(steps)
             assert 1 <= it.distance <= 10
             assert 0.0 <= it.probability <= 1.0
@@ -265,5 +272,5 @@ class TestNeverAnInput:
         events = conversation(*self.STEPS)
         thanked = structs.replace(events[6], input_data={"text": "perfect, thank you"})
 
-        assert {2, 3} == course_of(events).corrected
-        assert {3} == course_of([*events[:6], thanked, *events[7:]]).corrected
+        assert {2, 3} == find_corrections(events).corrected
+        assert {3} == find_corrections([*events[:6], thanked, *events[7:]]).corrected

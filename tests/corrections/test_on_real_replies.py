@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.corrections.foresight import foresee_correction
-from steadyhelm.corrections.replies import classify_user_reply
+from steadyhelm.corrections.forecast import foresee_correction
+from steadyhelm.corrections.reply_classifier import classify_user_reply
 from steadyhelm.lab.training.figures import auc, macro_f1, scored_f1
 from steadyhelm.lab.training.replies import read_replies
 

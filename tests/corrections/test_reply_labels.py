@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections.replies import classify_user_reply
+from steadyhelm.corrections.reply_classifier import classify_user_reply
 
 DONE = "Done. I updated the parser and all tests pass."
 ASKED = "The parser is updated. Want me to commit this?"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections.reading import end_of, read, start_of
+from steadyhelm.corrections.messages import parse_message, take_end, take_start
 
 
 class TestProse:
@@ -21,40 +21,40 @@ class TestProse:
         """
         Code, logs, traces, shells and diffs are not the person's own words.
         """
-        assert prose == read(text).prose
+        assert prose == parse_message(text).prose
 
     def test_what_was_pasted_is_counted(self):
         """
         Pasted lines are counted by kind, and so are lines that speak of an error.
         """
-        found = read('it fails\n[12:00:01] fatal: no\n  File "a.py", line 3')
+        found = parse_message('it fails\n[12:00:01] fatal: no\n  File "a.py", line 3')
 
-        assert {"log": 1, "trace": 1, "shell": 0, "diff": 0} == found.pasted
-        assert 1 == found.errors
-        assert 2 == found.odd_lines
+        assert {"log": 1, "trace": 1, "shell": 0, "diff": 0} == found.pasted_by_kind
+        assert 1 == found.error_lines
+        assert 2 == found.pasted_lines
 
     def test_a_line_of_signs(self):
         """
         A long line of signs and digits is no sentence.
         """
-        assert "" == read("=-=-=-=- 0x1f 0x2e 0x3d =-=-=-=- 9987 ##").prose
+        assert "" == parse_message("=-=-=-=- 0x1f 0x2e 0x3d =-=-=-=- 9987 ##").prose
 
     def test_the_first_sentence(self):
         """
         The first sentence ends at its mark or its line.
         """
-        assert "no." == read("No. Use the other one").first
-        assert "no" == read("No\nUse the other one").first
+        assert "no." == parse_message("No. Use the other one").first_sentence
+        assert "no" == parse_message("No\nUse the other one").first_sentence
 
     @given(st.text())
     def test_any_text(self, text):
         """
         Any text can be read, and its prose is never longer than itself.
         """
-        found = read(text)
+        found = parse_message(text)
 
         assert len(found.prose) <= len(found.text)
-        assert found.head.startswith(found.first[:1])
+        assert found.head.startswith(found.first_sentence[:1])
 
 
 class TestCutting:
@@ -63,11 +63,11 @@ class TestCutting:
         """
         What is no text is an empty one.
         """
-        assert "" == start_of(value, 5) == end_of(value, 5)
+        assert "" == take_start(value, 5) == take_end(value, 5)
 
     def test_both_ends(self):
         """
         A long text is cut at the end that is asked for.
         """
-        assert "abc" == start_of("abcdef", 3)
-        assert "def" == end_of("abcdef", 3)
+        assert "abc" == take_start("abcdef", 3)
+        assert "def" == take_end("abcdef", 3)

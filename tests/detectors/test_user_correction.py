@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.detectors.user_correction import LIKELY, UserCorrection
+from steadyhelm.detectors.user_correction import MIN_PROBABILITY, UserCorrection
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.testing import DETECTOR_CHECKS
@@ -99,7 +99,7 @@ class TestSeverity:
         [finding] = found(spoken("fix the parser", "nice, you broke it again wtf"))
 
         assert ("frustration", "LOW") == (finding.context["primary"], str(finding.severity))
-        assert finding.context["probability"] < LIKELY
+        assert finding.context["probability"] < MIN_PROBABILITY
 
     def test_never_high(self):
         """

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from steadyhelm.corrections.deferred import course_of
+from steadyhelm.corrections.deferred import find_corrections
 from steadyhelm.lab.evaluation.expectations import Question, expect
 from steadyhelm.lab.importers.importing import write_runs
 from steadyhelm.lab.training.correction_labels import labelled_runs
@@ -53,7 +53,7 @@ class TestLabels:
         [run] = list(RunFile(tmp_path / "labelled.jsonl"))
 
         assert "The parser is fixed." == run.events[run.labels[0]["at"]].text
-        assert {1} == course_of(run.events).corrected
+        assert {1} == find_corrections(run.events).corrected
 
     def test_labels_that_were_there_move_along(self):
         """

@@ -2,10 +2,10 @@ import pytest
 
 pytest.importorskip("sklearn", reason="learning needs the lab extra")
 
-from steadyhelm.corrections.outlook import SAME_MATTER, outlook_of
+from steadyhelm.corrections.forecast import FEATURE_GROUPS, extract_forecast_features
 from steadyhelm.lab.training.outlook import Turn, learn_outlook
 
-ASKING = ("agent ends asking", "agent asks at the end")
+ASKING = ("agent ends with a question mark", "agent asks at the end")
 
 
 def turns(*, of_the_corrected, of_the_others, count=40):
@@ -19,7 +19,7 @@ def turns(*, of_the_corrected, of_the_others, count=40):
 
 def moved(found, name):
     """What a number moves the log-odds of a correction by."""
-    return found.weight(name, "correction")
+    return found.get_weight(name, "correction")
 
 
 class TestDirections:
@@ -82,9 +82,9 @@ class TestVoices:
         """
         Every number said to be of one matter is taken, and is of that matter alone.
         """
-        named = [name for matter in SAME_MATTER for name in matter]
+        named = [name for matter in FEATURE_GROUPS for name in matter]
 
-        assert len(named) == len(set(named) & set(outlook_of()))
+        assert len(named) == len(set(named) & set(extract_forecast_features()))
 
 
 class TestProbabilities:
@@ -99,4 +99,4 @@ class TestProbabilities:
             )
         )
 
-        assert pytest.approx(0.5, abs=0.01) == found.shares({"noise": 3.0})["correction"]
+        assert pytest.approx(0.5, abs=0.01) == found.predict({"noise": 3.0})["correction"]

@@ -211,7 +211,7 @@ class TestTraining:
                 "drift AUC",
                 "kind said by people",
                 "drift that was",
-                "leans",
+                "cue score",
                 "LEAK",
                 "ExtraTrees",
             )
@@ -227,13 +227,13 @@ class TestTheCommand:
         import msgspec
 
         from steadyhelm.cli.lab import train
-        from steadyhelm.corrections.weights import Weights
+        from steadyhelm.corrections.model import CorrectionWeights
 
         replies, output = tmp_path / "replies.jsonl", tmp_path / "weights.json"
         replies.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in labelled(12, 4)))
         train(replies, output=output, quick=True)
 
-        assert 48 == msgspec.json.decode(output.read_bytes(), type=Weights).replies
+        assert 48 == msgspec.json.decode(output.read_bytes(), type=CorrectionWeights).replies
         assert "Learnt from 48 replies" in capsys.readouterr().out
 
     def test_without_scikit_learn(self, monkeypatch):

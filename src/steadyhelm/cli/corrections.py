@@ -14,7 +14,7 @@ from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.corrections.deferred import Course, DeferredCorrection
+    from steadyhelm.corrections.deferred import CorrectionHistory, DeferredCorrection
     from steadyhelm.events import TraceEvent
     from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.reports.evidence import Evidence
@@ -93,9 +93,9 @@ def _evidence(shared: Shared) -> "Evidence":
 
 
 def _document(told: "Told", evidence: "Evidence") -> dict[str, Any]:
-    from steadyhelm.corrections.deferred import held_against
+    from steadyhelm.corrections.deferred import score_findings
 
-    score = held_against(told.course, {it.at for it in told.noticed})
+    score = score_findings(told.course, {it.at for it in told.noticed})
     return {
         "run_id": told.run_id,
         "agent_id": told.agent_id,
@@ -179,9 +179,9 @@ def _line(told: "Told", correction: "DeferredCorrection", evidence: "Evidence") 
 
 
 def _summary(told: Sequence["Told"]) -> str:
-    from steadyhelm.corrections.deferred import held_against
+    from steadyhelm.corrections.deferred import score_findings
 
-    scores = [held_against(one.course, {it.at for it in one.noticed}) for one in told]
+    scores = [score_findings(one.course, {it.at for it in one.noticed}) for one in told]
     judged, corrected = sum(it.judged for it in scores), sum(len(it.corrected) for it in scores)
     noticed, hits = sum(len(it.noticed) for it in scores), sum(it.hits for it in scores)
     return (
@@ -216,7 +216,7 @@ class Told(NamedTuple):
     run_id: str
     agent_id: str
     events: "Sequence[TraceEvent]"
-    course: "Course"
+    course: "CorrectionHistory"
     noticed: "Sequence[Noticed]"
 
 
@@ -304,9 +304,9 @@ def _require_paths(paths: list[str]) -> None:
 
 
 def _told(run: "ReadRun", noticed: "Sequence[Noticed]") -> Told:
-    from steadyhelm.corrections.deferred import course_of
+    from steadyhelm.corrections.deferred import find_corrections
 
-    return Told(run.info.run_id, run.info.agent_id, run.events, course_of(run.events), noticed)
+    return Told(run.info.run_id, run.info.agent_id, run.events, find_corrections(run.events), noticed)
 
 
 def _noticed_live(store: "Store", agent_id: str, run_id: str) -> Iterator[Noticed]:

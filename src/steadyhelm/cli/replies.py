@@ -98,8 +98,8 @@ class _Labels:
                     yield msgspec.json.encode(self._labelled(value)).decode()
 
     def _labelled(self, reply: dict[str, Any]) -> dict[str, Any]:
-        from steadyhelm.corrections.foresight import foresee_correction
-        from steadyhelm.corrections.replies import classify_user_reply
+        from steadyhelm.corrections.forecast import foresee_correction
+        from steadyhelm.corrections.reply_classifier import classify_user_reply
 
         before: dict[str, Any] = {
             "prompt_before": _text(reply.get("prompt_before")),

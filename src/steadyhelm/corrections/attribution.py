@@ -1,86 +1,68 @@
-"""Which turn a message is about: what it names, and whether it points back."""
+"""Find the turn a message is about, by what it names and whether it points back."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.corrections.reading import REPLY_LOOKED_AT, read
-from steadyhelm.corrections.topics import topics
+from steadyhelm.corrections.messages import MAX_REPLY_CHARS, PACKAGE, find_topics, find_words, parse_message
+from steadyhelm.lexicons import load_lexicon
 
-_LOOKED_AT: Final = 2048
-_MOST_NAMES: Final = 2000
-_FEWEST_WORDS: Final = 2
-_SHOWN: Final = 3
+_MAX_TEXT_CHARS: Final = 2048
+_MAX_NAMES: Final = 2000
+_MIN_COMMON_WORDS: Final = 2
+_MAX_EVIDENCE: Final = 3
+_MAX_NAMES_IN_WRITTEN_LINE: Final = 3
 
-_WORD: Final = re.compile(r"[^\W\d][\w']*")
 _TICKED: Final = re.compile(r"`([^`\n]{2,80})`")
-# What people call by its name: a path, a file, an identifier, an option, a number of an issue.
-# Each begins where its run of characters begins and is bounded, so a long word is gone through once.
-_NAME: Final = re.compile(
-    r"(?:(?<![\w.~@-])[\w.~@-]{1,120})?(?:/[\w.@-]{1,120}){1,40}"
-    r"|(?<![\w-])\w[\w-]{0,80}\.[A-Za-z]\w{0,7}\b"
-    r"|(?<!\w)\w[^\W_]{0,80}_\w{1,120}"
-    r"|(?<![a-z])[a-z]{1,80}[A-Z]\w{1,120}|[A-Z][a-z0-9]{1,80}[A-Z]\w{0,120}"
-    r"|(?<!\S)--[a-z][\w-]{1,80}|(?<![\w/])#\d{1,12}"
-)
 _CLOCK: Final = re.compile(r"\d\d:\d\d:\d\d")
-_WORK: Final = (
-    r"(?:changes?|commits?|edits?|fix(?:es)?|versions?|attempts?|answers?|plans?|implementation|refactor\w*"
-    r"|patch(?:es)?|drafts?|steps?|turns?|tests?|code|files?|functions?)"
-)
-_POINTS_BACK: Final = re.compile(
-    rf"\b(?:earlier|original|initial|first|older|previous)\s+(?:\w+\s+)?{_WORK}\b"
-    r"|\byou\b[^.?!\n]{0,60}\b(?:earlier|previously|before that|originally|initially|at first|a while ago"
-    rf"|(?:two|three|a few|some|several)\s+{_WORK}\s+(?:ago|back))\b"
-    r"|\bwhat you did (?:to|with|in)\b"
-)
 
 
-class Traces(NamedTuple):
-    """What a turn can be known by: the names in it, and the stems of its other words."""
+class TurnContent(NamedTuple):
+    """What identifies a turn: the names in it, and the stems of its other words."""
 
     names: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
 
 
-class About(NamedTuple):
-    """Which of the turns before a message it is about, counted from the latest, and by what."""
+class TurnMatch(NamedTuple):
+    """The turn a message is about, counted back from the latest, and the words that show it."""
 
-    back: int = 0
-    by: tuple[str, ...] = ()
-
-
-JUST_BEFORE: Final = About()
+    turns_back: int = 0
+    evidence: tuple[str, ...] = ()
 
 
-def traces_of(texts: Iterable[str]) -> Traces:
-    """What is named and said in the texts of a turn; of each the beginning and the end are looked at."""
+LATEST_TURN: Final = TurnMatch()
+
+
+def collect_content(texts: Iterable[str]) -> TurnContent:
+    """Return what is named and said in the texts of a turn; the beginning and the end of each are read."""
     names: set[str] = set()
     words: set[str] = set()
+    half = _MAX_TEXT_CHARS // 2
     for text in texts:
-        part = text if len(text) <= _LOOKED_AT else f"{text[: _LOOKED_AT // 2]} {text[-_LOOKED_AT // 2 :]}"
-        if len(names) < _MOST_NAMES:
-            names.update(names_in(part))
-            words |= topics(_WORD.findall(part.lower()))
-    return Traces(frozenset(names), frozenset(words))
+        part = text if len(text) <= _MAX_TEXT_CHARS else f"{text[:half]} {text[-half:]}"
+        if len(names) < _MAX_NAMES:
+            names.update(find_names(part))
+            words |= find_topics(find_words(part.lower()))
+    return TurnContent(frozenset(names), frozenset(words))
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Everything called by its name, folded so that a path and its last part are one.
+def find_names(text: str) -> Iterator[str]:
+    """Yield every file, identifier and ticked text, folded so that a path and its last part are equal.
 
-    >>> sorted(names_in("in src/app/main.go:12 the call to `get user` in parseArgs"))
+    >>> sorted(find_names("in src/app/main.go:12 the call to `get user` in parseArgs"))
     ['get user', 'main.go', 'parseargs']
     """
     for ticked in _TICKED.findall(text):
-        yield _folded(ticked)
-    for match in _NAME.finditer(text):
-        name = _folded(match.group())
+        yield _fold_name(ticked)
+    for match in load_lexicon(PACKAGE, "attribution")["name"].regex.finditer(text):
+        name = _fold_name(match.group())
         if name:
             yield name
 
 
-def texts_in(value: Any) -> Iterator[str]:
-    """The texts among a call's arguments, one level deep."""
+def find_texts(value: Any) -> Iterator[str]:
+    """Yield the strings among a call's arguments, one level deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -89,53 +71,54 @@ def texts_in(value: Any) -> Iterator[str]:
         yield from (part for part in value if isinstance(part, str))
 
 
-def about(message: str, turns: Sequence[Traces]) -> About:
-    """The turn a message is about: the latest, unless it says otherwise.
+def find_turn(message: str, turns: Sequence[TurnContent]) -> TurnMatch:
+    """Return the turn a message is about: the latest, unless there is evidence for an earlier one.
 
-    It says otherwise by naming what an earlier turn has and the latest has not, and nothing of the latest,
-    while its words fit the latest turn less well, or not at all;
-    or by pointing back at earlier work, with a name or two words that only an earlier turn has.
+    Evidence is a name that an earlier turn has and the latest has not, while nothing of the latest is named
+    and the message's words fit the latest turn less well, or not at all;
+    or pointing back at earlier work, with a name or two words that only an earlier turn has.
 
-    >>> turns = [traces_of(["edit parser.py"]), traces_of(["edit cache.py"])]
-    >>> about("parser.py is broken now", turns)
-    About(back=1, by=('parser.py',))
-    >>> about("this is broken now", turns)
-    About(back=0, by=())
+    >>> turns = [collect_content(["edit parser.py"]), collect_content(["edit cache.py"])]
+    >>> find_turn("parser.py is broken now", turns)
+    TurnMatch(turns_back=1, evidence=('parser.py',))
+    >>> find_turn("this is broken now", turns)
+    TurnMatch(turns_back=0, evidence=())
     """
     if len(turns) < 2:  # noqa: PLR2004 - nothing to choose from
-        return JUST_BEFORE
-    reading = read(message[:REPLY_LOOKED_AT])
-    latest, said = turns[-1], topics(reading.words)
-    points_back = _POINTS_BACK.search(reading.prose) is not None
-    named = frozenset(name for name in _written_names(message[:REPLY_LOOKED_AT]) if name in reading.prose)
-    if points_back or not named & latest.names:
-        found = _most(named - latest.names, [turn.names for turn in turns], least=1)
-        here = len(said & latest.words)
-        fits = not here or len(said & turns[-1 - found.back].words) > here
-        if found.back and (points_back or fits):
-            return found
+        return LATEST_TURN
+    text = message[:MAX_REPLY_CHARS]
+    parsed = parse_message(text)
+    latest, topics = turns[-1], find_topics(parsed.words)
+    points_back = load_lexicon(PACKAGE, "attribution")["points back"].search(parsed.prose) is not None
+    names = frozenset(name for name in _find_written_names(text) if name in parsed.prose)
+    if points_back or not names & latest.names:
+        match = _find_best_turn(names - latest.names, [turn.names for turn in turns], minimum=1)
+        fit_of_latest = len(topics & latest.words)
+        fits_better = len(topics & turns[-1 - match.turns_back].words) > fit_of_latest
+        if match.turns_back and (points_back or not fit_of_latest or fits_better):
+            return match
     if not points_back:
-        return JUST_BEFORE
-    return _most(said - latest.words, [turn.words for turn in turns], least=_FEWEST_WORDS)
+        return LATEST_TURN
+    return _find_best_turn(topics - latest.words, [turn.words for turn in turns], minimum=_MIN_COMMON_WORDS)
 
 
-def _written_names(message: str) -> Iterator[str]:
-    """The names in the lines that a person wrote: one with a clock or many names in it was pasted."""
+def _find_written_names(message: str) -> Iterator[str]:
+    """Yield the names in the lines that a person wrote: one with a clock or many names in it was pasted."""
     for line in message.splitlines():
-        names = list(names_in(line))
-        if len(names) <= _SHOWN and not _CLOCK.search(line):
+        names = list(find_names(line))
+        if len(names) <= _MAX_NAMES_IN_WRITTEN_LINE and not _CLOCK.search(line):
             yield from names
 
 
-def _most(wanted: frozenset[str], turns: Sequence[frozenset[str]], *, least: int) -> About:
-    """The turn that has most of what is wanted; of several the latest."""
-    best = JUST_BEFORE
-    for back, known in enumerate(reversed(turns)):
+def _find_best_turn(wanted: frozenset[str], turns: Sequence[frozenset[str]], *, minimum: int) -> TurnMatch:
+    """Return the earlier turn that has most of what is wanted; of several the latest."""
+    best = LATEST_TURN
+    for turns_back, known in enumerate(reversed(turns)):
         common = wanted & known
-        if back and len(common) >= least and len(common) > len(best.by):
-            best = About(back, tuple(sorted(common)))
-    return best._replace(by=best.by[:_SHOWN])
+        if turns_back and len(common) >= minimum and len(common) > len(best.evidence):
+            best = TurnMatch(turns_back, tuple(sorted(common)))
+    return best._replace(evidence=best.evidence[:_MAX_EVIDENCE])
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.strip().rstrip("/.").rpartition("/")[2].lower()

@@ -1,15 +1,28 @@
-"""A learnt model small enough to be applied by hand: weights by name, a sum, a share for each class."""
+"""The learnt model: weights by name, summed to a probability for each class.
+
+The shipped weights were learnt in the lab from real replies (`steadyhelm lab train`, which also writes the
+file) and are read when they are first needed.
+"""
 
 import math
-from collections.abc import Mapping
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from steadyhelm.corrections.terms import weighed
+WEIGHTS_FILE: Final = "weights.json"
+WEIGHTS_VERSION: Final = 1
+_TERM: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|[?!]")
 
 
 class LinearModel(Struct, frozen=True, kw_only=True):
-    """Weights of named numbers and of words, one for each of `classes`, all held against `base`.
+    """A multinomial logistic regression: weights of numbers and of terms for each class, relative to `base`.
 
     A term's row has its rarity first, then its weights.
     """
@@ -20,17 +33,17 @@ class LinearModel(Struct, frozen=True, kw_only=True):
     numbers: dict[str, tuple[float, ...]]
     terms: dict[str, tuple[float, ...]] = {}
 
-    def shares(
+    def predict(
         self, numbers: Mapping[str, float], terms: Mapping[str, int] | None = None
     ) -> dict[str, float]:
-        """How probable each class is; the shares sum to one.
+        """Return the probability of each class; they sum to one.
 
         >>> model = LinearModel(base="no", classes=("yes",), intercepts=(0.0,), numbers={"loud": (2.0,)})
-        >>> model.shares({"loud": 0.0})
+        >>> model.predict({"loud": 0.0})
         {'no': 0.5, 'yes': 0.5}
         """
         sums = list(self.intercepts)
-        for row, value in self._rows(numbers, terms or {}):
+        for row, value in self._find_rows(numbers, terms or {}):
             for place, weight in enumerate(row):
                 sums[place] += weight * value
         highest = max(0.0, *sums)
@@ -38,21 +51,74 @@ class LinearModel(Struct, frozen=True, kw_only=True):
         whole = sum(parts)
         return {name: part / whole for name, part in zip((self.base, *self.classes), parts, strict=True)}
 
-    def weight(self, name: str, towards: str) -> float:
-        """What one unit of a number adds to the log-odds of a class against the base."""
+    def get_weight(self, name: str, target: str) -> float:
+        """Return what one unit of a number adds to the log-odds of a class against the base."""
         row = self.numbers.get(name)
-        return row[self.classes.index(towards)] if row else 0.0
+        return row[self.classes.index(target)] if row else 0.0
 
-    def pull(self, terms: Mapping[str, int], towards: str) -> dict[str, float]:
-        """What each known word adds to the log-odds of a class against the base."""
-        place = 1 + self.classes.index(towards)
-        return {term: self.terms[term][place] * value for term, value in self._weighed(terms).items()}
+    def weigh_terms_for(self, terms: Mapping[str, int], target: str) -> dict[str, float]:
+        """Return what each known term adds to the log-odds of a class against the base."""
+        place = 1 + self.classes.index(target)
+        return {term: self.terms[term][place] * value for term, value in self._weigh(terms).items()}
 
-    def _rows(
+    def _find_rows(
         self, numbers: Mapping[str, float], terms: Mapping[str, int]
     ) -> list[tuple[tuple[float, ...], float]]:
         rows = [(row, numbers[name]) for name, row in self.numbers.items() if numbers.get(name)]
-        return rows + [(self.terms[term][1:], value) for term, value in self._weighed(terms).items()]
+        return rows + [(self.terms[term][1:], value) for term, value in self._weigh(terms).items()]
 
-    def _weighed(self, terms: Mapping[str, int]) -> dict[str, float]:
-        return weighed(terms, {term: self.terms[term][0] for term in terms if term in self.terms})
+    def _weigh(self, terms: Mapping[str, int]) -> dict[str, float]:
+        return weigh_terms(terms, {term: self.terms[term][0] for term in terms if term in self.terms})
+
+
+class CorrectionWeights(Struct, frozen=True, kw_only=True):
+    """The models of replies and of forecasts, and the thresholds of the decisions.
+
+    `drift_from` is the probability of a correction from which a reply counts as drift; `approval_from` how
+    much more probable than a continuation an approval must be.
+    `replies` and `projects` say how many were learnt from.
+    """
+
+    version: int
+    replies: int
+    projects: int
+    drift_from: float
+    approval_from: float
+    reply: LinearModel
+    forecast: LinearModel
+
+
+@cache
+def load_weights() -> CorrectionWeights:
+    """Return the weights in this package. Reads the file once."""
+    data = pkgutil.get_data("steadyhelm.corrections", WEIGHTS_FILE)
+    return msgspec.json.decode(data or b"", type=CorrectionWeights)
+
+
+def count_terms(text: str) -> Counter[str]:
+    """Count words, pairs of neighbours, and the first word of a text in lower case.
+
+    >>> sorted(count_terms("not this one"))
+    ['^ not', 'not', 'not this', 'one', 'this', 'this one']
+    """
+    words = _TERM.findall(text)
+    pairs = (f"{one} {two}" for one, two in pairwise(words))
+    return Counter([*words, *pairs, *(f"^ {word}" for word in words[:1])])
+
+
+def weigh_terms(terms: Mapping[str, int], rarity: Mapping[str, float]) -> dict[str, float]:
+    """Return the known terms weighted by their rarity and scaled to length one.
+
+    >>> weigh_terms({"still": 1, "unheard": 1}, {"still": 2.0})
+    {'still': 1.0}
+    """
+    raw = {term: (1 + math.log(count)) * rarity[term] for term, count in terms.items() if term in rarity}
+    length = math.sqrt(sum(value * value for value in raw.values()))
+    return {term: value / length for term, value in raw.items()} if length else {}
+
+
+def compute_rarities(texts: Iterable[Mapping[str, int]], known: Iterable[str]) -> dict[str, float]:
+    """Return how rare each known term is in these texts."""
+    documents = list(texts)
+    counts = Counter(term for terms in documents for term in terms)
+    return {term: math.log(len(documents) / counts[term]) + 1 for term in known if counts[term]}

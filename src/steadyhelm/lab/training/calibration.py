@@ -40,7 +40,7 @@ def _odds_kept_back(examples: Sequence[Example], recipe: Recipe) -> list[list[fl
     for fold in folds([example.group for example in examples], _PARTS):
         model = fit([examples[place] for place in fold.learn], recipe)
         for place in fold.keep:
-            shares = model.shares(examples[place].numbers, examples[place].terms)
+            shares = model.predict(examples[place].numbers, examples[place].terms)
             odds[place] = [
                 math.log(max(shares[name], _LEAST) / max(shares[CLASSES[0]], _LEAST)) for name in CLASSES[1:]
             ]

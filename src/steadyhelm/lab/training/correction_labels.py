@@ -10,7 +10,12 @@ import bisect
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from steadyhelm.corrections.deferred import REACH, Course, DeferredCorrection, course_of
+from steadyhelm.corrections.deferred import (
+    MAX_DISTANCE,
+    CorrectionHistory,
+    DeferredCorrection,
+    find_corrections,
+)
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.stores.run_lines import build_entry
 
@@ -18,18 +23,18 @@ LABEL: Final = "correction"
 _BY: Final = "a later message of the user"
 
 
-def labelled_runs(runs: Iterable[ReadRun], *, reach: int = REACH) -> Iterator[dict[str, Any]]:
+def labelled_runs(runs: Iterable[ReadRun], *, max_distance: int = MAX_DISTANCE) -> Iterator[dict[str, Any]]:
     """The runs as objects of a run file, with their corrections among the labels.
 
     A run in which the user never answered is left out: nobody knows what came of it.
     """
     for run in runs:
-        course = course_of(run.events, reach=reach)
-        if course.judged:
-            yield labelled_run(run, course)
+        history = find_corrections(run.events, max_distance=max_distance)
+        if history.judged:
+            yield labelled_run(run, history)
 
 
-def labelled_run(run: ReadRun, course: Course) -> dict[str, Any]:
+def labelled_run(run: ReadRun, history: CorrectionHistory) -> dict[str, Any]:
     """One run as an object of a run file; labels it had stay, at the places of its entries now."""
     info = run.info
     known = {
@@ -47,7 +52,7 @@ def labelled_run(run: ReadRun, course: Course) -> dict[str, Any]:
     return {
         **{key: value for key, value in known.items() if value},
         "events": [build_entry(event) for event in run.events],
-        "labels": [*_kept(run), *map(_label, course.corrections)],
+        "labels": [*_kept(run), *map(_label, history.corrections)],
     }
 
 

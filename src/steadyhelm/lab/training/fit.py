@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from steadyhelm.corrections.model import LinearModel
-from steadyhelm.corrections.terms import rarities, weighed
+from steadyhelm.corrections.model import LinearModel, compute_rarities, weigh_terms
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.lab.training.replies import CLASSES
 
@@ -104,14 +103,14 @@ def _known_terms(examples: Sequence[Example], recipe: Recipe) -> dict[str, float
         for term, times in texts.items()
         if times >= recipe.term_texts and len(owners[term]) >= recipe.term_owners
     ]
-    return rarities((example.terms for example in examples), known)
+    return compute_rarities((example.terms for example in examples), known)
 
 
 def _term_rows(examples: Sequence[Example], rarity: Mapping[str, float]) -> Any:
     place = {term: column for column, term in enumerate(sorted(rarity))}
     rows = scikit("numpy").zeros((len(examples), len(place)))
     for number, example in enumerate(examples):
-        for term, value in weighed(example.terms, rarity).items():
+        for term, value in weigh_terms(example.terms, rarity).items():
             rows[number, place[term]] = value
     return rows
 

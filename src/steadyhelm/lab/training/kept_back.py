@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from steadyhelm.corrections.replies import label_of
+from steadyhelm.corrections.reply_classifier import label_reply
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.training.figures import auc, estimate, macro_f1, scored_f1
 from steadyhelm.lab.training.folds import Fold
@@ -34,9 +34,9 @@ def judge_kept_back(cases: Sequence[Prepared], folds: Sequence[Fold]) -> KeptBac
     for fold in folds:
         weights = learn([cases[place] for place in fold.learn])
         for place in fold.keep:
-            label = label_of(cases[place].features, weights)
+            label = label_reply(cases[place].features, weights)
             drift[place], found[place], primary[place] = label.drift, label.is_drift, label.primary
-            foreseen[place] = weights.outlook.shares(cases[place].outlook)["correction"]
+            foreseen[place] = weights.forecast.predict(cases[place].outlook)["correction"]
     return KeptBack(
         sessions=[case.reply.session for case in cases],
         truth=[case.reply.labels.primary for case in cases],

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from steadyhelm.corrections.forecast import FEATURE_GROUPS
 from steadyhelm.corrections.model import LinearModel
-from steadyhelm.corrections.outlook import SAME_MATTER
 from steadyhelm.lab.training.fit import scikit
 from steadyhelm.lab.training.folds import folds
 
@@ -67,4 +67,4 @@ def _voices(rows: Any, corrected: Any, sharing: Any) -> _Sum:
 
 def _sharing(name: str) -> int:
     """How many numbers share the voice this one has."""
-    return next((len(matter) for matter in SAME_MATTER if name in matter), 1)
+    return next((len(matter) for matter in FEATURE_GROUPS if name in matter), 1)

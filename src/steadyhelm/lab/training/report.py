@@ -6,8 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from steadyhelm.corrections.model import LinearModel
-from steadyhelm.corrections.weights import Weights
+from steadyhelm.corrections.model import CorrectionWeights, LinearModel
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.tables import table
 from steadyhelm.lab.training.figures import calibration, confusion
@@ -25,7 +24,7 @@ _KINDS: Final = (
 class TrainingReport(Struct, frozen=True, kw_only=True):
     """Everything one training run has to show; `figures` and `judged` are by what was kept back."""
 
-    weights: Weights
+    weights: CorrectionWeights
     figures: dict[str, dict[str, Estimate]]
     judged: dict[str, KeptBack]
     importances: dict[str, float]
@@ -56,7 +55,8 @@ def report_text(report: TrainingReport) -> str:
 def importances(model: LinearModel, numbers: Sequence[dict[str, float]], towards: str) -> dict[str, float]:
     """What each number moves the log-odds by when it moves by its standard deviation."""
     return {
-        name: model.weight(name, towards) * _spread([one[name] for one in numbers]) for name in model.numbers
+        name: model.get_weight(name, towards) * _spread([one[name] for one in numbers])
+        for name in model.numbers
     }
 
 

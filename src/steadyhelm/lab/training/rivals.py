@@ -30,7 +30,7 @@ def rivals(cases: Sequence[Prepared], parts: Sequence[Fold]) -> list[Rival]:
     numpy = scikit("numpy")
     names = list(cases[0].features.numbers)
     numbers = numpy.array([[case.features.numbers[name] for name in names] for case in cases])
-    words = [case.features.reading.head for case in cases]
+    words = [case.features.message.head for case in cases]
     return [
         _rival(
             "ExtraTrees over the numbers",
@@ -112,4 +112,4 @@ def _words(texts: Sequence[str], learn: list[int], keep: list[int]) -> tuple[Any
 
 def _from_cues(case: Prepared) -> float:
     """The leaning of the first sentence, put between zero and one."""
-    return (case.features.numbers["leans first"] + 4) / 12
+    return (case.features.numbers["cue score of the first sentence"] + 4) / 12

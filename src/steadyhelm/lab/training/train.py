@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from steadyhelm.corrections.weights import Weights
+from steadyhelm.corrections.model import CorrectionWeights
 from steadyhelm.errors import FormatError
 from steadyhelm.lab.training.folds import Fold, folds
 from steadyhelm.lab.training.kept_back import figures_of, judge_kept_back
@@ -40,7 +40,7 @@ def train(replies: Sequence[LabelledReply], *, quick: bool = False, samples: int
     )
 
 
-def write_weights(weights: Weights, target: Path) -> int:
+def write_weights(weights: CorrectionWeights, target: Path) -> int:
     """Write the file that is shipped, and say how many bytes it has."""
     content = msgspec.json.encode(weights) + b"\n"
     try:
@@ -57,7 +57,7 @@ def _folds(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
     }
 
 
-def _importances(cases: Sequence[Prepared], weights: Weights) -> dict[str, float]:
+def _importances(cases: Sequence[Prepared], weights: CorrectionWeights) -> dict[str, float]:
     of_replies = importances(weights.reply, [case.features.numbers for case in cases], "correction")
-    of_turns = importances(weights.outlook, [case.outlook for case in cases], "correction")
+    of_turns = importances(weights.forecast, [case.outlook for case in cases], "correction")
     return of_replies | {f"foreseen: {name}": value for name, value in of_turns.items()}

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from steadyhelm.corrections.features import ReplyFeatures, features_of
-from steadyhelm.corrections.outlook import outlook_of
-from steadyhelm.corrections.terms import terms_of
-from steadyhelm.corrections.weights import VERSION, Weights
+from steadyhelm.corrections.features import ReplyFeatures, extract_features
+from steadyhelm.corrections.forecast import extract_forecast_features
+from steadyhelm.corrections.model import WEIGHTS_VERSION, CorrectionWeights, count_terms
 from steadyhelm.lab.training.calibration import Shares, fit_calibrated
 from steadyhelm.lab.training.fit import Example, Recipe, rounded
 from steadyhelm.lab.training.outlook import Turn, learn_outlook
@@ -16,7 +15,7 @@ from steadyhelm.lab.training.thresholds import best_approval_ratio, best_drift_t
 
 REPLY: Final = Recipe(
     strength=0.001,
-    trusted=("leans", "reads as yes"),
+    trusted=("cue score", "agreement score"),
     trust=4.0,
     term_weight=16.0,
     term_owners=3,
@@ -38,14 +37,14 @@ def prepare(replies: Sequence[LabelledReply]) -> list[Prepared]:
     return [_prepared(reply) for reply in replies]
 
 
-def learn(cases: Sequence[Prepared]) -> Weights:
+def learn(cases: Sequence[Prepared]) -> CorrectionWeights:
     """Both models and their thresholds from these cases alone."""
     reply = fit_calibrated([_as_reply(case) for case in cases], REPLY)
     drift_from = best_drift_threshold(
         [case.reply.is_drift for case in cases], [shares["correction"] for shares in reply.kept_back]
     )
-    return Weights(
-        version=VERSION,
+    return CorrectionWeights(
+        version=WEIGHTS_VERSION,
         replies=len(cases),
         projects=len({case.reply.repo for case in cases}),
         drift_from=drift_from,
@@ -54,12 +53,12 @@ def learn(cases: Sequence[Prepared]) -> Weights:
             lambda ratio: [_decided(shares, drift_from, ratio) for shares in reply.kept_back],
         ),
         reply=rounded(reply.model),
-        outlook=rounded(learn_outlook([_as_turn(case) for case in cases])),
+        forecast=rounded(learn_outlook([_as_turn(case) for case in cases])),
     )
 
 
 def _prepared(reply: LabelledReply) -> Prepared:
-    features = features_of(
+    features = extract_features(
         reply.reply,
         assistant_before=reply.assistant_before,
         prompt_before=reply.prompt_before,
@@ -68,14 +67,14 @@ def _prepared(reply: LabelledReply) -> Prepared:
         tool_errors=reply.tool_errors_since_prompt,
         turn=reply.turn,
     )
-    outlook = outlook_of(
+    outlook = extract_forecast_features(
         prompt_before=reply.prompt_before,
         assistant_before=reply.assistant_before,
         tool_calls=reply.tool_calls_since_prompt,
         tool_errors=reply.tool_errors_since_prompt,
         turn=reply.turn,
     )
-    return Prepared(reply, features, terms_of(features.reading.head), outlook)
+    return Prepared(reply, features, count_terms(features.message.head), outlook)
 
 
 def _as_reply(case: Prepared) -> Example:

@@ -1,0 +1,139 @@
+"""Classify a user's reply: it corrects, approves of or continues the turn before it."""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from steadyhelm.corrections.explain import ReplyCue, explain_reply
+from steadyhelm.corrections.features import ReplyFeatures, extract_features
+from steadyhelm.corrections.model import CorrectionWeights, count_terms, load_weights
+from steadyhelm.corrections.reply_rules import Tone, find_tone, is_non_objection
+
+ReplyKind = Literal[
+    "correction_style", "correction_substance", "frustration", "approval", "continuation", "new_task"
+]
+_CORRECTIONS: Final[tuple[ReplyKind, ...]] = ("correction_substance", "correction_style", "frustration")
+_MAX_IF_NON_OBJECTION: Final = 0.15
+"""The highest probability of a correction in a reply whose words object to nothing."""
+_NEW_TASK_IF_ANNOUNCED, _NEW_TASK_OTHERWISE = 0.6, 0.02
+"""The part of a continuation that is a new task."""
+_MAX_SHARED_TOPICS_OF_NEW_TASK: Final = 0.2
+
+
+class ReplyLabel(Struct, frozen=True, kw_only=True):
+    """What a reply is.
+
+    `probabilities` has all six kinds and sums to one; `drift` is the sum of the three corrections, `is_drift`
+    whether it reaches the shipped threshold, and `primary` the kind: a correction exactly when `is_drift`.
+    `cues` lists the reasons for and against a correction, the strongest first.
+    Style, frustration and new tasks are separated by rules, not learnt: the data has too few of them.
+    """
+
+    primary: ReplyKind
+    probabilities: dict[ReplyKind, float]
+    drift: float
+    is_drift: bool
+    cues: list[ReplyCue]
+
+
+def classify_user_reply(
+    reply: str,
+    *,
+    assistant_before: str = "",
+    prompt_before: str = "",
+    interrupted: bool = False,
+    tool_calls: int = 0,
+    tool_errors: int = 0,
+    turn: int = 0,
+) -> ReplyLabel:
+    """Return what a user's reply means for the work it answers.
+
+    The beginning of the reply and of the prompt and the end of the agent's message are read.
+    `turn` is the number of the reply among the user's messages: those sent before it, and one.
+
+    >>> classify_user_reply("no, that is still broken", assistant_before="Fixed.").primary
+    'correction_substance'
+    >>> classify_user_reply("yes please", assistant_before="Shall I commit?").primary
+    'approval'
+    """
+    features = extract_features(
+        reply,
+        assistant_before=assistant_before,
+        prompt_before=prompt_before,
+        interrupted=interrupted,
+        tool_calls=tool_calls,
+        tool_errors=tool_errors,
+        turn=turn,
+    )
+    return label_reply(features, load_weights())
+
+
+def label_reply(features: ReplyFeatures, weights: CorrectionWeights) -> ReplyLabel:
+    """Return the label of a reply from its features, by weights that need not be the shipped ones."""
+    terms = count_terms(features.message.head)
+    shares = weights.reply.predict(features.numbers, terms)
+    tone = find_tone(features.message)
+    if _is_non_objection(features, tone):
+        shares, tone = _set_correction(shares, min(_MAX_IF_NON_OBJECTION, shares["correction"])), Tone()
+    else:
+        shares = _set_correction(shares, max(tone.min_correction, shares["correction"]))
+    probabilities = _split_kinds(shares, tone, features)
+    drift = sum(probabilities[kind] for kind in _CORRECTIONS)
+    is_drift = drift >= weights.drift_from
+    return ReplyLabel(
+        primary=_choose_kind(probabilities, weights, is_drift=is_drift),
+        probabilities=probabilities,
+        drift=drift,
+        is_drift=is_drift,
+        cues=explain_reply(features, terms, weights.reply),
+    )
+
+
+def _split_kinds(shares: dict[str, float], tone: Tone, features: ReplyFeatures) -> dict[ReplyKind, float]:
+    """Split the three learnt classes into the six kinds."""
+    correction, new_task = shares["correction"], _estimate_new_task(features)
+    return {
+        "correction_style": correction * tone.style,
+        "correction_substance": correction * (1 - tone.style - tone.frustration),
+        "frustration": correction * tone.frustration,
+        "approval": shares["approval"],
+        "continuation": shares["continuation"] * (1 - new_task),
+        "new_task": shares["continuation"] * new_task,
+    }
+
+
+def _estimate_new_task(features: ReplyFeatures) -> float:
+    """Return how likely a continuation is another task: it says so and shares few topics with the last."""
+    numbers = features.numbers
+    shared = max(numbers["topics from the agent"], numbers["topics from the prompt"])
+    is_announced = "another topic" in features.first_cues and shared <= _MAX_SHARED_TOPICS_OF_NEW_TASK
+    return _NEW_TASK_IF_ANNOUNCED if is_announced else _NEW_TASK_OTHERWISE
+
+
+def _choose_kind(
+    probabilities: dict[ReplyKind, float], weights: CorrectionWeights, *, is_drift: bool
+) -> ReplyKind:
+    if is_drift:
+        return max(_CORRECTIONS, key=lambda kind: probabilities[kind])
+    going_on = probabilities["continuation"] + probabilities["new_task"]
+    if probabilities["approval"] >= weights.approval_from * going_on:
+        return "approval"
+    return "continuation" if probabilities["continuation"] >= probabilities["new_task"] else "new_task"
+
+
+def _is_non_objection(features: ReplyFeatures, tone: Tone) -> bool:
+    return is_non_objection(
+        features.message,
+        features.cues,
+        features.agent,
+        is_outburst=tone.is_outburst,
+        interrupted=features.numbers["interrupted"] > 0,
+    )
+
+
+def _set_correction(shares: dict[str, float], correction: float) -> dict[str, float]:
+    """Return the shares with this one for a correction, the others in proportion."""
+    if shares["correction"] in (correction, 1.0):
+        return shares
+    rest = (1 - correction) / (1 - shares["correction"])
+    return {kind: correction if kind == "correction" else part * rest for kind, part in shares.items()}
