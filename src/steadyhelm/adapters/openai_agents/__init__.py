@@ -1,10 +1,10 @@
-"""OpenAI Agents SDK: a runner or an agent, watched by the hooks of each run."""
+"""OpenAI Agents SDK: run hooks; `calls` decides about the calls of a reply before the SDK makes them."""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.openai_agents.runner import OpenAIAgentsAdapter as OpenAIAgentsAdapter
+    from steadyhelm.adapters.openai_agents.entry import OpenAIAgentsAdapter as OpenAIAgentsAdapter
 
-__getattr__ = lazy_names(__name__, {"OpenAIAgentsAdapter": "runner"})
+__getattr__ = lazy_names(__name__, {"OpenAIAgentsAdapter": "entry"})

@@ -1,27 +1,40 @@
-"""The tool calls of one run of the OpenAI Agents SDK: asked for, decided on, made, refused or waiting."""
+"""Follow the tool calls of one run of the OpenAI Agents SDK: requested, made, blocked or waiting.
 
+A call is blocked in the way the SDK treats one that a user rejected, which changes neither the agent nor its
+tools. To wait for the user a call needs a tool that requires approval: such tools are copies.
+"""
+
+import copy
+import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
-from agents import AgentsException, UserError
+from agents import Agent, AgentsException, FunctionTool, Handoff, UserError
+from agents.items import ToolApprovalItem
 from agents.tool import default_tool_timeout_error_message
 from agents.tracing import get_current_span
 
 from steadyhelm.adapter import Instruction
-from steadyhelm.adapters.openai_agents.approvals import allow, made_to_wait, refuse
-from steadyhelm.adapters.openai_agents.items import Asked, plain, spoken_of, unannounced
+from steadyhelm.adapters.openai_agents.translate import (
+    SDKCall,
+    find_calls_in_error,
+    read_unannounced_call,
+    simplify,
+)
 from steadyhelm.boundary.agent_run import AgentRun
 
+_ORIGINAL: Final = "_steadyhelm_original"
 
-class Calls:
-    """Tells a run of its calls, and carries out what is decided about them."""
+
+class SDKCalls:
+    """Record the calls of a run, and carry out the decisions about them."""
 
     def __init__(self, run: AgentRun) -> None:
         self.errors: dict[str, object] = {}
         self._run = run
-        self._open: dict[str, Asked] = {}
+        self._open: dict[str, SDKCall] = {}
         self._started: set[str] = set()
-        self._refused: set[str] = set()
+        self._blocked: set[str] = set()
         self._waiting: dict[str, Instruction] = {}
         self._undo: list[Callable[[], None]] = []
 
@@ -29,122 +42,169 @@ class Calls:
         return bool(self._open)
 
     def question(self, call_id: str) -> str:
-        """What the user is asked about a call, empty where nobody asks."""
+        """Return the question to the user about a call; empty when there is none."""
         instruction = self._waiting.get(call_id)
         return instruction.text if instruction is not None else ""
 
-    def decide(self, asked: Iterable[Asked], context: Any, agent: Any) -> None:
-        """The model asks for these calls, and none has been made yet."""
-        decided = [(it, self._decided(it)) for it in asked]
+    def decide(self, calls: Iterable[SDKCall], context: Any, agent: Any) -> None:
+        """Decide about the calls of a reply, none of which has been made yet."""
+        decided = [(it, self._get_instruction(it)) for it in calls]
         for it, instruction in decided:
             if instruction.verdict == "deny":
-                self._refuse(it, instruction.text, context, agent)
+                self._block(it, instruction.text, context, agent)
             elif instruction.verdict == "ask":
-                self._put_to_user(it, instruction, context, agent)
+                self._ask_user(it, instruction, context, agent)
         waiting = {it.name for it, instruction in decided if instruction.verdict == "ask"}
         for it, instruction in decided:
             if instruction.verdict == "proceed" and it.name in waiting:
-                allow(it, context, agent)
+                _approve(it, context, agent)
 
-    def _decided(self, asked: Asked) -> Instruction:
-        """What to do with a call; those that nobody can refuse are only told of."""
-        if asked.maker == "provider":
-            self._run.record_call(asked.call_id, asked.name, asked.args, asked.result, error=asked.error)
+    def _get_instruction(self, call: SDKCall) -> Instruction:
+        """Return what to do with a call; one that cannot be blocked is only recorded."""
+        if call.maker == "provider":
+            self._run.record_call(call.call_id, call.name, call.args, call.result, error=call.error)
             return Instruction()
-        self._open[asked.call_id] = asked
-        self._refused.discard(asked.call_id)
-        if asked.maker == "runner" or self._run.stopped is not None:
+        self._open[call.call_id] = call
+        self._blocked.discard(call.call_id)
+        if call.maker == "runner" or self._run.stopped is not None:
             return Instruction()
-        return self._run.before_tool(asked.call_id, asked.name, asked.args)
+        return self._run.before_tool(call.call_id, call.name, call.args)
 
-    def _refuse(self, asked: Asked, words: str, context: Any, agent: Any) -> None:
-        del self._open[asked.call_id]
-        self._refused.add(asked.call_id)
-        refuse(asked, words, context, agent)
+    def _block(self, call: SDKCall, text: str, context: Any, agent: Any) -> None:
+        del self._open[call.call_id]
+        self._blocked.add(call.call_id)
+        context.reject_tool(ToolApprovalItem(agent=agent, raw_item=call.item), rejection_message=text)
 
-    def _put_to_user(self, asked: Asked, instruction: Instruction, context: Any, agent: Any) -> None:
-        undo = made_to_wait(agent, asked.name)
+    def _ask_user(self, call: SDKCall, instruction: Instruction, context: Any, agent: Any) -> None:
+        undo = _require_approval(agent, call.name)
         if undo is None:
             self._run.report_not_carried_out("only a tool in the agent's own list can wait for an answer")
-            self._refuse(asked, "Not called: the user has to be asked first.", context, agent)
+            self._block(call, "Not called: the user has to be asked first.", context, agent)
             return
         self._undo.append(undo)
-        self._waiting[asked.call_id] = instruction
+        self._waiting[call.call_id] = instruction
 
-    def turn_over(self, results: dict[str, Any]) -> None:
-        """The model is about to be asked again: no tool waits any longer than for the call in question."""
+    def end_turn(self, results: dict[str, Any]) -> None:
+        """Settle the turn before the next model call: a tool requires approval for one turn only."""
         while self._undo:
             self._undo.pop()()
         self.settle(results)
 
-    # --- what becomes of them --------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------
 
-    def starts(self, call_id: str) -> None:
-        """A call is made: one that waited for the user was allowed."""
+    def start(self, call_id: str) -> None:
+        """Record that a call is made; one that waited for the user was approved."""
         self._started.add(call_id)
         if (instruction := self._waiting.pop(call_id, None)) is not None:
             self._run.apply_answer(True, instruction, call_id)
-        if call_id in self._refused:
+        if call_id in self._blocked:
             self._run.report_not_carried_out("the SDK makes the call all the same")
 
-    def ends(self, context: Any, tool: Any, result: object) -> None:
-        """A call has come back."""
+    def end(self, context: Any, tool: Any, result: object) -> None:
+        """Record the result of a call."""
         call_id = context.tool_call_id
         self._started.discard(call_id)
-        asked = self._open.pop(call_id, None) or unannounced(context)
-        self._tell(asked, plain(result), self.errors.pop(call_id, None) or _failure(tool, result))
+        call = self._open.pop(call_id, None) or read_unannounced_call(context)
+        self._record(call, simplify(result), self.errors.pop(call_id, None) or _find_failure(tool, result))
 
-    def fails(self, args: Any) -> None:
-        """A tool raised, a call was rejected, or the tool is not there."""
+    def fail(self, args: Any) -> None:
+        """Record that a tool raised, a call was rejected, or the tool does not exist."""
         if args.kind == "tool_exception":
             self.errors[args.call_id] = args.error
             return
-        asked = self._open.pop(args.call_id, None)
+        call = self._open.pop(args.call_id, None)
         instruction = self._waiting.pop(args.call_id, None)
         if instruction is not None:
             self._run.apply_answer(False, instruction, args.call_id)
-        elif asked is not None:
-            self._tell(asked, None, args.default_message)
+        elif call is not None:
+            self._record(call, None, args.default_message)
 
     def settle(self, results: dict[str, Any]) -> None:
-        """Of some calls no hook tells how they ended: what the conversation says of them."""
+        """Record calls whose end no hook reports, from their results in the conversation."""
         for call_id in [it for it in self._open if it in results]:
-            asked, said = self._open.pop(call_id), results[call_id]
+            call, result = self._open.pop(call_id), results[call_id]
             instruction = self._waiting.pop(call_id, None)
             if instruction is not None:
-                self._run.apply_answer(str(said), instruction, call_id)
-            elif asked.maker == "tool":
-                # Nobody saw it begin: a guardrail of the host's, or its user, said no.
-                self._tell(asked, None, f"Not called. {said}")
+                self._run.apply_answer(str(result), instruction, call_id)
+            elif call.maker == "tool":
+                # It was not started: a guardrail of the host, or its user, rejected it.
+                self._record(call, None, f"Not called. {result}")
             else:
-                self._tell(asked, said, None)
+                self._record(call, result, None)
 
-    def failed_with(self, error: BaseException) -> None:
-        """The run failed, perhaps by one of its calls."""
+    def record_run_failure(self, error: BaseException) -> None:
+        """Record the calls that made the run fail, if any."""
         if not isinstance(error, AgentsException):
             return
         cause = (error.__cause__ if isinstance(error, UserError) else None) or error
-        for asked in spoken_of(str(error), list(self._open.values())):
-            del self._open[asked.call_id]
-            self._tell(asked, None, cause)
+        for call in find_calls_in_error(str(error), list(self._open.values())):
+            del self._open[call.call_id]
+            self._record(call, None, cause)
 
-    def run_over(self) -> None:
-        """No more will be heard of those that are open: only what was begun has been made."""
-        for asked in self._open.values():
-            if asked.maker == "tool" and asked.call_id not in self._started:
-                self._run.drop_call(asked.call_id)
-            elif asked.maker == "runner" and self._run.stopped is None:
-                self._tell(asked, None, None)
+    def end_run(self) -> None:
+        """Settle the calls that are still open: only those that were started have been made."""
+        for call in self._open.values():
+            if call.maker == "tool" and call.call_id not in self._started:
+                self._run.drop_call(call.call_id)
+            elif call.maker == "runner" and self._run.stopped is None:
+                self._record(call, None, None)
 
-    def _tell(self, asked: Asked, result: Any, error: object) -> None:
-        if asked.maker == "tool":
-            self._run.after_tool(asked.call_id, result, error=error)
+    def _record(self, call: SDKCall, result: Any, error: object) -> None:
+        if call.maker == "tool":
+            self._run.after_tool(call.call_id, result, error=error)
         else:
-            self._run.record_call(asked.call_id, asked.name, asked.args, result, error=error)
+            self._run.record_call(call.call_id, call.name, call.args, result, error=error)
 
 
-def _failure(tool: Any, result: object) -> str | None:
-    """What a tool failed with, where only its trace or its words tell."""
+def _approve(call: SDKCall, context: Any, agent: Any) -> None:
+    """Approve a call whose tool waits for another call's sake, unless the host requires approval itself."""
+    original = getattr(agent, _ORIGINAL, agent)
+    tools = [it for it in original.tools if isinstance(it, FunctionTool) and it.qualified_name == call.name]
+    if all(tool.needs_approval is False for tool in tools):
+        context.approve_tool(ToolApprovalItem(agent=agent, raw_item=call.item))
+
+
+def copy_agent(agent: Any, copies: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """Return a copy of an agent with copies of its tools, and of every agent it hands off to."""
+    copies = {} if copies is None else copies
+    agent = getattr(agent, _ORIGINAL, agent)
+    if id(agent) not in copies:
+        tools = [copy.copy(tool) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
+        own = agent.clone(tools=tools, handoffs=[])
+        setattr(own, _ORIGINAL, agent)
+        copies[id(agent)] = (agent, own)
+        own.handoffs = [_copy_handoff(it, copies) for it in agent.handoffs]
+    return copies[id(agent)][1]
+
+
+def _require_approval(agent: Any, tool_name: str) -> Callable[[], None] | None:
+    """Make the calls of a tool wait for approval. Returns the undo; None where the tool is no copy."""
+    if not hasattr(agent, _ORIGINAL):
+        return None
+    for tool in agent.tools:
+        if isinstance(tool, FunctionTool) and tool.qualified_name == tool_name:
+            undo = functools.partial(setattr, tool, "needs_approval", tool.needs_approval)
+            tool.needs_approval = True
+            return undo
+    return None
+
+
+def _copy_handoff(handoff: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
+    if isinstance(handoff, Agent):
+        return copy_agent(handoff, copies)
+    if not isinstance(handoff, Handoff):
+        return handoff
+    own = copy.copy(handoff)
+
+    async def invoke(context: Any, arguments: str) -> Any:
+        return copy_agent(await handoff.on_invoke_handoff(context, arguments), copies)
+
+    own.on_invoke_handoff = invoke
+    return own
+
+
+def _find_failure(tool: Any, result: object) -> str | None:
+    """Return the failure of a tool where only its trace or its text shows one."""
     span = get_current_span()
     if span is not None and span.error is not None:
         return str(result)

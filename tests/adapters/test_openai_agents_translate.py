@@ -5,17 +5,17 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.adapters.openai_agents.items import (
-    Asked,
-    asked_in,
-    goal_in,
-    is_whole,
-    plain,
+from steadyhelm.adapters.openai_agents.translate import (
+    SDKCall,
+    find_calls,
+    find_calls_in_error,
+    find_results,
+    has_matching_results,
+    read_goal,
     read_json,
-    results_in,
-    spoken_of,
-    unannounced,
-    words_in,
+    read_text,
+    read_unannounced_call,
+    simplify,
 )
 
 TYPES = (
@@ -43,7 +43,7 @@ conversations = st.lists(items, max_size=6)
 
 
 def asked(name, call_id="c1"):
-    return Asked(call_id=call_id, name=name, args={}, maker="tool", item=None)
+    return SDKCall(call_id=call_id, name=name, args={}, maker="tool", item=None)
 
 
 class TestHostileItems:
@@ -52,12 +52,12 @@ class TestHostileItems:
         """
         No item, however odd, makes reading fail.
         """
-        asked_in(items, ["transfer_to_other"])
-        words_in(items)
-        results_in(items)
-        is_whole(items)
+        find_calls(items, ["transfer_to_other"])
+        read_text(items)
+        find_results(items)
+        has_matching_results(items)
 
-        assert isinstance(goal_in(items), str)
+        assert isinstance(read_goal(items), str)
 
     @given(values)
     def test_whatever_is_given_as_a_whole_is_read(self, value):
@@ -65,9 +65,9 @@ class TestHostileItems:
         Nor does anything else that a host may give as input or arguments.
         """
         read_json(value)
-        plain(value)
+        simplify(value)
 
-        assert isinstance(goal_in(value), str)
+        assert isinstance(read_goal(value), str)
 
 
 class TestCalls:
@@ -78,7 +78,7 @@ class TestCalls:
         told = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 1}'}
 
         for item in (told, SimpleNamespace(**told)):
-            (found,) = asked_in([item])
+            (found,) = find_calls([item])
             assert ("c1", "add", {"a": 1}, "tool") == (found.call_id, found.name, found.args, found.maker)
 
     def test_a_handover_is_no_call(self):
@@ -89,7 +89,7 @@ class TestCalls:
             {"type": "function_call", "call_id": name, "name": name} for name in ("add", "transfer_to_b")
         ]
 
-        assert ["add"] == [it.name for it in asked_in(items, ["transfer_to_b"])]
+        assert ["add"] == [it.name for it in find_calls(items, ["transfer_to_b"])]
 
     def test_a_namespace_tells_tools_apart(self):
         """
@@ -98,7 +98,7 @@ class TestCalls:
         spaces = ({"namespace": "bank"}, {"namespace": "add"}, {})
         items = [{"type": "function_call", "call_id": "c1", "name": "add", **space} for space in spaces]
 
-        assert ["bank.add", "add", "add"] == [it.name for it in asked_in(items)]
+        assert ["bank.add", "add", "add"] == [it.name for it in find_calls(items)]
 
     def test_a_call_of_the_provider_that_failed(self):
         """
@@ -107,7 +107,7 @@ class TestCalls:
         fine = {"type": "mcp_call", "id": "m1", "name": "page", "arguments": '{"n": 1}', "output": "empty"}
         failed = {"type": "file_search_call", "id": "f1", "queries": ["x"], "status": "failed"}
 
-        found = asked_in([fine, failed])
+        found = find_calls([fine, failed])
         assert [("page", "empty", None), ("file_search", None, "failed")] == [
             (it.name, it.result, it.error) for it in found
         ]
@@ -119,8 +119,8 @@ class TestCalls:
         call = {"type": "shell_call", "call_id": "s1", "action": {"commands": ["ls"]}}
         output = {"type": "shell_call_output", "call_id": "s1", "output": "ledger.txt"}
 
-        assert ["runner"] == [it.maker for it in asked_in([call])]
-        assert [("provider", "ledger.txt")] == [(it.maker, it.result) for it in asked_in([call, output])]
+        assert ["runner"] == [it.maker for it in find_calls([call])]
+        assert [("provider", "ledger.txt")] == [(it.maker, it.result) for it in find_calls([call, output])]
 
     def test_arguments_that_cannot_be_read_stay_as_they_are(self):
         """
@@ -135,9 +135,9 @@ class TestCalls:
         context = SimpleNamespace(tool_call_id="c1", tool_name="add", tool_arguments='{"a": 1}')
 
         assert ("c1", "add", {"a": 1}) == (
-            unannounced(context).call_id,
-            unannounced(context).name,
-            unannounced(context).args,
+            read_unannounced_call(context).call_id,
+            read_unannounced_call(context).name,
+            read_unannounced_call(context).args,
         )
 
 
@@ -148,15 +148,15 @@ class TestErrors:
         """
         calls = [asked("add"), asked("add_all", "c2")]
 
-        assert ["c2"] == [it.call_id for it in spoken_of("Error running tool add_all: ink", calls)]
-        assert ["c1"] == [it.call_id for it in spoken_of("Error running tool add: ink", calls)]
+        assert ["c2"] == [it.call_id for it in find_calls_in_error("Error running tool add_all: ink", calls)]
+        assert ["c1"] == [it.call_id for it in find_calls_in_error("Error running tool add: ink", calls)]
 
     def test_an_error_that_names_none(self):
         """
         It speaks of the only call there is; where there are several nobody knows.
         """
-        assert ["c1"] == [it.call_id for it in spoken_of("a guardrail said no", [asked("add")])]
-        assert [] == spoken_of("a guardrail said no", [asked("add"), asked("sub", "c2")])
+        assert ["c1"] == [it.call_id for it in find_calls_in_error("a guardrail said no", [asked("add")])]
+        assert [] == find_calls_in_error("a guardrail said no", [asked("add"), asked("sub", "c2")])
 
 
 class TestWords:
@@ -166,9 +166,9 @@ class TestWords:
         """
         talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
-        assert "a" == goal_in(talk)
-        assert "c" == goal_in([*talk, {"role": "user", "content": "c"}, {"type": "function_call"}])
-        assert "hello" == goal_in("hello")
+        assert "a" == read_goal(talk)
+        assert "c" == read_goal([*talk, {"role": "user", "content": "c"}, {"type": "function_call"}])
+        assert "hello" == read_goal("hello")
 
     def test_a_refusal_is_an_answer(self):
         """
@@ -176,7 +176,7 @@ class TestWords:
         """
         message = {"type": "message", "content": [{"text": "No."}, {"refusal": "I will not."}]}
 
-        assert "No.\nI will not." == words_in([message])
+        assert "No.\nI will not." == read_text([message])
 
     def test_a_call_without_its_result_is_not_whole(self):
         """
@@ -184,4 +184,6 @@ class TestWords:
         """
         call, output = ({"type": f"function_call{end}", "call_id": "c1"} for end in ("", "_output"))
 
-        assert [True, True, False, False] == [is_whole(it) for it in ([], [call, output], [call], [output])]
+        assert [True, True, False, False] == [
+            has_matching_results(it) for it in ([], [call, output], [call], [output])
+        ]
