@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.calibration import calibrate, frequent_sequences
-from steadyhelm.embedders.idf import BUCKETS, mark, words
+from steadyhelm.embedders.idf import BUCKETS, count_words, mark_words
 from steadyhelm.events import RunSummary
 
 
@@ -24,7 +24,7 @@ def learnt(*runs, **fields):
 
 def spoken(text):
     bitmap = bytearray(BUCKETS // 8)
-    mark(bitmap, words(text))
+    mark_words(bitmap, count_words(text))
     return bytes(bitmap)
 
 
@@ -165,8 +165,8 @@ class TestGoals:
         A word counts once a run, however often it was said.
         """
         after = learnt(run(words=spoken("flight flight flight")), run(words=spoken("flight hotel")))
-        (flight,) = words("flight")
-        (hotel,) = words("hotel")
+        (flight,) = count_words("flight")
+        (hotel,) = count_words("hotel")
 
         assert (2, 2, 1) == (
             after.word_runs,
@@ -185,7 +185,7 @@ class TestGoals:
         After some hundred runs the past counts half, so that counts never overflow.
         """
         after = learnt(*[run(words=spoken("flight"))] * 450)
-        (flight,) = words("flight")
+        (flight,) = count_words("flight")
 
         assert after.word_runs < 200
         assert after.word_counts[flight % BUCKETS] == after.word_runs

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats, Spread, Trend
-from steadyhelm.embedders.idf import counted, halved
+from steadyhelm.embedders.idf import add_run_words, halve_counts
 from steadyhelm.events import RunSummary
 from steadyhelm.windows import next_trend, quantile
 
@@ -155,5 +155,5 @@ def _merge_surprise(known: list[float], fresh: float | None) -> list[float]:
 def _count_words(baseline: BaselineStats, run: RunSummary) -> tuple[bytes, int]:
     if not any(run.words):
         return baseline.word_counts, baseline.word_runs
-    counts, runs = counted(baseline.word_counts, run.words), baseline.word_runs + 1
-    return (halved(counts), runs // 2) if runs >= _MAX_WORD_RUNS else (counts, runs)
+    counts, runs = add_run_words(baseline.word_counts, run.words), baseline.word_runs + 1
+    return (halve_counts(counts), runs // 2) if runs >= _MAX_WORD_RUNS else (counts, runs)

@@ -1,4 +1,4 @@
-"""The contract of an embedder: how near two texts are in meaning."""
+"""The contract of an embedder: the similarity of two texts."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -7,13 +7,13 @@ from steadyhelm.baselines import BaselineStats
 
 
 class Embedder(ABC):
-    """Says how near an output is to the goal, between 0 and 1.
+    """Measures the similarity of an output and the goal, between 0 and 1.
 
-    It may use what the agent's baseline has learnt about words.
+    It may use the word counts of the agent's baseline.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def similarity(self, goal: str, text: str, baseline: BaselineStats) -> float:
-        """How near `text` is to `goal`."""
+        """Return the similarity of `text` and `goal`."""

@@ -34,9 +34,11 @@ def make_embedder(settings: Settings) -> Embedder:
     """The embedder the settings name."""
     if settings.embedder == "minilm":
         from steadyhelm.embedders.minilm import MiniLM  # noqa: PLC0415 - an extra
-        from steadyhelm.embedders.weights import default_model_dir  # noqa: PLC0415 - the same
+        from steadyhelm.embedders.weights import get_default_model_dir  # noqa: PLC0415 - the same
 
-        return MiniLM(Path(settings.model_dir).expanduser() if settings.model_dir else default_model_dir())
+        return MiniLM(
+            Path(settings.model_dir).expanduser() if settings.model_dir else get_default_model_dir()
+        )
     return Idf()
 
 

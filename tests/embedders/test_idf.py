@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.embedders.idf import BUCKETS, LOOKED_AT, Idf, counted, halved, mark, words
+from steadyhelm.embedders.idf import (
+    BUCKETS,
+    CHARS_READ,
+    Idf,
+    add_run_words,
+    count_words,
+    halve_counts,
+    mark_words,
+)
 
 NOTHING_LEARNT = BaselineStats(agent_id="a")
 GOAL = "find the cheapest flight to Oslo"
@@ -17,8 +25,8 @@ def learnt(*outputs):
     counts = b""
     for output in outputs:
         bitmap = bytearray(BUCKETS // 8)
-        mark(bitmap, words(output))
-        counts = counted(counts, bytes(bitmap))
+        mark_words(bitmap, count_words(output))
+        counts = add_run_words(counts, bytes(bitmap))
     return BaselineStats(agent_id="a", word_runs=len(outputs), word_counts=counts)
 
 
@@ -27,25 +35,25 @@ class TestWords:
         """
         A word counts however it is written.
         """
-        assert [3] == list(words("Oslo oslo OSLO").values())
+        assert [3] == list(count_words("Oslo oslo OSLO").values())
 
     def test_short_words_and_numbers_are_left_out(self):
         """
         Numbers and words of one or two letters say nothing.
         """
-        assert not words("is it 2024 or 12_34 ?!")
+        assert not count_words("is it 2024 or 12_34 ?!")
 
     def test_only_the_beginning_is_looked_at(self):
         """
         Of a long text the first 512 characters count.
         """
-        assert words("a " * (LOOKED_AT // 2) + "Oslo") == words("")
+        assert count_words("a " * (CHARS_READ // 2) + "Oslo") == count_words("")
 
     def test_words_are_kept_as_hashes(self):
         """
         A count never holds the word itself.
         """
-        assert all(isinstance(word, int) for word in words("flight to Oslo"))
+        assert all(isinstance(word, int) for word in count_words("flight to Oslo"))
 
 
 class TestSimilarity:
@@ -57,7 +65,7 @@ class TestSimilarity:
         for baseline in (NOTHING_LEARNT, learnt(*["abc abcd abcde"] * 6)):
             assert 0.0 <= Idf().similarity(goal, text, baseline) <= 1.0
 
-    @given(TEXTS.filter(words))
+    @given(TEXTS.filter(count_words))
     def test_a_text_is_nearest_to_itself(self, text):
         """
         A text with words in it has similarity 1 to itself.
@@ -137,7 +145,7 @@ class TestCounts:
         """
         A word in more runs than a byte can count stays at the most a byte can hold.
         """
-        (oslo,) = words("Oslo")
+        (oslo,) = count_words("Oslo")
 
         assert 255 == learnt(*["Oslo"] * 300).word_counts[oslo % BUCKETS]
 
@@ -145,7 +153,7 @@ class TestCounts:
         """
         The past counts half.
         """
-        assert bytes([0, 0, 1, 127]) == halved(bytes([0, 1, 2, 255]))
+        assert bytes([0, 0, 1, 127]) == halve_counts(bytes([0, 1, 2, 255]))
 
 
 class TestScale:

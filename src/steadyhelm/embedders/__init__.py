@@ -1,1 +1,1 @@
-"""Ways to say how near two texts are: `idf` (ours, the default) and `minilm` (an extra)."""
+"""Embedders, which measure the similarity of two texts: `idf` (the default) and `minilm` (an extra)."""

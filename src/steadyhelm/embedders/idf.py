@@ -1,8 +1,8 @@
 """The default embedder: words weighted by how rare they are in this agent's own outputs.
 
-A word every output holds says nothing about the task; a rare one says a lot.
-What is rare is learnt from the agent's clean runs: five are enough.
-Words are kept as hashes only: a baseline never holds what an agent said.
+A word that every output contains is no evidence about the task; a rare one is strong evidence.
+Which words are rare is learnt from the agent's clean runs: five are enough.
+Words are stored as hashes only: a baseline never contains what an agent said.
 """
 
 import math
@@ -14,16 +14,16 @@ from zlib import crc32
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.embedder import Embedder
 
-LOOKED_AT: Final = 512
+CHARS_READ: Final = 512
 BUCKETS: Final = 16_384
-RUNS_NEEDED: Final = 5
-_COUNTED_AS: Final = 20
-_MOST: Final = 255
+MIN_RUNS: Final = 5
+_SCALED_RUNS: Final = 20
+_MAX_COUNT: Final = 255
 _GOALS_KEPT: Final = 8
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
-# Until idf is learnt, the words that carry no subject in any English text are left out by hand.
-_CARRY_NOTHING: Final = frozenset(
+# Until rarity is learnt, words without a subject in any English text are left out.
+_STOP_WORDS: Final = frozenset(
     crc32(word.encode())
     for word in """
         the and for with that this from have has had are was were will would can could should into your
@@ -36,30 +36,30 @@ _CARRY_NOTHING: Final = frozenset(
 Vector = dict[int, float]
 
 
-def words(text: str) -> Counter[int]:
-    """The hashed words of a text's beginning, with their counts."""
-    return Counter(crc32(word.encode()) for word in _WORD.findall(text[:LOOKED_AT].lower()))
+def count_words(text: str) -> Counter[int]:
+    """Return the hashed words of a text's first characters, with their counts."""
+    return Counter(crc32(word.encode()) for word in _WORD.findall(text[:CHARS_READ].lower()))
 
 
-def mark(bitmap: bytearray, counts: Counter[int]) -> None:
-    """Note in a run's bitmap that these words occurred."""
+def mark_words(bitmap: bytearray, counts: Counter[int]) -> None:
+    """Set the bits of these words in a run's bitmap."""
     for word in counts:
         bucket = word % BUCKETS
         bitmap[bucket >> 3] |= 1 << (bucket & 7)
 
 
-def counted(counts: bytes, bitmap: bytes) -> bytes:
-    """The counts of a baseline after one more run's bitmap."""
+def add_run_words(counts: bytes, bitmap: bytes) -> bytes:
+    """Return the counts of a baseline after one more run's bitmap."""
     total = bytearray(counts or bytes(BUCKETS))
     for place, byte in enumerate(bitmap):
         for bit in range(8) if byte else ():
             if byte >> bit & 1:
-                total[place * 8 + bit] = min(_MOST, total[place * 8 + bit] + 1)
+                total[place * 8 + bit] = min(_MAX_COUNT, total[place * 8 + bit] + 1)
     return bytes(total)
 
 
-def halved(counts: bytes) -> bytes:
-    """The counts with the past counting half, so that they never overflow and old habits fade."""
+def halve_counts(counts: bytes) -> bytes:
+    """Return the counts divided by two, so that they never overflow and old runs count less."""
     return bytes(count // 2 for count in counts)
 
 
@@ -72,7 +72,7 @@ class Idf(Embedder):
         self._goals: dict[tuple[str, int, bytes], Vector] = {}
 
     def similarity(self, goal: str, text: str, baseline: BaselineStats) -> float:
-        """How near `text` is to `goal`.
+        """Return the similarity of `text` and `goal`.
 
         >>> baseline = BaselineStats(agent_id="a")
         >>> near = Idf().similarity("find cheap flights to Oslo", "cheap flights to Oslo found", baseline)
@@ -80,33 +80,33 @@ class Idf(Embedder):
         >>> near > 0.7, far
         (True, 0.0)
         """
-        return self.similarity_of(goal, words(text), baseline)
+        return self.compare_counts(goal, count_words(text), baseline)
 
-    def similarity_of(self, goal: str, counts: Counter[int], baseline: BaselineStats) -> float:
-        """The same for words already counted."""
+    def compare_counts(self, goal: str, counts: Counter[int], baseline: BaselineStats) -> float:
+        """Return the similarity of counted words and the goal."""
         key = (goal, baseline.word_runs, baseline.word_counts)
         wanted = self._goals.get(key)
         if wanted is None:
             if len(self._goals) >= _GOALS_KEPT:
                 self._goals.clear()
-            wanted = self._goals[key] = _vector(words(goal), baseline)
-        vector = _vector(counts, baseline)
+            wanted = self._goals[key] = _build_vector(count_words(goal), baseline)
+        vector = _build_vector(counts, baseline)
         return min(1.0, sum(weight * vector.get(word, 0.0) for word, weight in wanted.items()))
 
 
-def _vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
-    """Weights of unit length; empty when no word counts."""
+def _build_vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
+    """Return the weights of words as a vector of length 1; empty when no word counts."""
     runs, seen = baseline.word_runs, baseline.word_counts
-    if runs >= RUNS_NEEDED and seen:
-        # As if there had been twenty runs, however many there were: otherwise words never seen would weigh
-        # more from run to run, and similarities learnt early could not be compared with later ones.
-        scale = _COUNTED_AS / runs
+    if runs >= MIN_RUNS and seen:
+        # Counts are scaled to twenty runs: otherwise the weight of unseen words would grow with every run,
+        # and similarities learnt early could not be compared with later ones.
+        scale = _SCALED_RUNS / runs
         weights = {
             word: (1.0 + math.log(n))
-            * math.log((_COUNTED_AS + 1) / (min(seen[word % BUCKETS], runs) * scale + 0.5))
+            * math.log((_SCALED_RUNS + 1) / (min(seen[word % BUCKETS], runs) * scale + 0.5))
             for word, n in counts.items()
         }
     else:
-        weights = {word: 1.0 + math.log(n) for word, n in counts.items() if word not in _CARRY_NOTHING}
+        weights = {word: 1.0 + math.log(n) for word, n in counts.items() if word not in _STOP_WORDS}
     length = math.sqrt(sum(weight * weight for weight in weights.values()))
     return {word: weight / length for word, weight in weights.items()} if length else {}

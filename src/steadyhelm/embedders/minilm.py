@@ -1,7 +1,7 @@
 """The optional embedder: all-MiniLM-L6-v2, a small sentence model, in plain numpy.
 
-Nothing but numpy is needed: the weights file is mapped into memory and read as it stands, so that
-processes on one machine share it.
+Only numpy is needed: the weights file is mapped into memory without copying, so that processes on one
+machine share it.
 """
 
 import math
@@ -18,22 +18,22 @@ from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.wordpiece import WordPiece
 from steadyhelm.errors import FormatError, MissingExtraError
 
-TEXT_LOOKED_AT: Final = 512
-"""Characters of an output that are read: more made no difference when it was measured."""
-GOAL_LOOKED_AT: Final = 2048
-"""Characters of a goal that are read: about what fills the model's tokens."""
-GOALS_KEPT: Final = 64
-MOST_TOKENS: Final = 256
+TEXT_CHARS_READ: Final = 512
+"""Characters of an output that are read. More made no measurable difference."""
+GOAL_CHARS_READ: Final = 2048
+"""Characters of a goal that are read: about as many as the model's tokens cover."""
+GOALS_CACHED: Final = 64
+MAX_TOKENS: Final = 256
 """The length the model was trained for."""
 
-_FETCH: Final = "The files we know come with: steadyhelm models fetch"
+_FETCH_HINT: Final = "The files we know come with: steadyhelm models fetch"
 
 Array: TypeAlias = Any  # numpy's, which is not there without the extra
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class MiniLM(Embedder):
-    """Nearness in meaning: the cosine of two sentence vectors, whatever words they use.
+    """Similarity in meaning: the cosine of two sentence vectors, whatever words they use.
 
     Args:
         model_dir: The folder that `steadyhelm models fetch` filled, or one of your own with the same
@@ -48,34 +48,36 @@ class MiniLM(Embedder):
         except ImportError as exc:
             raise MissingExtraError("minilm embedder", extra="minilm") from exc
         config = _read_config(model_dir / "config.json")
-        self._words = WordPiece.read(model_dir / "vocab.txt")
-        if len(self._words) > config.vocab_size:
+        self._pieces = WordPiece.read(model_dir / "vocab.txt")
+        if len(self._pieces) > config.vocab_size:
             raise FormatError(
-                f"{model_dir / 'vocab.txt'} has {len(self._words)} pieces, the model {config.vocab_size}: "
-                f"the files do not belong together. {_FETCH}"
+                f"{model_dir / 'vocab.txt'} has {len(self._pieces)} pieces, the model {config.vocab_size}: "
+                f"the files do not belong together. {_FETCH_HINT}"
             )
-        self._model = _Bert(np, config, _read_tensors(np, model_dir / "model.safetensors", _shapes(config)))
-        self._most_tokens = min(MOST_TOKENS, config.max_position_embeddings)
-        self._goal_vector = lru_cache(maxsize=GOALS_KEPT)(self.vector)
+        self._model = _Bert(
+            np, config, _read_tensors(np, model_dir / "model.safetensors", _list_shapes(config))
+        )
+        self._most_tokens = min(MAX_TOKENS, config.max_position_embeddings)
+        self._embed_goal = lru_cache(maxsize=GOALS_CACHED)(self.embed)
         with np.errstate(all="ignore"):
-            if not np.isfinite(self.vector("a")).all():
-                raise FormatError(f"The weights in {model_dir} give no finite numbers. {_FETCH}")
+            if not np.isfinite(self.embed("a")).all():
+                raise FormatError(f"The weights in {model_dir} give no finite numbers. {_FETCH_HINT}")
 
     def similarity(self, goal: str, text: str, baseline: BaselineStats) -> float:  # noqa: ARG002 - learns nothing
-        """The cosine of goal and text, 0 where they point apart.
+        """Return the cosine of goal and text, 0 where it is negative.
 
-        Four digits: the ones after them differ from one processor to the next.
+        Rounded to four digits: later ones differ between processors.
         """
-        cosine = float(self._goal_vector(goal[:GOAL_LOOKED_AT]) @ self.vector(text[:TEXT_LOOKED_AT]))
+        cosine = float(self._embed_goal(goal[:GOAL_CHARS_READ]) @ self.embed(text[:TEXT_CHARS_READ]))
         return round(min(1.0, max(0.0, cosine)), 4)
 
-    def vector(self, text: str) -> Array:
-        """The text's direction in meaning, of length 1; all zeros for a text without words."""
-        return self._model.vector(self._words.ids(text, limit=self._most_tokens))
+    def embed(self, text: str) -> Array:
+        """Return the sentence vector of a text, of length 1; all zeros for a text without words."""
+        return self._model.embed(self._pieces.encode(text, limit=self._most_tokens))
 
 
 class _Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What `config.json` says about the network; anything but a BERT with exact GELU is refused."""
+    """The network described by `config.json`; only a BERT with exact GELU is accepted."""
 
     model_type: Literal["bert"]
     hidden_act: Literal["gelu"]
@@ -91,15 +93,15 @@ class _Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Bert:
-    """The network: one text at a time, so no padding and no mask."""
+    """The network. It runs one text at a time, so it needs no padding and no mask."""
 
     def __init__(self, np: ModuleType, config: _Config, tensors: dict[str, Array]) -> None:
         self._np = np
         self._config = config
         self._tensors = tensors
 
-    def vector(self, ids: list[int]) -> Array:
-        """The mean of what the last layer says about each token, scaled to length 1."""
+    def embed(self, ids: list[int]) -> Array:
+        """Return the mean of the last layer's token vectors, scaled to length 1."""
         tensors, width = self._tensors, self._config.hidden_size
         marks_only = 2
         if len(ids) <= marks_only:
@@ -107,22 +109,24 @@ class _Bert:
         x = tensors["embeddings.word_embeddings.weight"][ids]
         x = x + tensors["embeddings.position_embeddings.weight"][: len(ids)]
         x = x + tensors["embeddings.token_type_embeddings.weight"][0]
-        x = self._normed("embeddings.LayerNorm", x)
+        x = self._normalize("embeddings.LayerNorm", x)
         for number in range(self._config.num_hidden_layers):
-            x = self._layer(f"encoder.layer.{number}", x)
+            x = self._apply_layer(f"encoder.layer.{number}", x)
         mean = x.mean(axis=0)
-        vector = mean / self._np.sqrt(mean @ mean)
-        vector.flags.writeable = False
-        return vector
+        embed = mean / self._np.sqrt(mean @ mean)
+        embed.flags.writeable = False
+        return embed
 
-    def _layer(self, name: str, x: Array) -> Array:
-        seen = self._dense(f"{name}.attention.output.dense", self._attention(f"{name}.attention.self", x))
-        x = self._normed(f"{name}.attention.output.LayerNorm", x + seen)
-        thought = self._gelu(self._dense(f"{name}.intermediate.dense", x))
-        return self._normed(f"{name}.output.LayerNorm", x + self._dense(f"{name}.output.dense", thought))
+    def _apply_layer(self, name: str, x: Array) -> Array:
+        seen = self._apply_dense(f"{name}.attention.output.dense", self._attend(f"{name}.attention.self", x))
+        x = self._normalize(f"{name}.attention.output.LayerNorm", x + seen)
+        thought = self._apply_gelu(self._apply_dense(f"{name}.intermediate.dense", x))
+        return self._normalize(
+            f"{name}.output.LayerNorm", x + self._apply_dense(f"{name}.output.dense", thought)
+        )
 
-    def _attention(self, name: str, x: Array) -> Array:
-        query, key, value = (self._heads(f"{name}.{part}", x) for part in ("query", "key", "value"))
+    def _attend(self, name: str, x: Array) -> Array:
+        query, key, value = (self._split_heads(f"{name}.{part}", x) for part in ("query", "key", "value"))
         scores = query @ key.transpose(0, 2, 1)
         scores /= math.sqrt(query.shape[-1])
         scores -= scores.max(axis=-1, keepdims=True)
@@ -130,16 +134,20 @@ class _Bert:
         scores /= scores.sum(axis=-1, keepdims=True)
         return (scores @ value).transpose(1, 0, 2).reshape(x.shape)
 
-    def _heads(self, name: str, x: Array) -> Array:
-        """One slice of the dense result per head: heads x tokens x width of a head."""
-        return self._dense(name, x).reshape(len(x), self._config.num_attention_heads, -1).transpose(1, 0, 2)
+    def _split_heads(self, name: str, x: Array) -> Array:
+        """Return the dense result by head: heads x tokens x width of a head."""
+        return (
+            self._apply_dense(name, x)
+            .reshape(len(x), self._config.num_attention_heads, -1)
+            .transpose(1, 0, 2)
+        )
 
-    def _dense(self, name: str, x: Array) -> Array:
+    def _apply_dense(self, name: str, x: Array) -> Array:
         result = x @ self._tensors[f"{name}.weight"].T
         result += self._tensors[f"{name}.bias"]
         return result
 
-    def _normed(self, name: str, x: Array) -> Array:
+    def _normalize(self, name: str, x: Array) -> Array:
         x = x - x.mean(axis=-1, keepdims=True)
         variance = self._np.square(x).mean(axis=-1, keepdims=True)
         x /= self._np.sqrt(variance + self._config.layer_norm_eps)
@@ -147,10 +155,10 @@ class _Bert:
         x += self._tensors[f"{name}.bias"]
         return x
 
-    def _gelu(self, x: Array) -> Array:
-        """Exact GELU; numpy has no erf, so Abramowitz and Stegun 7.1.26, which is off by 1.5e-7 at most.
+    def _apply_gelu(self, x: Array) -> Array:
+        """Apply exact GELU, with erf by Abramowitz and Stegun 7.1.26: numpy has none. Error at most 1.5e-7.
 
-        Written in place: a fresh array for each step would cost more than the sums.
+        Arrays are changed in place: a new array for each step would cost more than the sums.
         """
         np = self._np
         z = np.abs(x)
@@ -183,7 +191,9 @@ def _read_config(path: Path) -> _Config:
     try:
         config = msgspec.json.decode(path.read_bytes(), type=_Config)
     except FileNotFoundError as exc:
-        raise FormatError(f"There is no model in {path.parent}, {path.name} is missing. {_FETCH}") from exc
+        raise FormatError(
+            f"There is no model in {path.parent}, {path.name} is missing. {_FETCH_HINT}"
+        ) from exc
     except (OSError, msgspec.MsgspecError) as exc:
         raise FormatError(f"{path} does not describe a model we can run: {exc}.") from exc
     if config.hidden_size % config.num_attention_heads:
@@ -194,8 +204,8 @@ def _read_config(path: Path) -> _Config:
     return config
 
 
-def _shapes(config: _Config) -> dict[str, list[int]]:
-    """The tensors such a network needs, by name, with their shapes."""
+def _list_shapes(config: _Config) -> dict[str, list[int]]:
+    """Return the shapes of the tensors that such a network needs, by name."""
     width, wide = config.hidden_size, config.intermediate_size
     shapes = {
         "embeddings.word_embeddings.weight": [config.vocab_size, width],
@@ -223,7 +233,7 @@ def _shapes(config: _Config) -> dict[str, list[int]]:
 
 
 def _read_tensors(np: ModuleType, path: Path, shapes: dict[str, list[int]]) -> dict[str, Array]:
-    """The wanted tensors of a safetensors file: views into the mapped file, nothing is copied."""
+    """Return the named tensors of a safetensors file as views into the mapped file, without copying."""
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -231,14 +241,14 @@ def _read_tensors(np: ModuleType, path: Path, shapes: dict[str, list[int]]) -> d
         if start > len(data):
             raise ValueError(f"its header should end at byte {start} of {len(data)}")  # noqa: TRY301 - one message for all
         header = msgspec.json.decode(data[8:start], type=dict[str, msgspec.Raw])
-        return {name: _view(np, data, start, header[name], shape) for name, shape in shapes.items()}
+        return {name: _make_view(np, data, start, header[name], shape) for name, shape in shapes.items()}
     except KeyError as exc:
         raise FormatError(f"The weights file {path} has no tensor {exc}.") from exc
     except (OSError, ValueError, msgspec.MsgspecError) as exc:
-        raise FormatError(f"The weights file {path} cannot be used: {exc}. {_FETCH}") from exc
+        raise FormatError(f"The weights file {path} cannot be used: {exc}. {_FETCH_HINT}") from exc
 
 
-def _view(np: ModuleType, data: mmap.mmap, start: int, raw: msgspec.Raw, shape: list[int]) -> Array:
+def _make_view(np: ModuleType, data: mmap.mmap, start: int, raw: msgspec.Raw, shape: list[int]) -> Array:
     tensor = msgspec.json.decode(raw, type=_Tensor)
     if (tensor.dtype, tensor.shape) != ("F32", shape):
         raise ValueError(f"expected a tensor of F32 {shape}, got {tensor.dtype} {tensor.shape}")

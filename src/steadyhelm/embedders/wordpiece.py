@@ -1,4 +1,4 @@
-"""Cuts text into the word pieces an uncased BERT model was trained on."""
+"""Split text into the word pieces of an uncased BERT model."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Final, Self
 
 from steadyhelm.errors import FormatError
 
-LONGEST_WORD: Final = 100
-"""A longer run of letters is no word; it is looked up as unknown, as in training."""
+MAX_WORD_CHARS: Final = 100
+"""A longer run of letters counts as unknown, as in training."""
 
 _UNKNOWN: Final = "[UNK]"
 _START: Final = "[CLS]"
@@ -27,15 +27,15 @@ _CJK: Final = (
 
 
 class WordPiece:
-    """A vocabulary, and the greedy cut of a text into its pieces.
+    """A vocabulary, and the greedy split of a text into its pieces.
 
-    The names of special tokens have no power in a text: an agent that writes `[SEP]` has written
-    a bracket, a word and a bracket.
+    The names of special tokens have no meaning in a text: `[SEP]` is read as a bracket, a word and a
+    bracket.
 
     >>> pieces = WordPiece({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "un": 3, "##do": 4, "!": 5})
-    >>> pieces.tokens("Undo! été")
+    >>> pieces.tokenize("Undo! été")
     ['un', '##do', '!', '[UNK]']
-    >>> pieces.ids("Undo! été", limit=5)
+    >>> pieces.encode("Undo! été", limit=5)
     [1, 3, 4, 5, 2]
     """
 
@@ -46,11 +46,11 @@ class WordPiece:
                 f"The vocabulary has no {' and no '.join(missing)}: it is not that of a BERT model."
             )
         self._vocabulary = vocabulary
-        self._characters = _Characters()
+        self._characters = _CharacterMap()
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a `vocab.txt`: one piece a line, its number is the line's."""
+        """Read a `vocab.txt`: one piece per line, numbered by line."""
         try:
             # Not splitlines(): some pieces are themselves characters that it would split at.
             lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -61,43 +61,43 @@ class WordPiece:
     def __len__(self) -> int:
         return len(self._vocabulary)
 
-    def ids(self, text: str, *, limit: int) -> list[int]:
-        """The text's pieces by number, between the marks of start and end, `limit` in all at most."""
+    def encode(self, text: str, *, limit: int) -> list[int]:
+        """Return the numbers of the text's pieces between the start and end marks, `limit` at most in all."""
         numbers = [self._vocabulary[_START]]
-        for piece in self._pieces(text):
+        for piece in self._iter_pieces(text):
             if len(numbers) >= limit - 1:
                 break
             numbers.append(self._vocabulary[piece])
         return [*numbers, self._vocabulary[_END]]
 
-    def tokens(self, text: str) -> list[str]:
-        """The text's pieces as they stand in the vocabulary."""
-        return list(self._pieces(text))
+    def tokenize(self, text: str) -> list[str]:
+        """Return the text's pieces as written in the vocabulary."""
+        return list(self._iter_pieces(text))
 
-    def _pieces(self, text: str) -> Iterator[str]:
-        for word in self._words(text):
-            yield from self._cut(word)
+    def _iter_pieces(self, text: str) -> Iterator[str]:
+        for word in self._split_words(text):
+            yield from self._split_word(word)
 
-    def _words(self, text: str) -> list[str]:
+    def _split_words(self, text: str) -> list[str]:
         if not text.isascii():
             text = unicodedata.normalize("NFD", text)
         return text.translate(self._characters).split()
 
-    def _cut(self, word: str) -> list[str]:
-        """The longest piece that fits, again and again; a word with a rest that fits nothing is unknown."""
-        if len(word) > LONGEST_WORD:
+    def _split_word(self, word: str) -> list[str]:
+        """Return the longest pieces of a word from left to right; unknown if a rest fits none."""
+        if len(word) > MAX_WORD_CHARS:
             return [_UNKNOWN]
         pieces: list[str] = []
         start = 0
         while start < len(word):
-            piece = self._longest_piece(word, start)
+            piece = self._find_longest_piece(word, start)
             if piece is None:
                 return [_UNKNOWN]
             pieces.append(piece)
             start += len(piece) - (2 if start else 0)
         return pieces
 
-    def _longest_piece(self, word: str, start: int) -> str | None:
+    def _find_longest_piece(self, word: str, start: int) -> str | None:
         mark = "##" if start else ""
         for end in range(len(word), start, -1):
             piece = mark + word[start:end]
@@ -106,32 +106,31 @@ class WordPiece:
         return None
 
 
-class _Characters(dict[int, str]):
-    """What each character of decomposed text becomes; worked out when it is first met.
+class _CharacterMap(dict[int, str]):
+    """The replacement of each character of decomposed text, computed on first use.
 
-    It keeps no more than a few thousand, so that a text made of every character there is costs time
-    once and no memory for good.
+    At most a few thousand are kept, so that a text of very many characters does not fill the memory.
     """
 
     def __missing__(self, code: int) -> str:
-        replacement = _replacement(chr(code))
+        replacement = _replace_character(chr(code))
         if len(self) < _CHARACTERS_KEPT:
             self[code] = replacement
         return replacement
 
 
-def _replacement(char: str) -> str:
+def _replace_character(char: str) -> str:
     if char.isspace() and (char in "\t\n\r" or unicodedata.category(char) != "Cc"):
         return " "
     category = unicodedata.category(char)
     if category in {"Cc", "Cf", "Cs", "Co", "Mn"} or char == "\ufffd":
         return ""
-    if _stands_alone(char, category):
+    if _is_separate_token(char, category):
         return f" {char} "
     return char.lower()
 
 
-def _stands_alone(char: str, category: str) -> bool:
+def _is_separate_token(char: str, category: str) -> bool:
     # BERT counts every ASCII sign as punctuation, also those Unicode calls symbols, such as $ and +.
     if char.isascii():
         return not char.isalnum()
