@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from watched_agent import CommandLine
 
 from steadyhelm.cli import profile
-from steadyhelm.style.profile_store import BUNDLED
+from steadyhelm.style.profile_store import BUNDLED_PROFILES
 
 PADDED = (
     "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, it is worth "
@@ -47,7 +47,7 @@ class TestList:
         answer = steadyhelm("profile list")
 
         assert 0 == answer.status
-        assert all(name in answer.out for name in BUNDLED)
+        assert all(name in answer.out for name in BUNDLED_PROFILES)
         assert f"{apart / 'profiles'}" in answer.err
 
     def test_yours(self, steadyhelm, apart):
@@ -58,7 +58,10 @@ class TestList:
 
         found = {it["name"]: it["from"] for it in steadyhelm("profile list --json").documents}
 
-        assert {**dict.fromkeys(BUNDLED, "bundled"), "mine": f"{apart / 'profiles' / 'mine.toml'}"} == found
+        assert {
+            **dict.fromkeys(BUNDLED_PROFILES, "bundled"),
+            "mine": f"{apart / 'profiles' / 'mine.toml'}",
+        } == found
 
     def test_a_broken_one(self, steadyhelm, apart):
         """

@@ -3,12 +3,12 @@
 import pytest
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.style.fitting import LEAST_REPLIES, fitted
-from steadyhelm.style.profile_files import decoded, profile_from, written
-from steadyhelm.style.profile_store import bundled
+from steadyhelm.style.fitting import MIN_REPLIES, fit_profile
+from steadyhelm.style.profile_files import build_profile, decode_document, format_document
+from steadyhelm.style.profile_store import load_bundled
 
 SHORT = [f"Step {n} is done. All tests pass on both machines." for n in range(20)]
-LONG = ["The row is read, checked and written to the table of its day. " * n for n in range(20, 60)]
+LONG = ["The row is read, checked and format_document to the table of its day. " * n for n in range(20, 60)]
 
 
 class TestFitted:
@@ -16,16 +16,16 @@ class TestFitted:
         """
         Short replies teach short targets, long ones long targets.
         """
-        short, long = (fitted(replies, bundled("standard")).profile for replies in (SHORT, LONG))
+        short, long = (fit_profile(replies, load_bundled("standard")).profile for replies in (SHORT, LONG))
 
-        assert short.target_words < bundled("standard").target_words < long.target_words
+        assert short.target_words < load_bundled("standard").target_words < long.target_words
         assert short.target_wps < long.target_wps
 
     def test_good_replies_pass(self):
         """
         What was flagged although it was good is not flagged by what was learnt from it.
         """
-        learnt = fitted(LONG, bundled("terse"), name="mine")
+        learnt = fit_profile(LONG, load_bundled("terse"), name="mine")
 
         assert (len(LONG), 0) == (learnt.flagged_before, learnt.flagged)
         assert "mine" == learnt.profile.name
@@ -34,7 +34,7 @@ class TestFitted:
         """
         A marker that a fifth of the good replies use is the agent's own way of speaking.
         """
-        learnt = fitted([f"Good catch. Basically, {reply}" for reply in SHORT], bundled("standard"))
+        learnt = fit_profile([f"Good catch. Basically, {reply}" for reply in SHORT], load_bundled("standard"))
 
         assert ("basically", "good catch") == learnt.house_words
         assert "basically" not in learnt.profile.lexicons["filler"].words
@@ -43,27 +43,34 @@ class TestFitted:
         """
         A marker in a few good replies stays one.
         """
-        assert () == fitted([*SHORT, "Basically fine.", "Basically done."], bundled("standard")).house_words
+        assert (
+            ()
+            == fit_profile(
+                [*SHORT, "Basically fine.", "Basically done."], load_bundled("standard")
+            ).house_words
+        )
 
     def test_too_few(self):
         """
         From a handful of replies nothing is learnt; those without prose do not count.
         """
-        with pytest.raises(SettingsError, match=f"3 replies with prose are too few.*{LEAST_REPLIES}"):
-            fitted([*SHORT[:3], *["```\ncode\n```"] * 20, "", ""], bundled("standard"))
+        with pytest.raises(SettingsError, match=f"3 replies with prose are too few.*{MIN_REPLIES}"):
+            fit_profile([*SHORT[:3], *["```\ncode\n```"] * 20, "", ""], load_bundled("standard"))
 
     def test_changes_make_the_profile(self):
         """
         The changes, written down and read again, are the profile.
         """
-        learnt = fitted([f"Good catch. {reply}" for reply in SHORT], bundled("strict"), name="mine")
-        document = decoded(written({"extends": "strict", **learnt.changes}).encode(), where="it")
+        learnt = fit_profile([f"Good catch. {reply}" for reply in SHORT], load_bundled("strict"), name="mine")
+        document = decode_document(
+            format_document({"extends": "strict", **learnt.changes}).encode(), where="it"
+        )
 
-        assert learnt.profile == profile_from(document, name="mine", where="it", lookup=bundled)
+        assert learnt.profile == build_profile(document, name="mine", where="it", lookup=load_bundled)
 
     @pytest.mark.parametrize("reply", ["Done.", "x", "Serialisation acknowledgement. " * 500])
     def test_extremes(self, reply):
         """
         Whatever the replies are like, the profile can be used.
         """
-        assert 0 == fitted([reply] * LEAST_REPLIES, bundled("terse")).flagged
+        assert 0 == fit_profile([reply] * MIN_REPLIES, load_bundled("terse")).flagged

@@ -4,8 +4,8 @@
 
 import pytest
 
-from steadyhelm.style.languages import language_of
-from steadyhelm.style.prose import prose_of
+from steadyhelm.style.languages import detect_language
+from steadyhelm.style.prose import read_prose
 
 SAMPLES = {
     "en": "The file is read twice because the header is needed before the rows are.",
@@ -32,7 +32,7 @@ def test_told_apart(language):
     """
     One sentence is enough to tell a language.
     """
-    assert language == language_of(prose_of(SAMPLES[language]))
+    assert language == detect_language(read_prose(SAMPLES[language]))
 
 
 @pytest.mark.parametrize("text", ["", "Fixed.", "Tests pass.", "pytest -q", "1 2 3", "OK, parser done"])
@@ -40,7 +40,7 @@ def test_too_short(text):
     """
     Of a few words nothing is concluded.
     """
-    assert language_of(prose_of(text)) is None
+    assert detect_language(read_prose(text)) is None
 
 
 def test_a_language_we_do_not_know():
@@ -49,14 +49,14 @@ def test_a_language_we_do_not_know():
     """
     text = "Tiedosto luetaan kahdesti koska otsikko tarvitaan ennen rivien lukemista. " * 5
 
-    assert "und" == language_of(prose_of(text))
+    assert "und" == detect_language(read_prose(text))
 
 
 def test_scripts_without_spaces():
     """
     Where words are not set apart, two characters are about a word.
     """
-    assert 10 == pytest.approx(len(prose_of("文件被读取两次因为在读取行之前需要标题").words), abs=1)
+    assert 10 == pytest.approx(len(read_prose("文件被读取两次因为在读取行之前需要标题").words), abs=1)
 
 
 @pytest.mark.parametrize("words", ["der die das und ", "the of and is "])
@@ -64,4 +64,4 @@ def test_code_does_not_count(words):
     """
     The language is that of the prose.
     """
-    assert language_of(prose_of(f"```\n{words * 10}\n```")) is None
+    assert detect_language(read_prose(f"```\n{words * 10}\n```")) is None

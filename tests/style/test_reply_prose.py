@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.style.prose import LOOKED_AT, prose_of
+from steadyhelm.style.prose import CHARS_READ, read_prose
 
 
 class TestProse:
@@ -15,7 +15,7 @@ class TestProse:
         """
         Whatever is blanked and folded, every position stays where it was.
         """
-        prose = prose_of(text)
+        prose = read_prose(text)
 
         assert len(text) == len(prose.text)
         assert len(prose.words) == len(prose.spans())
@@ -40,7 +40,7 @@ class TestProse:
         """
         Words are what is said.
         """
-        assert words == prose_of(text).words
+        assert words == read_prose(text).words
 
     @pytest.mark.parametrize(
         ("text", "sentences"),
@@ -61,7 +61,7 @@ class TestProse:
         """
         A sentence ends with its sign, an item of a list with its line.
         """
-        assert sentences == prose_of(text).sentences
+        assert sentences == read_prose(text).sentences
 
     @pytest.mark.parametrize(
         "part",
@@ -92,6 +92,6 @@ class TestProse:
         """
         A text that is one sign over and over is read like any other.
         """
-        text = (part * LOOKED_AT)[: LOOKED_AT - 1] + "x"
+        text = (part * CHARS_READ)[: CHARS_READ - 1] + "x"
 
-        assert len(text) == len(prose_of(text).text)
+        assert len(text) == len(read_prose(text).text)

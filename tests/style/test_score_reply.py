@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.style.profile import Profile
-from steadyhelm.style.profile_store import BUNDLED, bundled
+from steadyhelm.style.profile_store import BUNDLED_PROFILES, load_bundled
 from steadyhelm.style.scoring import score_reply
 
-SCORED = tuple(name for name in BUNDLED if name != "machine")
+SCORED = tuple(name for name in BUNDLED_PROFILES if name != "machine")
 PLAIN = "The parser dropped the last line of each file. That is fixed, and all 40 tests pass."
 PADDED = (
     "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, it is worth "
@@ -173,7 +173,7 @@ class TestFairness:
         """
         In a reply that is too long anyway they all count.
         """
-        filling = "The rows are read and then they are written again. " * 50
+        filling = "The rows are read and then they are format_document again. " * 50
 
         assert ["robust", "elegant"] == _terms(score_reply(f"A robust and elegant importer. {filling}"))
 
@@ -358,10 +358,10 @@ class TestEngagement:
 
 
 def _with_filler(*terms):
-    from steadyhelm.style.lexicons import Lexicon
+    from steadyhelm.style.lexicons import MarkerTerms
 
-    base = bundled("standard")
-    lexicons = {**{name: Lexicon() for name in base.lexicons}, "filler": Lexicon(words=terms)}
+    base = load_bundled("standard")
+    lexicons = {**{name: MarkerTerms() for name in base.lexicons}, "filler": MarkerTerms(words=terms)}
     return Profile(lexicons=lexicons)
 
 

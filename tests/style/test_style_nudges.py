@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.style.nudges import Nudging
+from steadyhelm.style.nudges import NudgeTracker
 from steadyhelm.style.trajectory import Trajectory
 
 
@@ -17,10 +17,10 @@ def nudged(picture):
 
 
 def nudged_at(scores):
-    course, nudging = Trajectory(), Nudging()
+    course, nudging = Trajectory(), NudgeTracker()
     said = []
     for score in scores:
-        nudge = nudging.advise(course.note(score), ["filler (basically)"])
+        nudge = nudging.advise(course.record_score(score), ["filler (basically)"])
         said.append(nudge.strength[0] if nudge else ".")
     return "".join(said), nudging
 
@@ -102,9 +102,9 @@ class TestNudges:
         """
         Whatever the scores were, a reply that falls with the others is never followed by a nudge.
         """
-        course, nudging = Trajectory(), Nudging()
+        course, nudging = Trajectory(), NudgeTracker()
         for score in scores:
-            reading = course.note(score)
+            reading = course.record_score(score)
             nudge = nudging.advise(reading)
 
             assert nudge is None or reading.velocity > -1.8 or reading.score > reading.ewma
@@ -141,35 +141,37 @@ class TestNudges:
         """
         A nudge names the offenders, and asks not to be talked about.
         """
-        course, nudging = Trajectory(), Nudging()
+        course, nudging = Trajectory(), NudgeTracker()
         for _ in range(2):
-            nudging.advise(course.note(90))
-        nudge = nudging.advise(course.note(90), ["filler (basically)", "length (900 words)", "hype", "meta"])
+            nudging.advise(course.record_score(90))
+        nudge = nudging.advise(
+            course.record_score(90), ["filler (basically)", "length (900 words)", "hype", "meta"]
+        )
 
         assert ("filler (basically)", "length (900 words)", "hype") == nudge.offenders
         assert "filler (basically), length (900 words) and hype" in nudge.text
-        assert nudge.text.endswith("Do not comment on this note.")
+        assert nudge.text.endswith("Do not comment on this record_score.")
         assert "again" not in nudge.text
 
     def test_without_offenders(self):
         """
         Without offenders there are still words.
         """
-        course, nudging = Trajectory(), Nudging()
-        (*_, nudge) = [nudging.advise(course.note(90)) for _ in range(3)]
+        course, nudging = Trajectory(), NudgeTracker()
+        (*_, nudge) = [nudging.advise(course.record_score(90)) for _ in range(3)]
 
-        assert "a manner that drifts" in nudge.text
+        assert "a style that differs" in nudge.text
 
     @given(st.lists(st.floats(0, 100), max_size=40), st.integers(0, 40))
     def test_taken_up_again(self, scores, cut):
         """
         Put aside and taken up again, the same nudges come, and every judged one was given.
         """
-        course, whole, nudging = Trajectory(), Nudging(), Nudging()
-        readings = [course.note(score) for score in scores]
+        course, whole, nudging = Trajectory(), NudgeTracker(), NudgeTracker()
+        readings = [course.record_score(score) for score in scores]
         expected = [whole.advise(reading) for reading in readings]
         got = [nudging.advise(reading) for reading in readings[:cut]]
-        nudging = msgspec.msgpack.decode(msgspec.msgpack.encode(nudging), type=Nudging)
+        nudging = msgspec.msgpack.decode(msgspec.msgpack.encode(nudging), type=NudgeTracker)
         got += [nudging.advise(reading) for reading in readings[cut:]]
 
         assert expected == got

@@ -5,22 +5,29 @@ import json
 import pytest
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
-from steadyhelm.style.lexicons import Lexicon
+from steadyhelm.style.lexicons import MarkerTerms
 from steadyhelm.style.profile import RANGES, HardRules, Profile
-from steadyhelm.style.profile_files import decoded, profile_from, written
-from steadyhelm.style.profile_store import BUNDLED, bundled, names, profile_named, read_profile, user_folder
+from steadyhelm.style.profile_files import build_profile, decode_document, format_document
+from steadyhelm.style.profile_store import (
+    BUNDLED_PROFILES,
+    find_profile,
+    get_user_folder,
+    list_profiles,
+    load_bundled,
+    read_profile,
+)
 from steadyhelm.style.scoring import score_reply
 
 
 @pytest.fixture
 def folder():
-    user_folder().mkdir(parents=True)
-    return user_folder()
+    get_user_folder().mkdir(parents=True)
+    return get_user_folder()
 
 
 def made(text, name="mine"):
-    return profile_from(
-        decoded(text.encode(), where="mine.toml"), name=name, where="mine.toml", lookup=bundled
+    return build_profile(
+        decode_document(text.encode(), where="mine.toml"), name=name, where="mine.toml", lookup=load_bundled
     )
 
 
@@ -29,22 +36,22 @@ class TestBundled:
         """
         Five profiles come with the package, and each of them can be used.
         """
-        assert 5 == len(BUNDLED)
-        assert list(BUNDLED) == [bundled(name).name for name in BUNDLED]
+        assert 5 == len(BUNDLED_PROFILES)
+        assert list(BUNDLED_PROFILES) == [load_bundled(name).name for name in BUNDLED_PROFILES]
 
     def test_standard_is_what_a_profile_says_by_itself(self):
         """
         The standard profile is the one that is built without arguments.
         """
-        assert Profile().threshold == bundled("standard").threshold
-        assert Profile().weights == bundled("standard").weights
+        assert Profile().threshold == load_bundled("standard").threshold
+        assert Profile().weights == load_bundled("standard").weights
 
     @pytest.mark.parametrize(("looser", "stricter"), [("relaxed", "standard"), ("standard", "strict")])
     def test_in_order(self, looser, stricter):
         """
         From relaxed to strict every number tightens.
         """
-        lax, tight = bundled(looser), bundled(stricter)
+        lax, tight = load_bundled(looser), load_bundled(stricter)
 
         assert lax.threshold > tight.threshold
         assert lax.sensitivity <= tight.sensitivity
@@ -67,8 +74,12 @@ class TestDocuments:
         """
         document = {"extends": "terse", "threshold": 42, "weights": {"hype": 0.1}, "rules": {"max_lines": 3}}
 
-        assert made(written(document)).threshold == made(json.dumps(document)).threshold == 42
-        assert made(written(document)).rules == made(json.dumps(document)).rules == HardRules(max_lines=3)
+        assert made(format_document(document)).threshold == made(json.dumps(document)).threshold == 42
+        assert (
+            made(format_document(document)).rules
+            == made(json.dumps(document)).rules
+            == HardRules(max_lines=3)
+        )
 
     def test_extends(self):
         """
@@ -76,8 +87,8 @@ class TestDocuments:
         """
         profile = made('extends = "terse"\n[weights]\nhype = 0.1')
 
-        assert bundled("terse").max_words == profile.max_words
-        assert {**bundled("terse").weights, "hype": 0.1} == profile.weights
+        assert load_bundled("terse").max_words == profile.max_words
+        assert {**load_bundled("terse").weights, "hype": 0.1} == profile.weights
 
     def test_lexicon_extended(self):
         """
@@ -94,7 +105,8 @@ class TestDocuments:
         A lexicon can be replaced altogether.
         """
         assert (
-            Lexicon(words=("synergy",)) == made('[lexicons.filler]\nreplace = ["synergy"]').lexicons["filler"]
+            MarkerTerms(words=("synergy",))
+            == made('[lexicons.filler]\nreplace = ["synergy"]').lexicons["filler"]
         )
 
     def test_lexicon_made_ambiguous(self):
@@ -133,7 +145,7 @@ class TestDocuments:
             "lexicons": {"hype": {"extend": ["ünï"]}},
         }
 
-        assert document["description"] == made(written(document, heading="one\ntwo")).description
+        assert document["description"] == made(format_document(document, heading="one\ntwo")).description
 
 
 class TestErrors:
@@ -243,7 +255,7 @@ class TestErrors:
 
         assert 4 == len(str(caught.value).splitlines())
 
-    @pytest.mark.parametrize("lexicons", [None, {"filler": ["x"]}, {5: Lexicon()}])
+    @pytest.mark.parametrize("lexicons", [None, {"filler": ["x"]}, {5: MarkerTerms()}])
     def test_odd_lexicons_in_python(self, lexicons):
         """
         Lexicons that are none are refused in words.
@@ -256,21 +268,21 @@ class TestErrors:
         A list in a JSON file is JSON, and no profile.
         """
         with pytest.raises(FormatError, match=r"mine\.json must hold a table of settings, got list\."):
-            decoded(b"[1, 2]", where="mine.json")
+            decode_document(b"[1, 2]", where="mine.json")
 
     def test_broken_json(self):
         """
         A file that is called JSON is read as JSON.
         """
         with pytest.raises(FormatError, match=r"mine\.json is not JSON"):
-            decoded(b"threshold = 3", where="mine.json")
+            decode_document(b"threshold = 3", where="mine.json")
 
     @pytest.mark.parametrize("content", ["threshold = 42", '{"threshold": 42}', '\n {"threshold": 42}'])
     def test_byte_order_mark(self, content):
         """
         A mark that some editors put first is no part of the document.
         """
-        assert {"threshold": 42} == decoded(content.encode("utf-8-sig"), where="mine")
+        assert {"threshold": 42} == decode_document(content.encode("utf-8-sig"), where="mine")
 
     @pytest.mark.parametrize("content", [b"= 3", b"{", b"\xff\xfe", b"{" * 100_000, b"a = 1\n" * 400_000])
     def test_unreadable(self, content):
@@ -278,7 +290,7 @@ class TestErrors:
         What is no TOML and no JSON is refused in words.
         """
         with pytest.raises(FormatError, match="mine"):
-            decoded(content, where="mine")
+            decode_document(content, where="mine")
 
     def test_in_python(self):
         """
@@ -304,9 +316,9 @@ class TestShelf:
         """
         (folder / "terse.toml").write_text('extends = "terse"\nthreshold = 33')
 
-        assert 33 == profile_named("terse").threshold
-        assert bundled("terse").max_words == profile_named("terse").max_words
-        assert 50 == bundled("terse").threshold
+        assert 33 == find_profile("terse").threshold
+        assert load_bundled("terse").max_words == find_profile("terse").max_words
+        assert 50 == load_bundled("terse").threshold
 
     def test_bundled_ones_mean_what_they_say(self, folder):
         """
@@ -314,8 +326,8 @@ class TestShelf:
         """
         (folder / "standard.toml").write_text("max_long_ratio = 0.9")
 
-        assert 0.9 == profile_named("standard").max_long_ratio
-        assert bundled("standard").max_long_ratio == profile_named("relaxed").max_long_ratio
+        assert 0.9 == find_profile("standard").max_long_ratio
+        assert load_bundled("standard").max_long_ratio == find_profile("relaxed").max_long_ratio
 
     def test_names(self, folder):
         """
@@ -324,7 +336,7 @@ class TestShelf:
         for name in ("mine.json", "notes.md", "Bad Name.toml"):
             (folder / name).write_text("{}")
 
-        assert {**dict.fromkeys(BUNDLED), "mine": folder / "mine.json"} == names()
+        assert {**dict.fromkeys(BUNDLED_PROFILES), "mine": folder / "mine.json"} == list_profiles()
 
     def test_extending_in_a_circle(self, folder):
         """
@@ -334,7 +346,7 @@ class TestShelf:
         (folder / "two.toml").write_text('extends = "one"')
 
         with pytest.raises(SettingsError, match="one -> two -> one"):
-            profile_named("one")
+            find_profile("one")
 
     def test_extending_too_deep(self, folder):
         """
@@ -344,7 +356,7 @@ class TestShelf:
             (folder / f"p{number}.toml").write_text(f'extends = "p{number + 1}"')
 
         with pytest.raises(SettingsError, match="8 deep"):
-            profile_named("p0")
+            find_profile("p0")
 
     def test_extending_nobody(self, folder):
         """
@@ -353,7 +365,7 @@ class TestShelf:
         (folder / "mine.toml").write_text('extends = "pirate"\nthreshold = 0\n[weights]\nparrots = 1')
 
         with pytest.raises(SettingsError) as caught:
-            profile_named("mine")
+            find_profile("mine")
 
         threshold, extends = str(caught.value).splitlines()
         assert f"{folder / 'mine.toml'}: threshold must be a number from 1 to 100, got 0." == threshold
@@ -367,7 +379,7 @@ class TestShelf:
         (folder / "two.toml").write_text("sensitivity = 0")
 
         with pytest.raises(SettingsError) as caught:
-            profile_named("one")
+            find_profile("one")
 
         lines = str(caught.value).splitlines()
         assert ["one.toml", "two.toml"] == [line.split(": ")[0].rsplit("/")[-1] for line in lines]
@@ -379,9 +391,9 @@ class TestShelf:
         (folder / "mine.toml").write_text('name = "mine"')
         (folder / "other.toml").write_text('name = "mine"')
 
-        assert "mine" == profile_named("mine").name
+        assert "mine" == find_profile("mine").name
         with pytest.raises(SettingsError, match="name must be 'other', as the file is called"):
-            profile_named("other")
+            find_profile("other")
 
     def test_a_file_with_no_name_for_a_profile(self, tmp_path):
         """
@@ -398,7 +410,7 @@ class TestShelf:
         A name cannot reach outside the folder.
         """
         with pytest.raises(NotFoundError, match="no profile"):
-            profile_named(name)
+            find_profile(name)
 
     def test_a_missing_file(self, tmp_path):
         """

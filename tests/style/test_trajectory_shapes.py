@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.style.trajectory import KEPT, TROUBLE, Trajectory, gravest, read_scores, slope
+from steadyhelm.style.trajectory import (
+    DRIFT_SHAPES,
+    SCORES_KEPT,
+    Trajectory,
+    find_gravest_shape,
+    measure_slope,
+    read_scores,
+)
 
 LETTERS = {
     "steady": ".",
@@ -204,7 +211,7 @@ class TestReadings:
         Velocity is the slope of the last five.
         """
         assert 10.0 == read_scores([90, 0, 10, 20, 30, 40])[-1].velocity
-        assert 0.0 == slope([5])
+        assert 0.0 == measure_slope([5])
 
     def test_reason(self):
         """
@@ -216,8 +223,8 @@ class TestReadings:
         """
         A run is as bad as its worst moment.
         """
-        assert "degenerative" == gravest(read_scores([90, 90, 90, 10, 10]))
-        assert "steady" == gravest([])
+        assert "degenerative" == find_gravest_shape(read_scores([90, 90, 90, 10, 10]))
+        assert "steady" == find_gravest_shape([])
 
 
 class TestState:
@@ -227,10 +234,10 @@ class TestState:
         Put aside in the middle and taken up again, a run reads the same.
         """
         course = Trajectory()
-        first = [course.note(score) for score in scores[:cut]]
+        first = [course.record_score(score) for score in scores[:cut]]
         course = msgspec.msgpack.decode(msgspec.msgpack.encode(course), type=Trajectory)
 
-        assert list(read_scores(scores)) == first + [course.note(score) for score in scores[cut:]]
+        assert list(read_scores(scores)) == first + [course.record_score(score) for score in scores[cut:]]
 
     @given(SCORES)
     def test_memory_is_bounded(self, scores):
@@ -239,9 +246,9 @@ class TestState:
         """
         course = Trajectory()
         for score in scores * 5:
-            course.note(score)
+            course.record_score(score)
 
-        assert len(course.recent) <= KEPT
+        assert len(course.recent) <= SCORES_KEPT
 
     @pytest.mark.parametrize("score", [float("nan"), float("inf"), None, "90", True])
     def test_no_score(self, score):
@@ -249,9 +256,9 @@ class TestState:
         What is no score is left out.
         """
         course = Trajectory()
-        course.note(10)
+        course.record_score(10)
 
-        assert "not a score: left out" == course.note(score).reason
+        assert "not a score: left out" == course.record_score(score).reason
         assert [10.0] == course.recent
 
     @given(SCORES)
@@ -259,7 +266,7 @@ class TestState:
         """
         Scores that all stay under half the threshold are never drift.
         """
-        assert TROUBLE.isdisjoint(it.shape for it in read_scores([score * 0.29 for score in scores]))
+        assert DRIFT_SHAPES.isdisjoint(it.shape for it in read_scores([score * 0.29 for score in scores]))
 
     @given(
         st.lists(st.floats(0, 20), max_size=12), st.floats(60, 100), st.lists(st.floats(0, 20), max_size=12)
@@ -268,4 +275,4 @@ class TestState:
         """
         One spike among low scores is never drift.
         """
-        assert TROUBLE.isdisjoint(it.shape for it in read_scores([*before, spike, *after]))
+        assert DRIFT_SHAPES.isdisjoint(it.shape for it in read_scores([*before, spike, *after]))

@@ -41,13 +41,13 @@ Output = Annotated[
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles: those that come with Steadyhelm, and your own."""
-    from steadyhelm.style.profile_store import names, profile_named, user_folder
+    from steadyhelm.style.profile_store import find_profile, get_user_folder, list_profiles
 
     rows: list[tuple[object, ...]] = []
     broken: list[str] = []
-    for name, path in names().items():
+    for name, path in list_profiles().items():
         try:
-            profile = profile_named(name)
+            profile = find_profile(name)
         except SteadyhelmError as exc:
             broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
             continue
@@ -56,7 +56,7 @@ def list_profiles(as_json: AsJson = False) -> None:
         rows.append(profile_row(profile, path))
     if not as_json:
         print_rows(_TITLES, rows, empty="")
-        say(f"Profiles of your own are looked for in {user_folder()}.")
+        say(f"Profiles of your own are looked for in {get_user_folder()}.")
     for fault in broken:
         say(f"steadyhelm: {safe(fault)}")
     if broken:
@@ -66,14 +66,14 @@ def list_profiles(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show everything a profile says, what it takes from others included."""
-    from steadyhelm.style.profile_store import names, profile_named
+    from steadyhelm.style.profile_store import find_profile, list_profiles
 
-    profile = profile_named(name)
+    profile = find_profile(name)
     if as_json:
-        print_json(profile_as_data(profile, names().get(name)))
+        print_json(profile_as_data(profile, list_profiles().get(name)))
         return
     screen = console()
-    for key, value in profile_as_data(profile, names().get(name), lexicons=False).items():
+    for key, value in profile_as_data(profile, list_profiles().get(name), lexicons=False).items():
         screen.print(f"{key:<20} {safe(_value_words(value))}")
     for component, lexicon in profile.lexicons.items():
         sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} that need company"
@@ -118,11 +118,11 @@ def check(
 @app.command("new")
 def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Yes = False) -> None:
     """Write a profile of your own to start from."""
-    from steadyhelm.style.profile_files import written
-    from steadyhelm.style.profile_store import profile_named
+    from steadyhelm.style.profile_files import format_document
+    from steadyhelm.style.profile_store import find_profile
 
     _check_name(name)
-    base = profile_named(extends)
+    base = find_profile(extends)
     changes = {
         "extends": extends,
         "description": f"Like {extends}, and ...",
@@ -132,7 +132,7 @@ def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Y
         "lexicons": {"filler": {"extend": [], "remove": []}},
         "rules": {"no_emoji": base.rules.no_emoji},
     }
-    path = _write(name, written(changes, heading=_START.format(name=name)), output, yes=yes)
+    path = _write(name, format_document(changes, heading=_START.format(name=name)), output, yes=yes)
     say(f"Wrote {path}. Edit it, then: steadyhelm profile check {name if output is None else path}")
 
 
@@ -152,20 +152,20 @@ def calibrate(
     yes: Yes = False,
 ) -> None:
     """Learn a profile's targets from replies you were happy with, and write it."""
-    from steadyhelm.style.fitting import fitted
-    from steadyhelm.style.profile_files import written
-    from steadyhelm.style.profile_store import profile_named
+    from steadyhelm.style.fitting import fit_profile
+    from steadyhelm.style.profile_files import format_document
+    from steadyhelm.style.profile_store import find_profile
 
     _check_name(name)
-    learnt = fitted(
-        (text for path in replies for text in replies_in(path)), profile_named(extends), name=name
+    learnt = fit_profile(
+        (text for path in replies for text in replies_in(path)), find_profile(extends), name=name
     )
     changes = {
         "extends": extends,
         "description": f"Learnt from {counted(learnt.replies, 'good reply', 'good replies')}.",
         **learnt.changes,
     }
-    path = _write(name, written(changes), output, yes=yes)
+    path = _write(name, format_document(changes), output, yes=yes)
     say(f"Wrote {path}, learnt from {counted(learnt.replies, 'reply', 'replies')}.")
     say(f"Flagged among them: {learnt.flagged_before} by {extends}, {learnt.flagged} by {name}.")
     if learnt.house_words:
@@ -173,20 +173,20 @@ def calibrate(
 
 
 def _check_name(name: str) -> None:
-    from steadyhelm.style.profile import NAME
+    from steadyhelm.style.profile import PROFILE_NAME
 
-    if not NAME.fullmatch(name):
+    if not PROFILE_NAME.fullmatch(name):
         raise SettingsError(
             f"A profile's name is made of small letters, digits, - and _, at most 64 of them, got {name!r}."
         )
 
 
 def _profile(name: str) -> "Profile":
-    from steadyhelm.style.profile_store import profile_named, read_profile
+    from steadyhelm.style.profile_store import find_profile, read_profile
 
     path = Path(name)
     is_file = path.suffix in {".toml", ".json"} or os.sep in name
-    return read_profile(path) if is_file else profile_named(name)
+    return read_profile(path) if is_file else find_profile(name)
 
 
 def _text_of(path: Path) -> str:
@@ -199,9 +199,9 @@ def _text_of(path: Path) -> str:
 
 
 def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
-    from steadyhelm.style.profile_store import user_folder
+    from steadyhelm.style.profile_store import get_user_folder
 
-    path = output if output is not None else user_folder() / f"{name}.toml"
+    path = output if output is not None else get_user_folder() / f"{name}.toml"
     if path.exists():
         confirm(f"{path} exists. Replace it?", yes=yes)
     try:

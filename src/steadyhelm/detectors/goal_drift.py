@@ -7,7 +7,7 @@ from msgspec import Struct, field, structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
-from steadyhelm.embedders.idf import BUCKETS, RUNS_NEEDED, Idf, mark, words
+from steadyhelm.embedders.idf import BUCKETS, MIN_RUNS, Idf, count_words, mark_words
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import (
     LLM_REQUEST,
@@ -155,7 +155,7 @@ class GoalDrift(Detector):
         memory = self._memory
         mean = sum(memory.recent) / len(memory.recent)
         is_full = len(memory.recent) == WINDOW_OUTPUTS
-        if is_full and baseline.word_runs >= RUNS_NEEDED and len(memory.taught) < _MAX_WINDOWS_PER_RUN:
+        if is_full and baseline.word_runs >= MIN_RUNS and len(memory.taught) < _MAX_WINDOWS_PER_RUN:
             memory.taught.append(mean)
         if self.similarity_threshold is not None:
             return _Comparison(similarity, self._raise_given_threshold(baseline), [event.event_id])
@@ -168,10 +168,10 @@ class GoalDrift(Detector):
     def _measure_similarity(self, text: str, event: TraceEvent, baseline: BaselineStats) -> float:
         memory = self._memory
         goal = self.goal
-        counts = words(text)
-        mark(memory.seen, counts)
+        counts = count_words(text)
+        mark_words(memory.seen, counts)
         if isinstance(self._embedder, Idf):
-            similarity = self._embedder.similarity_of(goal, counts, baseline)
+            similarity = self._embedder.compare_counts(goal, counts, baseline)
         else:
             similarity = self._embedder.similarity(goal, text, baseline)
         memory.recent = [*memory.recent, similarity][-WINDOW_OUTPUTS:]

@@ -1,4 +1,4 @@
-"""Notice an agent whose manner of speaking drifts."""
+"""Notice an agent whose style of replies drifts."""
 
 from typing import Any, Final
 
@@ -8,46 +8,46 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.style.nudges import Nudge, Nudging
-from steadyhelm.style.profile_store import profile_named
+from steadyhelm.style.nudges import Nudge, NudgeTracker
+from steadyhelm.style.profile_store import find_profile
 from steadyhelm.style.reply_score import ReplyScore
-from steadyhelm.style.rules import NONE
+from steadyhelm.style.rules import NO_RULES
 from steadyhelm.style.scoring import score_reply
-from steadyhelm.style.trajectory import Reading, Trajectory
+from steadyhelm.style.trajectory import ShapeReading, Trajectory
 
-LEAST_WORDS: Final = 12
-"""A shorter reply shows no manner; the lines an agent says between two calls are of that kind."""
+MIN_WORDS: Final = 12
+"""A shorter reply has no style to score, such as the lines between two tool calls."""
 
-_UNSEEN: Final = "no reply long enough to judge seen yet"
-_MEANWHILE: Final = "Give the answer first, then what it rests on."
-"""What holds between two notes; it may reach the agent, so it says nothing about notes."""
+_NO_REPLY_YET: Final = "no reply long enough to judge seen yet"
+_ADVICE_BETWEEN_NUDGES: Final = "Give the answer first, then what it rests on."
+"""The suggestion between two nudges; it may reach the agent, so it does not mention nudges."""
 
 _IDS_KEPT: Final = 6
-_SPIKE: Final = 0.3
-_RULE: Final = 0.55
-_LEVELS: Final = {
+_SPIKE_SCORE: Final = 0.3
+_RULE_SCORE: Final = 0.55
+_SCORE_BY_SHAPE: Final = {
     "velocity_alarm": 0.5,
     "chronic_subclinical": 0.5,
     "repeating_spike": 0.55,
     "degenerative": 0.6,
 }
-_MOST: Final = 0.75
+_MAX_SCORE: Final = 0.75
 
 
 class _Memory(Struct):
-    course: Trajectory
-    nudging: Nudging
+    trajectory: Trajectory = field(name="course")
+    nudges: NudgeTracker = field(name="nudging")
     ids: list[str] = field(default_factory=list)
 
 
 class ReplyStyle(Detector):
-    """Signal when replies, over several turns, leave the manner that was agreed on.
+    """Signal when the style of replies drifts from the profile over several turns.
 
-    One high score is noticed, never reported, and so is what gets better; a hard rule that is broken is
+    A single high score or an improving trend is a low finding and not reported. A broken hard rule is
     reported at once.
 
     Args:
-        profile: The profile replies are scored by; see `steadyhelm profile list`.
+        profile: The profile by which replies are scored; see `steadyhelm profile list`.
 
     >>> plain = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
     >>> padded = "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, "
@@ -62,82 +62,82 @@ class ReplyStyle(Detector):
     _memory: _Memory
 
     def __init__(self, *, profile: str = "standard") -> None:
-        self.profile = profile_named(profile)
+        self.profile = find_profile(profile)
         self._memory = _Memory(
-            course=Trajectory(
+            trajectory=Trajectory(
                 threshold=self.profile.threshold, velocity_threshold=self.profile.velocity_threshold
             ),
-            nudging=Nudging(threshold=self.profile.threshold),
+            nudges=NudgeTracker(threshold=self.profile.threshold),
         )
-        self.not_checked = _UNSEEN
+        self.not_checked = _NO_REPLY_YET
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """Score one reply, and look where the scores are going."""
+        """Score one reply and classify the trajectory of the scores."""
         if event.action_type != LLM_REQUEST or not (text := event.text):
             return None
         reply = score_reply(text, self.profile)
-        self._say_what_is_checked(reply)
+        self._update_not_checked(reply)
         if reply.broken:
-            return self._rule_broken(event, reply)
-        if reply.words < LEAST_WORDS:
+            return self._build_rule_finding(event, reply)
+        if reply.words < MIN_WORDS:
             return None
         memory = self._memory
         memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
-        reading = memory.course.note(reply.score)
+        reading = memory.trajectory.record_score(reply.score)
         self.level = min(1.0, reading.ewma / 100)
-        nudge = memory.nudging.advise(reading, [str(it) for it in reply.offenders])
+        nudge = memory.nudges.advise(reading, [str(it) for it in reply.offenders])
         if reading.is_drift:
-            return self._course_left(event, reply, reading, nudge)
-        return self._high_once(event, reply, reading) if reading.shape == "spike" else None
+            return self._build_drift_finding(event, reply, reading, nudge)
+        return self._build_spike_finding(event, reply, reading) if reading.shape == "spike" else None
 
     def restore(self, state: bytes) -> None:
-        """Take up a saved state; the profile's numbers are those of today."""
+        """Restore a saved state, with the numbers of the current profile."""
         super().restore(state)
         memory, profile = self._memory, self.profile
-        self.level = memory.course.ewma / 100 if memory.course.turns else None
-        self.not_checked = None if memory.course.turns else _UNSEEN
-        memory.course.threshold = memory.nudging.threshold = profile.threshold
-        memory.course.velocity_threshold = profile.velocity_threshold
+        self.level = memory.trajectory.ewma / 100 if memory.trajectory.turns else None
+        self.not_checked = None if memory.trajectory.turns else _NO_REPLY_YET
+        memory.trajectory.threshold = memory.nudges.threshold = profile.threshold
+        memory.trajectory.velocity_threshold = profile.velocity_threshold
 
-    def _say_what_is_checked(self, reply: ReplyScore) -> None:
-        if reply.words >= LEAST_WORDS:
+    def _update_not_checked(self, reply: ReplyScore) -> None:
+        if reply.words >= MIN_WORDS:
             self.not_checked = reply.not_checked
-        elif self.not_checked and self.profile.rules != NONE and not self._memory.course.turns:
-            # Data has no manner: once its rules are checked, there is nothing left to look at.
-            short = "only the rules were checked: no reply long enough to judge its manner seen yet"
+        elif self.not_checked and self.profile.rules != NO_RULES and not self._memory.trajectory.turns:
+            # Data has no style: once its rules are checked, nothing is left to check.
+            short = "only the rules were checked: no reply long enough to score its style yet"
             self.not_checked = reply.not_checked or (short if reply.words else None)
 
-    def _course_left(
-        self, event: TraceEvent, reply: ReplyScore, reading: Reading, nudge: Nudge | None
+    def _build_drift_finding(
+        self, event: TraceEvent, reply: ReplyScore, reading: ShapeReading, nudge: Nudge | None
     ) -> DriftEvent:
         excess = max(0.0, reading.ewma - self.profile.threshold) / 100
-        nudging = self._memory.nudging
-        better = nudge is None and nudging.gets_better(reading)
+        nudges = self._memory.nudges
+        better = nudge is None and nudges.is_improving(reading)
         return self.finding(
             event,
-            # What gets better is noticed and not reported: a report would be one more note.
-            score=_SPIKE if better else min(_MOST, _LEVELS[reading.shape] + excess),
+            # An improving trend is not reported: a report would be one more nudge.
+            score=_SPIKE_SCORE if better else min(_MAX_SCORE, _SCORE_BY_SHAPE[reading.shape] + excess),
             message=f"style {reading.shape.replace('_', ' ')}: {reading.reason}",
-            suggested_action=nudge.text if nudge else _MEANWHILE,
+            suggested_action=nudge.text if nudge else _ADVICE_BETWEEN_NUDGES,
             event_ids=self._memory.ids,
-            **_evidence(reply, reading),
-            nudges={"given": nudging.given, "helped": nudging.helped, "ignored": nudging.ignored},
+            **_build_evidence(reply, reading),
+            nudges={"given": nudges.given, "helped": nudges.helped, "ignored": nudges.ignored},
         )
 
-    def _high_once(self, event: TraceEvent, reply: ReplyScore, reading: Reading) -> DriftEvent:
+    def _build_spike_finding(self, event: TraceEvent, reply: ReplyScore, reading: ShapeReading) -> DriftEvent:
         return self.finding(
             event,
-            score=_SPIKE,
+            score=_SPIKE_SCORE,
             message=f"one reply scores {reply.score:.0f}, {reply.threshold:g} is the threshold",
             suggested_action="Nothing yet: one reply is no trajectory.",
-            **_evidence(reply, reading),
+            **_build_evidence(reply, reading),
         )
 
-    def _rule_broken(self, event: TraceEvent, reply: ReplyScore) -> DriftEvent:
+    def _build_rule_finding(self, event: TraceEvent, reply: ReplyScore) -> DriftEvent:
         broken = "; ".join(f"{it.rule}: {it.message}" for it in reply.broken)
         return self.finding(
             event,
-            score=_RULE,
+            score=_RULE_SCORE,
             message=f"a rule of profile {reply.profile} is broken: {broken}",
             suggested_action="Repeat the reply so that it keeps the rule.",
             profile=reply.profile,
@@ -145,7 +145,7 @@ class ReplyStyle(Detector):
         )
 
 
-def _evidence(reply: ReplyScore, reading: Reading) -> dict[str, Any]:
+def _build_evidence(reply: ReplyScore, reading: ShapeReading) -> dict[str, Any]:
     return {
         "profile": reply.profile,
         "style_score": reply.score,

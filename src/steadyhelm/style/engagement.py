@@ -1,7 +1,7 @@
-"""The second axis: whether a reply does anything. Compliant but inert is a fault too.
+"""Measure the engagement of a reply: whether it contains anything of substance.
 
-Something concrete (code, a path, a figure, a cause, a change that was made, a recommendation, a next step, a
-request for what is needed) speaks for a reply; handing the work back, with nothing named, speaks against it.
+Concrete content (code, a path, a figure, a cause, a change that was made, a recommendation, a next step, a
+request for what is needed) raises the score. Handing the work back without naming anything lowers it.
 """
 
 import re
@@ -14,22 +14,22 @@ from steadyhelm.style.prose import Prose
 
 Quadrant = Literal["on_course", "drifted", "inert", "lost"]
 
-TOO_SHORT: Final = 12
-"""A reply of fewer words is not called inert: `Done.` may be all there is to say."""
+MIN_WORDS: Final = 12
+"""A shorter reply is not called inert: `Done.` may be a complete answer."""
 
-_CODE: Final = 30
-_OUTCOME: Final = 30
-_ADVICE: Final = 20
-_FIGURE: Final = 15
-_DIRECT: Final = 20
-_HANDED_BACK: Final = 25
-_HEDGE: Final = 10
-_MOST_HEDGES: Final = 4
+_CODE_POINTS: Final = 30
+_OUTCOME_POINTS: Final = 30
+_ADVICE_POINTS: Final = 20
+_FIGURE_POINTS: Final = 15
+_DIRECT_POINTS: Final = 20
+_HANDED_BACK_PENALTY: Final = 25
+_HEDGE_PENALTY: Final = 10
+_MAX_HEDGES: Final = 4
 
-_SUBSTANCE: Final = 35
-_ENOUGH_THINGS: Final = 5
-_LONG: Final = 5
-_FIGURES: Final = re.compile(r"\d")
+_SUBSTANCE_POINTS: Final = 35
+_MIN_LONG_WORDS: Final = 5
+_LONG_WORD_CHARS: Final = 5
+_DIGIT: Final = re.compile(r"\d")
 _SAID: Final = {
     "outcome": """
         fixed added removed changed renamed moved replaced updated wrote created deleted implemented installed
@@ -62,44 +62,44 @@ _BACK: Final = re.compile(
 )
 
 
-def engagement_of(prose: Prose, markers: Sequence[Marker], *, readable: bool) -> float | None:
-    """How much a reply does, 0 to 100; None when it is too short, or in a language that is not read."""
-    figures = _FIGURES.search(prose.text) is not None
-    concrete = _CODE * prose.has_matter + _FIGURE * figures
+def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: bool) -> float | None:
+    """Return the engagement, 0 to 100; None for a reply that is too short or in an unknown language."""
+    figures = _DIGIT.search(prose.text) is not None
+    concrete = _CODE_POINTS * prose.has_matter + _FIGURE_POINTS * figures
     if not readable:
-        return float(concrete + _DIRECT) if concrete else None
-    if len(prose.words) < TOO_SHORT and not prose.has_matter:
+        return float(concrete + _DIRECT_POINTS) if concrete else None
+    if len(prose.words) < MIN_WORDS and not prose.has_matter:
         return None
     outcomes = not _OUTCOMES.isdisjoint(prose.words)
-    concrete += _OUTCOME * outcomes + _ADVICE * (not _ADVICES.isdisjoint(prose.words))
-    score = concrete + _DIRECT * (not markers or any(map(str.isalpha, prose.text[: markers[0].start])))
+    concrete += _OUTCOME_POINTS * outcomes + _ADVICE_POINTS * (not _ADVICES.isdisjoint(prose.words))
+    score = concrete + _DIRECT_POINTS * (not markers or any(map(str.isalpha, prose.text[: markers[0].start])))
     if prose.has_matter or outcomes:
         return float(min(100, score))
     hedges = sum(marker.component == HEDGES for marker in markers)
-    score -= _HEDGE * min(hedges, _MOST_HEDGES)
+    score -= _HEDGE_PENALTY * min(hedges, _MAX_HEDGES)
     if _names_things(prose, markers):
-        score += _SUBSTANCE
+        score += _SUBSTANCE_POINTS
     elif not figures and _is_handed_back(prose):
-        score -= _HANDED_BACK
+        score -= _HANDED_BACK_PENALTY
     return float(max(0, min(100, score)))
 
 
 def _is_handed_back(prose: Prose) -> bool:
-    # The pattern is slow, and few replies hold one of its words.
+    # The pattern is slow, and few replies contain one of its words.
     return not _BACK_HINTS.isdisjoint(prose.words) and _BACK.search(prose.text) is not None
 
 
 def _names_things(prose: Prose, markers: Sequence[Marker]) -> bool:
-    """Whether a reply has enough longer words beside its markers and the words of politeness."""
+    """Return whether a reply has enough longer words apart from markers and polite words."""
     padding = {word for marker in markers for word in marker.term.split()}
-    things = {word for word in prose.words if len(word) >= _LONG} - padding - _POLITE
-    return len(things) >= _ENOUGH_THINGS
+    things = {word for word in prose.words if len(word) >= _LONG_WORD_CHARS} - padding - _POLITE
+    return len(things) >= _MIN_LONG_WORDS
 
 
-def quadrant_of(*, drifting: bool, engagement: float | None, floor: float) -> Quadrant:
-    """Where a reply stands on both axes; engagement that is not known does not count against it.
+def find_quadrant(*, drifting: bool, engagement: float | None, floor: float) -> Quadrant:
+    """Return the quadrant of a reply by drift and engagement. Unknown engagement does not count against it.
 
-    >>> quadrant_of(drifting=False, engagement=0.0, floor=20.0)
+    >>> find_quadrant(drifting=False, engagement=0.0, floor=20.0)
     'inert'
     """
     inert = engagement is not None and engagement < floor

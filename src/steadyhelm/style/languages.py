@@ -1,7 +1,7 @@
-"""Which language a reply is in: by its script, or by the small words every sentence needs.
+"""Detect the language of a reply by its script, or by the small words that every sentence needs.
 
-The small words of ten languages are told apart; another language in Latin letters is `und`, undetermined.
-None means too little to go by, and then nothing is concluded.
+Ten languages in Latin letters are distinguished; another one is `und`, undetermined.
+None means that there are too few words to decide.
 """
 
 import re
@@ -85,59 +85,59 @@ LANGUAGES: Final = tuple(sorted({*_SETS, *(language for language, _ in _SCRIPTS)
 
 _SURE_SHARE: Final = 0.2
 _KNOWN_SHARE: Final = 0.12
-_LEAST_SMALL_WORDS: Final = 3
-_LEAST_WORDS: Final = 30
-_FOREIGN_BELOW: Final = 0.05
-_LEAD: Final = 1.5
+_MIN_SMALL_WORDS: Final = 3
+_MIN_WORDS: Final = 30
+_FOREIGN_BELOW_SHARE: Final = 0.05
+_LEAD_FACTOR: Final = 1.5
 _SCRIPT_SHARE: Final = 0.3
 _KANA_SHARE: Final = 0.05
 
 
-def language_of(prose: Prose) -> str | None:
-    """The language of a reply, as its two-letter code; None when there is too little to tell.
+def detect_language(prose: Prose) -> str | None:
+    """Return the language of a reply as its two-letter code; None when there are too few words.
 
-    >>> from steadyhelm.style.prose import prose_of
-    >>> language_of(prose_of("Das ist nicht der Fehler, den wir suchen."))
+    >>> from steadyhelm.style.prose import read_prose
+    >>> detect_language(read_prose("Das ist nicht der Fehler, den wir suchen."))
     'de'
-    >>> language_of(prose_of("Fixed parser.")) is None
+    >>> detect_language(read_prose("Fixed parser.")) is None
     True
     """
     if not prose.is_latin:
-        script = _script(prose.text)
+        script = _detect_script(prose.text)
         if script is not None:
             return script
     words = prose.words
-    english = _small_words(words, ENGLISH)
-    if english >= max(_SURE_SHARE * len(words), _LEAST_SMALL_WORDS):
-        opening = words[:_LEAST_WORDS]
-        rival = max(_small_words(opening, language) for language in _SETS if language != ENGLISH)
-        if rival <= _small_words(opening, ENGLISH):
+    english = _count_small_words(words, ENGLISH)
+    if english >= max(_SURE_SHARE * len(words), _MIN_SMALL_WORDS):
+        opening = words[:_MIN_WORDS]
+        rival = max(_count_small_words(opening, language) for language in _SETS if language != ENGLISH)
+        if rival <= _count_small_words(opening, ENGLISH):
             return ENGLISH
-    return _latin(words, english)
+    return _detect_latin(words, english)
 
 
-def _latin(words: Sequence[str], english: int) -> str | None:
-    found = {language: _small_words(words, language) for language in _SETS if language != ENGLISH}
+def _detect_latin(words: Sequence[str], english: int) -> str | None:
+    found = {language: _count_small_words(words, language) for language in _SETS if language != ENGLISH}
     other = max(found, key=found.__getitem__)
-    if found[other] >= max(_LEAST_SMALL_WORDS, _KNOWN_SHARE * len(words), _LEAD * english):
+    if found[other] >= max(_MIN_SMALL_WORDS, _KNOWN_SHARE * len(words), _LEAD_FACTOR * english):
         return other
-    if english >= _LEAST_SMALL_WORDS and english > found[other]:
+    if english >= _MIN_SMALL_WORDS and english > found[other]:
         return ENGLISH
-    if len(words) >= _LEAST_WORDS and english < _FOREIGN_BELOW * len(words):
+    if len(words) >= _MIN_WORDS and english < _FOREIGN_BELOW_SHARE * len(words):
         return UNDETERMINED
     return None
 
 
-def _small_words(words: Sequence[str], language: str) -> int:
+def _count_small_words(words: Sequence[str], language: str) -> int:
     return sum(map(_SETS[language].__contains__, words))
 
 
-def _script(text: str) -> str | None:
+def _detect_script(text: str) -> str | None:
     letters = sum(map(str.isalpha, text))
     if not letters:
         return None
     for language, pattern in _LETTERS:
-        # Japanese is written with Chinese characters too; a little kana tells it.
+        # Japanese uses Chinese characters too; a little kana is enough to recognise it.
         least = _KANA_SHARE if language == "ja" else _SCRIPT_SHARE
         if len(pattern.findall(text)) > least * letters:
             return language

@@ -15,7 +15,7 @@ HYPE: Final = "hype"
 META: Final = "meta"
 
 
-class Lexicon(Struct, frozen=True, kw_only=True):
+class MarkerTerms(Struct, frozen=True, kw_only=True):
     """One class of markers: words or phrases that count by themselves, and those that need company."""
 
     words: tuple[str, ...] = ()
@@ -135,8 +135,8 @@ _META_AMBIGUOUS: Final = """
 """
 
 ENGLISH: Final = {
-    HEDGES: Lexicon(words=_terms(_HEDGES), ambiguous=_terms(_HEDGES_AMBIGUOUS)),
-    FILLER: Lexicon(words=_terms(_FILLER), ambiguous=_terms(_FILLER_AMBIGUOUS)),
-    HYPE: Lexicon(words=_terms(_HYPE), ambiguous=_terms(_HYPE_AMBIGUOUS)),
-    META: Lexicon(words=_terms(_META), ambiguous=_terms(_META_AMBIGUOUS)),
+    HEDGES: MarkerTerms(words=_terms(_HEDGES), ambiguous=_terms(_HEDGES_AMBIGUOUS)),
+    FILLER: MarkerTerms(words=_terms(_FILLER), ambiguous=_terms(_FILLER_AMBIGUOUS)),
+    HYPE: MarkerTerms(words=_terms(_HYPE), ambiguous=_terms(_HYPE_AMBIGUOUS)),
+    META: MarkerTerms(words=_terms(_META), ambiguous=_terms(_META_AMBIGUOUS)),
 }

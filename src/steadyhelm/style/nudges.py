@@ -1,26 +1,26 @@
-"""Words for an agent whose manner drifts: they name the offenders, and count whether they helped."""
+"""Write guidance for an agent whose style drifts, and count whether it helped."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from steadyhelm.style.trajectory import KEPT, NEAR, Reading, Shape
+from steadyhelm.style.trajectory import NEAR_SHARE, SCORES_KEPT, Shape, ShapeReading
 
 Strength = Literal["gentle", "firm", "strong"]
 STRENGTHS: Final[tuple[Strength, ...]] = ("gentle", "firm", "strong")
 
-JUDGED_AFTER: Final = 2
-"""Replies a nudge is given to show an effect; until then there is no other."""
+JUDGED_AFTER_REPLIES: Final = 2
+"""Replies after which a nudge is judged; until then there is no other."""
 
-SPIKES_JUDGED_AFTER: Final = 5
-"""Between two spikes scores fall by themselves: so many replies without another one are an effect."""
+SPIKES_JUDGED_AFTER_REPLIES: Final = 5
+"""Between two spikes scores fall by themselves: this many replies without another one are an effect."""
 
-# Shares of the threshold: by how much scores fall when a nudge helped, and from reply to reply.
-_HELPS: Final = 0.15
-_FALLS: Final = 0.03
-_CALM: Final = 5
-_OFFENDERS_NAMED: Final = 3
+# Shares of the threshold: how far scores fall when a nudge helped, and from reply to reply.
+_HELPED_SHARE: Final = 0.15
+_FALLING_SHARE: Final = 0.03
+_CALM_REPLIES: Final = 5
+_MAX_OFFENDERS: Final = 3
 
 _OPENINGS: Final[dict[Strength, str]] = {
     "gentle": "A note on style: recent replies lean on {what}.",
@@ -32,11 +32,11 @@ _ADVICE: Final[dict[Strength, str]] = {
     "firm": "Give the answer in the first sentence, drop these words, and stop when it is said.",
     "strong": "Write the next reply without any of it: answer, evidence, end.",
 }
-_QUIETLY: Final = "Do not comment on this note."
+_NO_COMMENT: Final = "Do not comment on this record_score."
 
 
 class Nudge(Struct, frozen=True, kw_only=True):
-    """A word to the agent about its manner."""
+    """Guidance for the agent about its style."""
 
     strength: Strength
     text: str
@@ -44,12 +44,12 @@ class Nudge(Struct, frozen=True, kw_only=True):
     turn: int
 
 
-class Nudging(Struct, kw_only=True):
-    """The nudges of one run: how many were given, and whether they helped.
+class NudgeTracker(Struct, kw_only=True):
+    """The nudges of one run: how many were sent, and whether they helped.
 
-    `level` is where the scores stood when the nudge that is being judged was given, `about` the shape it was
-    given for, `since` the scores that came after it. `improving` lasts from a nudge that helped to the first
-    score that does not fall.
+    `level` is the score at the time of the nudge that is being judged, `about` the shape it was sent for,
+    `since` the scores after it. `improving` is True from a nudge that helped to the first score that does
+    not fall.
     """
 
     threshold: float = 60.0
@@ -65,35 +65,35 @@ class Nudging(Struct, kw_only=True):
     improving: bool = False
     last: float = 0.0
 
-    def advise(self, reading: Reading, offenders: Sequence[str] = ()) -> Nudge | None:
-        """What to say after this reading: nothing after one high score, nothing while it gets better."""
-        self._judge(reading)
+    def advise(self, reading: ShapeReading, offenders: Sequence[str] = ()) -> Nudge | None:
+        """Return the nudge to send after this reading; None after one high score, or while scores improve."""
+        self._judge_nudge(reading)
         self.improving = self.improving and reading.score < self.last
-        held = self.gets_better(reading)
+        held = self.is_improving(reading)
         self.last = reading.score
         self.calm = 0 if reading.is_drift else self.calm + 1
-        if self.calm >= _CALM:
+        if self.calm >= _CALM_REPLIES:
             self.step = 0
         if not reading.is_drift or self.waiting or held:
             return None
-        nudge = self._worded(reading, tuple(offenders[:_OFFENDERS_NAMED]))
+        nudge = self._build_nudge(reading, tuple(offenders[:_MAX_OFFENDERS]))
         self.given += 1
         self.waiting, self.about, self.since = True, reading.shape, []
         self.level = max(reading.ewma, reading.score)
         return nudge
 
-    def gets_better(self, reading: Reading) -> bool:
-        """Whether replies fall clearly, this one with them, or go on falling after a nudge that helped."""
-        return self.improving or self._falls(reading)
+    def is_improving(self, reading: ShapeReading) -> bool:
+        """Return whether scores fall clearly, or keep falling after a nudge that helped."""
+        return self.improving or self._is_falling(reading)
 
-    def _falls(self, reading: Reading) -> bool:
-        return reading.velocity <= -_FALLS * self.threshold and reading.score <= reading.ewma
+    def _is_falling(self, reading: ShapeReading) -> bool:
+        return reading.velocity <= -_FALLING_SHARE * self.threshold and reading.score <= reading.ewma
 
-    def _judge(self, reading: Reading) -> None:
-        """A nudge that helped makes the next one gentle again, one that did not makes it stronger."""
+    def _judge_nudge(self, reading: ShapeReading) -> None:
+        """Judge the last nudge. The next one is gentle if it helped, and stronger if it did not."""
         if not self.waiting:
             return
-        self.since = [*self.since, reading.score][-KEPT:]
+        self.since = [*self.since, reading.score][-SCORES_KEPT:]
         helped = self._has_helped(reading)
         if helped is None:
             return
@@ -105,29 +105,29 @@ class Nudging(Struct, kw_only=True):
             self.ignored += 1
             self.step = min(self.step + 1, len(STRENGTHS) - 1)
 
-    def _has_helped(self, reading: Reading) -> bool | None:
-        """Whether the scores since the nudge show that it helped; None while it is too early to tell."""
-        if len(self.since) < JUDGED_AFTER:
+    def _has_helped(self, reading: ShapeReading) -> bool | None:
+        """Return whether the scores since the nudge show that it helped; None while it is too early."""
+        if len(self.since) < JUDGED_AFTER_REPLIES:
             return None
         if self.about == "repeating_spike":
             if max(self.since) >= self.threshold:
                 return False
-            return True if len(self.since) >= SPIKES_JUDGED_AFTER else None
+            return True if len(self.since) >= SPIKES_JUDGED_AFTER_REPLIES else None
         mean = sum(self.since) / len(self.since)
-        if mean <= self.level - _HELPS * self.threshold or mean < NEAR * self.threshold / 2:
+        if mean <= self.level - _HELPED_SHARE * self.threshold or mean < NEAR_SHARE * self.threshold / 2:
             return True
-        # A slow fall is not yet help, and nothing that falls was ignored.
-        return None if self._falls(reading) else False
+        # After a slow fall the nudge has neither helped yet nor been ignored.
+        return None if self._is_falling(reading) else False
 
-    def _worded(self, reading: Reading, offenders: tuple[str, ...]) -> Nudge:
+    def _build_nudge(self, reading: ShapeReading, offenders: tuple[str, ...]) -> Nudge:
         strength = STRENGTHS[self.step]
-        what = _listed(offenders) or "a manner that drifts from what was agreed"
+        what = _join_names(offenders) or "a style that differs from the agreed one"
         opening = _OPENINGS[strength].format(what=what, count=self.ignored)
-        text = f"{opening} {_ADVICE[strength]} {_QUIETLY}"
+        text = f"{opening} {_ADVICE[strength]} {_NO_COMMENT}"
         return Nudge(strength=strength, text=text, offenders=offenders, turn=reading.turn)
 
 
-def _listed(offenders: Sequence[str]) -> str:
+def _join_names(offenders: Sequence[str]) -> str:
     if len(offenders) <= 1:
         return "".join(offenders)
     return f"{', '.join(offenders[:-1])} and {offenders[-1]}"

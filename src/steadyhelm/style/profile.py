@@ -1,4 +1,4 @@
-"""A profile: how an agent is meant to speak, and from where on it does not."""
+"""Define a style profile: the expected style of an agent's replies, and the threshold for drift."""
 
 import math
 import re
@@ -11,18 +11,18 @@ from msgspec import Struct, field, structs
 from steadyhelm.errors import SettingsError
 from steadyhelm.style.languages import ENGLISH as ENGLISH_CODE
 from steadyhelm.style.languages import LANGUAGES
-from steadyhelm.style.lexicons import ENGLISH, FILLER, HEDGES, HYPE, META, Lexicon
+from steadyhelm.style.lexicons import ENGLISH, FILLER, HEDGES, HYPE, META, MarkerTerms
 from steadyhelm.style.markers import MarkerIndex
 
 VERBOSITY: Final = "verbosity"
 LENGTH: Final = "length"
 COMPLEXITY: Final = "complexity"
-STRUCTURAL: Final = (VERBOSITY, LENGTH, COMPLEXITY)
+STRUCTURAL_COMPONENTS: Final = (VERBOSITY, LENGTH, COMPLEXITY)
 
-NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_CLASS: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_LONGEST_TERM: Final = 100
-_MOST_TERMS: Final = 5000
+PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_CLASS_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_MAX_TERM_CHARS: Final = 100
+_MAX_TERMS: Final = 5000
 
 # What each number may be: from, to, and whether only whole numbers make sense.
 RANGES: Final[dict[str, tuple[float, float, bool]]] = {
@@ -37,15 +37,15 @@ RANGES: Final[dict[str, tuple[float, float, bool]]] = {
     "velocity_threshold": (1, 100, False),
     "engagement_floor": (0, 100, False),
 }
-SWITCHES: Final = ("no_emoji", "valid_json", "no_questions")
+RULE_SWITCHES: Final = ("no_emoji", "valid_json", "no_questions")
 
 
-def _usual_weights() -> dict[str, float]:
+def _make_default_weights() -> dict[str, float]:
     return {HEDGES: 0.7, FILLER: 0.7, HYPE: 0.7, META: 0.65, VERBOSITY: 0.35, LENGTH: 0.5, COMPLEXITY: 0.2}
 
 
 class HardRules(Struct, frozen=True, kw_only=True):
-    """What is checked exactly instead of scored; a rule that is not set is not checked."""
+    """Rules that are checked exactly instead of scored. A rule that is not set is not checked."""
 
     max_lines: int | None = None
     no_emoji: bool = False
@@ -55,28 +55,28 @@ class HardRules(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True, dict=True):
-    """How an agent is meant to speak.
+    """The expected style of an agent's replies.
 
     Args:
         threshold: The score, 0 to 100, from which a reply counts as drift.
         sensitivity: Multiplies every score.
-        weights: How much each component can count at most, 0 to 1, by its name.
-        lexicons: Markers by class; a class of your own needs a weight of its own.
-        language: The language the lexicons are in; a reply in another is judged by its structure only.
-        target_wps: Words per sentence up to which nothing counts; `max_wps` is where all of it does.
+        weights: The largest value of each component, 0 to 1, by its name.
+        lexicons: Markers by class; an added class needs a weight.
+        language: The language of the lexicons; a reply in another is scored by its structure only.
+        target_wps: Words per sentence up to which verbosity is 0; from `max_wps` on it is 1.
         target_words: The same for the words of the whole reply, with `max_words`.
-        long_word_len: Letters from which a word is long; `max_long_ratio` is the share of them that is full.
+        long_word_len: Letters from which a word is long; complexity is 1 at the share `max_long_ratio`.
         velocity_threshold: Points per reply by which scores may rise before that is an alarm.
         engagement_floor: Engagement, 0 to 100, below which a reply is inert.
-        rules: What is checked exactly.
+        rules: Rules that are checked exactly.
     """
 
     name: str = "standard"
     description: str = ""
     threshold: float = 60.0
     sensitivity: float = 1.0
-    weights: dict[str, float] = field(default_factory=_usual_weights)
-    lexicons: dict[str, Lexicon] = field(default_factory=lambda: dict(ENGLISH))
+    weights: dict[str, float] = field(default_factory=_make_default_weights)
+    lexicons: dict[str, MarkerTerms] = field(default_factory=lambda: dict(ENGLISH))
     language: str = ENGLISH_CODE
     target_wps: float = 20.0
     max_wps: float = 45.0
@@ -89,88 +89,94 @@ class Profile(Struct, frozen=True, kw_only=True, dict=True):
     rules: HardRules = HardRules()
 
     def __post_init__(self) -> None:
-        faults = list(profile_faults(structs.asdict(self)))
+        faults = list(find_profile_faults(structs.asdict(self)))
         if faults:
-            raise SettingsError("\n".join(f"Profile {shown(self.name)}: {fault}" for fault in faults))
+            raise SettingsError("\n".join(f"Profile {format_value(self.name)}: {fault}" for fault in faults))
 
     @cached_property
     def markers(self) -> MarkerIndex:
-        """Its lexicons, made ready for searching."""
+        """An index of its lexicons."""
         return MarkerIndex(self.lexicons)
 
 
-def profile_faults(fields: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the fields of a profile, one sentence a fault, all of them."""
-    yield from value_faults(fields)
+def find_profile_faults(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each fault in the fields of a profile."""
+    yield from find_value_faults(fields)
     for low_name, high_name in (("target_wps", "max_wps"), ("target_words", "max_words")):
         low, high = fields[low_name], fields[high_name]
-        if not _range_fault(low_name, low) and not _range_fault(high_name, high) and low > high:
+        if (
+            not _describe_range_fault(low_name, low)
+            and not _describe_range_fault(high_name, high)
+            and low > high
+        ):
             yield f"{low_name} must not be above {high_name}, got {low:g} and {high:g}."
     lexicons, weights = fields["lexicons"], fields["weights"]
     odd = [name for name in ("lexicons", "weights") if not isinstance(fields[name], Mapping)]
-    yield from (f"{name} must be a table, got {shown(fields[name])}." for name in odd)
+    yield from (f"{name} must be a table, got {format_value(fields[name])}." for name in odd)
     if not odd:
-        yield from _lexicon_faults(lexicons, weights)
-        yield from _weight_faults(lexicons, weights)
+        yield from _find_lexicon_faults(lexicons, weights)
+        yield from _find_weight_faults(lexicons, weights)
 
 
-def value_faults(fields: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with those fields that can be judged each by itself."""
-    if not isinstance(fields["name"], str) or not NAME.fullmatch(fields["name"]):
-        # In a file nobody wrote it: it is the name of the file.
-        got = f"got {shown(fields['name'])}; a file is called like its profile"
+def find_value_faults(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each fault in the fields that do not depend on others."""
+    if not isinstance(fields["name"], str) or not PROFILE_NAME.fullmatch(fields["name"]):
+        # In a file the name is not written: it is that of the file.
+        got = f"got {format_value(fields['name'])}; a file is called like its profile"
         yield f"name must be small letters, digits, - and _, at most 64 of them, {got}."
-    yield from filter(None, (_range_fault(name, fields[name]) for name in RANGES))
+    yield from filter(None, (_describe_range_fault(name, fields[name]) for name in RANGES))
     if fields["language"] not in LANGUAGES:
-        yield f"language must be one of {', '.join(LANGUAGES)}, got {shown(fields['language'])}."
+        yield f"language must be one of {', '.join(LANGUAGES)}, got {format_value(fields['language'])}."
     if isinstance(fields["rules"], HardRules):
-        yield from _rule_faults(fields["rules"])
+        yield from _find_rule_faults(fields["rules"])
     else:
-        yield f"rules must be hard rules, got {shown(fields['rules'])}."
+        yield f"rules must be hard rules, got {format_value(fields['rules'])}."
 
 
-def _range_fault(name: str, value: Any) -> str:
+def _describe_range_fault(name: str, value: Any) -> str:
     low, high, whole = RANGES[name]
     if _is_number(value, low, high, whole=whole):
         return ""
     kind = "a whole number" if whole else "a number"
-    return f"{name} must be {kind} from {low:g} to {high:g}, got {shown(value)}."
+    return f"{name} must be {kind} from {low:g} to {high:g}, got {format_value(value)}."
 
 
-def _lexicon_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
+def _find_lexicon_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
     for name, lexicon in lexicons.items():
-        if not isinstance(lexicon, Lexicon):
-            yield f"lexicons.{name} must be a lexicon, got {shown(lexicon)}."
+        if not isinstance(lexicon, MarkerTerms):
+            yield f"lexicons.{name} must be a lexicon, got {format_value(lexicon)}."
             continue
-        if not isinstance(name, str) or not _CLASS.fullmatch(name) or name in STRUCTURAL:
-            yield f"lexicons.{name} must be named in small letters, and not {', '.join(STRUCTURAL)}."
+        if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name) or name in STRUCTURAL_COMPONENTS:
+            taken = ", ".join(STRUCTURAL_COMPONENTS)
+            yield f"lexicons.{name} must be named in small letters, and not {taken}."
         terms = (*lexicon.words, *lexicon.ambiguous)
-        if len(terms) > _MOST_TERMS:
-            yield f"lexicons.{name} must hold at most {_MOST_TERMS} terms, got {len(terms)}."
-        odd = [it for it in terms if not isinstance(it, str) or not 0 < len(it.strip()) <= _LONGEST_TERM]
+        if len(terms) > _MAX_TERMS:
+            yield f"lexicons.{name} must hold at most {_MAX_TERMS} terms, got {len(terms)}."
+        odd = [it for it in terms if not isinstance(it, str) or not 0 < len(it.strip()) <= _MAX_TERM_CHARS]
         if odd:
-            yield f"lexicons.{name} must hold texts of 1 to {_LONGEST_TERM} characters, got {shown(odd[0])}."
+            allowed = f"texts of 1 to {_MAX_TERM_CHARS} characters"
+            yield f"lexicons.{name} must hold {allowed}, got {format_value(odd[0])}."
         if name not in weights:
             yield f"lexicons.{name} needs a weight: add weights.{name}, a number from 0 to 1."
 
 
-def _weight_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
-    known = (*lexicons, *STRUCTURAL)
+def _find_weight_faults(lexicons: Mapping[str, Any], weights: Mapping[str, Any]) -> Iterator[str]:
+    known = (*lexicons, *STRUCTURAL_COMPONENTS)
     for name, weight in weights.items():
         if name not in known:
             yield f"weights.{name} belongs to no component; there are {', '.join(map(str, known))}."
         elif not _is_number(weight, 0, 1):
-            yield f"weights.{name} must be a number from 0 to 1, got {shown(weight)}."
+            yield f"weights.{name} must be a number from 0 to 1, got {format_value(weight)}."
 
 
-def _rule_faults(rules: HardRules) -> Iterator[str]:
+def _find_rule_faults(rules: HardRules) -> Iterator[str]:
     if rules.max_lines is not None and not _is_number(rules.max_lines, 1, 100_000, whole=True):
-        yield f"rules.max_lines must be a whole number from 1 to 100000, got {shown(rules.max_lines)}."
-    for name in SWITCHES:
+        yield f"rules.max_lines must be a whole number from 1 to 100000, got {format_value(rules.max_lines)}."
+    for name in RULE_SWITCHES:
         if not isinstance(getattr(rules, name), bool):
-            yield f"rules.{name} must be true or false, got {shown(getattr(rules, name))}."
+            yield f"rules.{name} must be true or false, got {format_value(getattr(rules, name))}."
     if rules.language is not None and rules.language not in LANGUAGES:
-        yield f"rules.language must be one of {', '.join(LANGUAGES)}, got {shown(rules.language)}."
+        yield f"rules.language must be one of {', '.join(LANGUAGES)}, got {format_value(rules.language)}."
 
 
 def _is_number(value: Any, low: float, high: float, *, whole: bool = False) -> bool:
@@ -181,8 +187,8 @@ def _is_number(value: Any, low: float, high: float, *, whole: bool = False) -> b
     return not whole or float(value).is_integer()
 
 
-def shown(value: Any) -> str:
-    """A value for an error message, however large it is."""
+def format_value(value: Any) -> str:
+    """Return a value as short text for an error message, however large it is."""
     try:
         return repr(value)[:80]
     except ValueError:

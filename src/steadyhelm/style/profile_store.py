@@ -1,4 +1,4 @@
-"""Where profiles are kept: five come with the package, and those in your own folder stand before them."""
+"""Find profiles by name: five are bundled, and those in the user's folder take precedence."""
 
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -7,82 +7,86 @@ from typing import Final
 
 from steadyhelm.environment import get_home
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
-from steadyhelm.style.profile import NAME, Profile, shown
-from steadyhelm.style.profile_files import LARGEST, decoded, profile_from
+from steadyhelm.style.profile import PROFILE_NAME, Profile, format_value
+from steadyhelm.style.profile_files import MAX_FILE_BYTES, build_profile, decode_document
 
-BUNDLED: Final = ("standard", "relaxed", "strict", "terse", "machine")
+BUNDLED_PROFILES: Final = ("standard", "relaxed", "strict", "terse", "machine")
 _SUFFIXES: Final = (".toml", ".json")
-_DEEPEST: Final = 8
+_MAX_EXTENDS: Final = 8
 
 
-def user_folder() -> Path:
-    """Where your own profiles are: `profiles` in Steadyhelm's own folder; STEADYHELM_HOME moves it."""
+def get_user_folder() -> Path:
+    """Return the folder of the user's profiles: `profiles` in STEADYHELM_HOME or `~/.steadyhelm`."""
     return Path(get_home()) / "profiles"
 
 
-def profile_named(name: str) -> Profile:
-    """The profile of that name, yours before a bundled one; it is read once in a process."""
-    return _kept(name, get_home())
+def find_profile(name: str) -> Profile:
+    """Return the profile of that name, the user's before a bundled one. Each is read once per process."""
+    return _find_cached(name, get_home())
 
 
-def names(folder: Path | None = None) -> dict[str, Path | None]:
-    """Every profile by name: the file it is read from, or None for a bundled one."""
-    found: dict[str, Path | None] = dict.fromkeys(BUNDLED)
-    folder = folder or user_folder()
+def list_profiles(folder: Path | None = None) -> dict[str, Path | None]:
+    """Return every profile by name, with its file, or None for a bundled one."""
+    found: dict[str, Path | None] = dict.fromkeys(BUNDLED_PROFILES)
+    folder = folder or get_user_folder()
     if folder.is_dir():
         for path in sorted(folder.iterdir(), reverse=True):
-            if path.suffix in _SUFFIXES and NAME.fullmatch(path.stem):
+            if path.suffix in _SUFFIXES and PROFILE_NAME.fullmatch(path.stem):
                 found[path.stem] = path
     return found
 
 
 def read_profile(path: Path, *, folder: Path | None = None) -> Profile:
-    """The profile in a file; those it extends are looked for beside the bundled ones and in your folder."""
-    return _read(path, folder or user_folder(), ())
+    """Return the profile in a file. Profiles it extends are bundled or in the user's folder."""
+    return _read_file(path, folder or get_user_folder(), ())
 
 
 @cache
-def bundled(name: str) -> Profile:
-    """A profile that comes with the package, whatever stands in your folder."""
+def load_bundled(name: str) -> Profile:
+    """Return a bundled profile, whatever is in the user's folder."""
     where = f"the bundled profile {name}"
-    document = decoded(
+    document = decode_document(
         files("steadyhelm.style").joinpath("bundled", f"{name}.toml").read_bytes(), where=where
     )
-    lookup = bundled if "extends" in document else lambda _: Profile()
-    return profile_from(document, name=name, where=where, lookup=lookup)
+    lookup = load_bundled if "extends" in document else lambda _: Profile()
+    return build_profile(document, name=name, where=where, lookup=lookup)
 
 
 @lru_cache(maxsize=64)
-def _kept(name: str, home: str) -> Profile:  # noqa: ARG001 - another home, another profile
-    return _named(name, user_folder(), ())
+def _find_cached(name: str, home: str | None) -> Profile:  # noqa: ARG001 - another home, another profile
+    return _find_in_folder(name, get_user_folder(), ())
 
 
-def _named(name: str, folder: Path, before: tuple[str, ...]) -> Profile:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise NotFoundError(f"There is no profile {shown(name)}. Profiles: {', '.join(names(folder))}.")
+def _find_in_folder(name: str, folder: Path, chain: tuple[str, ...]) -> Profile:
+    if not isinstance(name, str) or not PROFILE_NAME.fullmatch(name):
+        raise NotFoundError(
+            f"There is no profile {format_value(name)}. Profiles: {', '.join(list_profiles(folder))}."
+        )
     for suffix in _SUFFIXES:
         path = folder / f"{name}{suffix}"
-        # A profile of yours may extend the bundled one it stands before.
-        if name not in before and path.is_file():
-            return _read(path, folder, before)
-    if name in BUNDLED:
-        return bundled(name)
-    if name in before:
-        raise SettingsError(f"Profile {name!r} extends itself: {' -> '.join((*before, name))}.")
-    raise NotFoundError(f"There is no profile {name!r}. Profiles: {', '.join(names(folder))}.")
+        # A user's profile may extend the bundled one of the same name.
+        if name not in chain and path.is_file():
+            return _read_file(path, folder, chain)
+    if name in BUNDLED_PROFILES:
+        return load_bundled(name)
+    if name in chain:
+        raise SettingsError(f"Profile {name!r} extends itself: {' -> '.join((*chain, name))}.")
+    raise NotFoundError(f"There is no profile {name!r}. Profiles: {', '.join(list_profiles(folder))}.")
 
 
-def _read(path: Path, folder: Path, before: tuple[str, ...]) -> Profile:
+def _read_file(path: Path, folder: Path, chain: tuple[str, ...]) -> Profile:
     name = path.stem.lower()
-    before = (*before, name)
-    if len(before) > _DEEPEST:
-        raise SettingsError(f"{path}: profiles may extend each other {_DEEPEST} deep: {' -> '.join(before)}.")
+    chain = (*chain, name)
+    if len(chain) > _MAX_EXTENDS:
+        raise SettingsError(
+            f"{path}: profiles may extend each other {_MAX_EXTENDS} deep: {' -> '.join(chain)}."
+        )
     try:
         with path.open("rb") as stream:
-            content = stream.read(LARGEST + 1)
+            content = stream.read(MAX_FILE_BYTES + 1)
     except OSError as exc:
         raise FormatError(f"{path} cannot be read: {exc}.") from exc
-    document = decoded(content, where=str(path))
-    return profile_from(
-        document, name=name, where=str(path), lookup=lambda wanted: _named(wanted, folder, before)
+    document = decode_document(content, where=str(path))
+    return build_profile(
+        document, name=name, where=str(path), lookup=lambda wanted: _find_in_folder(wanted, folder, chain)
     )

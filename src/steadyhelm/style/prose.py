@@ -1,6 +1,6 @@
-"""What a reply says in words: code, quotes, tables and addresses blanked, every position kept.
+"""Extract the prose of a reply: code, quotes, tables and URLs are blanked, every position is kept.
 
-Accents are folded letter by letter, so that a place in the prose is the same place in the reply.
+Accents are removed letter by letter, so that a position in the prose is the same position in the reply.
 """
 
 import re
@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-LOOKED_AT: Final = 8192
+CHARS_READ: Final = 8192
 
-_ACCENTS: Final = {
+_ACCENTED_BY_LETTER: Final = {
     "a": "àáâãäåāăąǎ",
     "c": "çćĉċč",
     "d": "ďđ",
@@ -31,31 +31,33 @@ _ACCENTS: Final = {
     "y": "ýÿŷ",
     "z": "źżž",
 }
-# 'İ' is the one letter whose small form is longer than itself.
-_PLAIN: Final = {accented: plain for plain, many in _ACCENTS.items() for accented in many + many.upper()} | {
+# 'İ' is the only letter whose lower case is longer than itself.
+_LETTER_BY_ACCENTED: Final = {
+    accented: plain for plain, many in _ACCENTED_BY_LETTER.items() for accented in many + many.upper()
+} | {
     "İ": "i",
     "\u2018": "'",
     "\u2019": "'",
     "\u02bc": "'",
     "\u00b4": "'",
 }
-_ACCENTED: Final = re.compile(f"[{''.join(_PLAIN)}]")
-_MARKS: Final = re.compile("[\u0300-\u036f]+")
-_OTHER_LETTERS: Final = re.compile(
+_ACCENTED_LETTER: Final = re.compile(f"[{''.join(_LETTER_BY_ACCENTED)}]")
+_COMBINING_MARKS: Final = re.compile("[\u0300-\u036f]+")
+_NON_LATIN_LETTER: Final = re.compile(
     "[\u00aa\u00b5\u00ba\u00c0-\u1fff\u2c00-\u2dff\u3040-\udfff\uf900-\ufdff\ufe20-\uffef"
     "\U00010000-\U0001cfff\U00020000-\U0003ffff]"
 )
 
-_FENCED: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
-_INLINE: Final = re.compile(r"`[^`\n]+`|``[^\n]+?``")
-_ADDRESS: Final = re.compile(r"\b(?:https?|file|ftp)://\S+")
-# What stands in quotes is somebody else's words.
+_FENCED_CODE: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
+_INLINE_CODE: Final = re.compile(r"`[^`\n]+`|``[^\n]+?``")
+_URL: Final = re.compile(r"\b(?:https?|file|ftp)://\S+")
+# Quoted text is not the agent's own.
 _QUOTED: Final = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”")
-_ASIDE: Final = re.compile(r"^[ \t]*[|>].*$", re.MULTILINE)
-_PATH_ENDS: Final = re.compile(r"/[\w./@-]*")
-_IN_A_PATH: Final = re.compile(r"[\w.~@-]")
+_TABLE_OR_QUOTE_LINE: Final = re.compile(r"^[ \t]*[|>].*$", re.MULTILINE)
+_PATH_TAIL: Final = re.compile(r"/[\w./@-]*")
+_PATH_CHARACTER: Final = re.compile(r"[\w.~@-]")
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>\n]*>")
-_SLASHES: Final = 2
+_MIN_PATH_SLASHES: Final = 2
 
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD_ASCII: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
@@ -70,11 +72,11 @@ _BOUNDARY: Final = re.compile(
 
 
 class Prose(NamedTuple):
-    """A reply's words, where each position in `text` is the position in the reply.
+    """The prose of a reply; each position in `text` is the same position in the reply.
 
-    `words_in_all` takes the rest of a reply longer than what is looked at to be like the part seen.
-    `is_latin` says that all letters are plain ones once accents are folded.
-    `has_matter` says that something was blanked: there is more in the reply than words.
+    `words_in_all` is an estimate for a reply that is longer than the characters read.
+    `is_latin` is True when all letters are plain ones after accents are removed.
+    `has_matter` is True when something was blanked: the reply contains more than prose.
     """
 
     text: str
@@ -85,71 +87,71 @@ class Prose(NamedTuple):
     has_matter: bool
 
     def spans(self) -> list[tuple[int, int]]:
-        """Where each word begins and ends."""
+        """Return the start and end of each word."""
         pattern = _WORD_ASCII if self.is_latin else _WORD_ANY
         return [match.span() for match in pattern.finditer(self.text)]
 
 
-def prose_of(reply: str) -> Prose:
-    """The prose in the first 8 KiB of a reply.
+def read_prose(reply: str) -> Prose:
+    """Return the prose in the first 8 KiB of a reply.
 
-    >>> prose_of("Café `x = 1` is *open*. Come in!").words
+    >>> read_prose("Café `x = 1` is *open*. Come in!").words
     ['cafe', 'is', 'open', 'come', 'in']
     """
-    seen = reply[:LOOKED_AT]
-    bare = _without_code(seen)
-    text = _folded(_without_quotes(bare))
-    is_latin = text.isascii() or _OTHER_LETTERS.search(text) is None
-    words = _words_in(text, is_latin=is_latin)
-    in_all = len(words) if len(reply) <= LOOKED_AT else len(words) * len(reply) // LOOKED_AT
-    return Prose(text, words, _sentences(text, len(words)), in_all, is_latin, bare is not seen)
+    seen = reply[:CHARS_READ]
+    bare = _blank_code(seen)
+    text = _fold_text(_blank_quotes(bare))
+    is_latin = text.isascii() or _NON_LATIN_LETTER.search(text) is None
+    words = _find_words(text, is_latin=is_latin)
+    in_all = len(words) if len(reply) <= CHARS_READ else len(words) * len(reply) // CHARS_READ
+    return Prose(text, words, _count_sentences(text, len(words)), in_all, is_latin, bare is not seen)
 
 
-def folded(term: str) -> tuple[str, ...]:
-    """The words of a term in a lexicon, as they are found in prose."""
-    text = _folded(term)
-    return tuple(_words_in(text, is_latin=text.isascii()))
+def fold_words(term: str) -> tuple[str, ...]:
+    """Return the words of a term as they appear in prose: lower case, without accents."""
+    text = _fold_text(term)
+    return tuple(_find_words(text, is_latin=text.isascii()))
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     if not text.isascii():
-        text = _ACCENTED.sub(lambda match: _PLAIN[match[0]], text)
+        text = _ACCENTED_LETTER.sub(lambda match: _LETTER_BY_ACCENTED[match[0]], text)
     return text.lower()
 
 
-def _words_in(text: str, *, is_latin: bool) -> list[str]:
+def _find_words(text: str, *, is_latin: bool) -> list[str]:
     if is_latin:
         return _WORD_ASCII.findall(text)
-    return [word if word.isascii() else _MARKS.sub("", word) for word in _WORD_ANY.findall(text)]
+    return [word if word.isascii() else _COMBINING_MARKS.sub("", word) for word in _WORD_ANY.findall(text)]
 
 
-def _without_code(seen: str) -> str:
-    """The text with everything blanked that is not prose; the very same text when there is nothing."""
-    if _is_data(seen):
+def _blank_code(seen: str) -> str:
+    """Return the text with everything blanked that is not prose; the same object if there is nothing."""
+    if _is_json(seen):
         return _blank_block(seen)
     text = seen
     if "`" in text or "~~~" in text:
         if "```" in text or "~~~" in text:
-            text = _FENCED.sub(lambda match: _blank_block(match[0]), text)
-        text = _INLINE.sub(_blank, text)
+            text = _FENCED_CODE.sub(lambda match: _blank_block(match[0]), text)
+        text = _INLINE_CODE.sub(_blank_match, text)
     if "://" in text:
-        text = _ADDRESS.sub(_blank, text)
+        text = _URL.sub(_blank_match, text)
     if "/" in text:
-        text = _without_paths(text)
+        text = _blank_paths(text)
     if "<" in text:
-        text = _TAG.sub(_blank, text)
+        text = _TAG.sub(_blank_match, text)
     if "|" in text or ">" in text:
-        text = _ASIDE.sub(_blank, text)
+        text = _TABLE_OR_QUOTE_LINE.sub(_blank_match, text)
     return text if text != seen else seen
 
 
-def _without_quotes(text: str) -> str:
-    """The text with blanks for what stands in double quotes."""
-    return _QUOTED.sub(_blank, text) if '"' in text or "“" in text else text
+def _blank_quotes(text: str) -> str:
+    """Return the text with text in double quotes blanked."""
+    return _QUOTED.sub(_blank_match, text) if '"' in text or "“" in text else text
 
 
-def _is_data(seen: str) -> bool:
-    """A reply that is nothing but a JSON object or list has no prose."""
+def _is_json(seen: str) -> bool:
+    """Return whether a reply is nothing but a JSON object or list, and so has no prose."""
     bare = seen.strip()
     if bare[:1] not in {"{", "["} or bare[-1:] not in {"}", "]"}:
         return False
@@ -160,21 +162,21 @@ def _is_data(seen: str) -> bool:
     return True
 
 
-def _blank(match: re.Match[str]) -> str:
+def _blank_match(match: re.Match[str]) -> str:
     return " " * len(match[0])
 
 
 def _blank_block(text: str) -> str:
-    # An empty line keeps apart what stands before and after a block.
+    # An empty line separates the text before and after a block.
     return ("\n\n" + " " * len(text))[: len(text)]
 
 
-def _without_paths(text: str) -> str:
+def _blank_paths(text: str) -> str:
     parts, done = [], 0
-    for match in _PATH_ENDS.finditer(text):
+    for match in _PATH_TAIL.finditer(text):
         start, end = match.span()
-        # From the slash back to the beginning: cheaper than a pattern tried at every character.
-        while start > done and _IN_A_PATH.match(text, start - 1):
+        # Search backwards from the slash: cheaper than a pattern tried at every character.
+        while start > done and _PATH_CHARACTER.match(text, start - 1):
             start -= 1
         if _is_path(text[start:end]):
             parts += [text[done:start], " " * (end - start)]
@@ -186,11 +188,14 @@ def _is_path(found: str) -> bool:
     # "read/write" and "and/or" are words; "src/app.py" and "a/b/c" are not.
     named = found.strip("./")
     return bool(named) and (
-        found.count("/") >= _SLASHES or "." in named or "_" in named or found.startswith(("/", "~", "."))
+        found.count("/") >= _MIN_PATH_SLASHES
+        or "." in named
+        or "_" in named
+        or found.startswith(("/", "~", "."))
     )
 
 
-def _sentences(text: str, words: int) -> int:
+def _count_sentences(text: str, words: int) -> int:
     if not words:
         return 0
     return max(1, sum(any(map(str.isalpha, piece)) for piece in _BOUNDARY.split(text)))

@@ -1,4 +1,4 @@
-"""The score of a reply, taken apart: components, their points, the words and where they stand."""
+"""Define the score of a reply: its components, their points, and the markers with their positions."""
 
 from typing import Any, Final
 
@@ -9,9 +9,9 @@ from steadyhelm.style.markers import Marker
 from steadyhelm.style.profile import COMPLEXITY, LENGTH, VERBOSITY
 from steadyhelm.style.rules import BrokenRule
 
-_OFFENDING: Final = 0.5
-_WORDS_SHOWN: Final = 4
-_MEASURED: Final = {
+_OFFENDER_POINTS: Final = 0.5
+_TERMS_SHOWN: Final = 4
+_MEASURE_FORMATS: Final = {
     VERBOSITY: "{:.0f} words a sentence",
     LENGTH: "{:.0f} words",
     COMPLEXITY: "{:.0%} long words",
@@ -19,7 +19,7 @@ _MEASURED: Final = {
 
 
 class Component(Struct, frozen=True, kw_only=True):
-    """One component of a score: its value before and its points after weighing, and what it was found in."""
+    """One component of a score: its value before and its points after weighting, and its markers."""
 
     name: str
     value: float
@@ -38,15 +38,15 @@ class Component(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.markers:
-            return f"{self.name} ({', '.join(self.words[:_WORDS_SHOWN])})"
-        return f"{self.name} ({_MEASURED[self.name].format(self.measured)})"
+            return f"{self.name} ({', '.join(self.words[:_TERMS_SHOWN])})"
+        return f"{self.name} ({_MEASURE_FORMATS[self.name].format(self.measured)})"
 
 
 class ReplyScore(Struct, frozen=True, kw_only=True):
-    """How a reply speaks, by one profile.
+    """The style score of a reply by one profile.
 
     `components` are the parts of the score: their points sum to it.
-    `not_checked` says what could not be judged, or is None.
+    `not_checked` is the reason why something could not be checked, or None.
     """
 
     score: float
@@ -68,21 +68,21 @@ class ReplyScore(Struct, frozen=True, kw_only=True):
 
     @property
     def flagged(self) -> bool:
-        """Whether there is anything to object to: the score, or a hard rule that is broken."""
+        """Whether the score has reached the threshold or a hard rule is broken."""
         return self.drifting or bool(self.broken)
 
     @property
     def offenders(self) -> tuple[Component, ...]:
-        """The components that make up the score, the heaviest first."""
-        found = (component for component in self.components if component.points > _OFFENDING)
+        """The components with the most points, the largest first."""
+        found = (component for component in self.components if component.points > _OFFENDER_POINTS)
         return tuple(sorted(found, key=lambda component: -component.points))
 
     def points(self) -> dict[str, float]:
-        """The points of each component, by name."""
+        """Return the points of each component by name."""
         return {component.name: component.points for component in self.components}
 
     def to_dict(self) -> dict[str, Any]:
-        """The score as plain data, verdict and offenders included."""
+        """Return the score as plain data, with the result and the offenders."""
         plain: dict[str, Any] = to_builtins(self)
         offenders = [str(it) for it in self.offenders]
         return {**plain, "drifting": self.drifting, "flagged": self.flagged, "offenders": offenders}

@@ -1,4 +1,4 @@
-"""The course of a run's scores: one reply may be anything, what counts is where replies are going.
+"""Classify the trajectory of a run's style scores: drift is a trend over several replies, not one score.
 
 The same rules run live, one score after the other, and offline over all of a run's scores.
 """
@@ -20,35 +20,35 @@ Shape = Literal[
     "repeating_spike",
     "degenerative",
 ]
-TROUBLE: Final = frozenset({"velocity_alarm", "chronic_subclinical", "repeating_spike", "degenerative"})
-"""The shapes that are drift; a spike alone is none."""
+DRIFT_SHAPES: Final = frozenset({"velocity_alarm", "chronic_subclinical", "repeating_spike", "degenerative"})
+"""The shapes that are drift. A single spike is none."""
 
-GRAVITY: Final[tuple[Shape, ...]] = get_args(Shape)
-"""The shapes as they are listed, from the lightest to the gravest."""
+SHAPES_BY_GRAVITY: Final[tuple[Shape, ...]] = get_args(Shape)
+"""The shapes from the lightest to the gravest."""
 
-KEPT: Final = 10
+SCORES_KEPT: Final = 10
 SMOOTHING: Final = 0.4
 # All of these are shares of the threshold.
-NEAR: Final = 0.7
-"""From here on a score is just under the threshold."""
-_PLATEAU: Final = 0.85
-_RISEN: Final = 0.5
-_BAND: Final = 0.3
-_FALL: Final = 0.15
+NEAR_SHARE: Final = 0.7
+"""From this share of the threshold on, a score is just under it."""
+_PLATEAU_SHARE: Final = 0.85
+_RISEN_SHARE: Final = 0.5
+_BAND_SHARE: Final = 0.3
+_FALL_SHARE: Final = 0.15
 
-_IN_A_ROW: Final = 3
-_LASTING: Final = 5
-_SPIKES: Final = 3
-_RECENT: Final = 5
-_STEPS: Final = 3
-_ONE_STEP: Final = 2 / 3
-_TROUBLE_LASTS: Final = 4
+_HIGH_IN_A_ROW: Final = 3
+_CHRONIC_REPLIES: Final = 5
+_MIN_SPIKES: Final = 3
+_RECENT_REPLIES: Final = 5
+_CLIMB_STEPS: Final = 3
+_MAX_STEP_SHARE: Final = 2 / 3
+_TROUBLE_TURNS: Final = 4
 
 
-class Reading(Struct, frozen=True, kw_only=True):
-    """What a run's scores show after one more reply.
+class ShapeReading(Struct, frozen=True, kw_only=True):
+    """The shape of a run's scores after one more reply.
 
-    `ewma` is the smoothed score, `velocity` the points by which the latest scores rise from reply to reply.
+    `ewma` is the smoothed score, `velocity` the points by which the latest scores rise per reply.
     """
 
     turn: int
@@ -60,15 +60,15 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     @property
     def is_drift(self) -> bool:
-        """Whether the trajectory, and not one reply, is out of bounds."""
-        return self.shape in TROUBLE
+        """Whether the trajectory, not only one reply, is drift."""
+        return self.shape in DRIFT_SHAPES
 
 
 class Trajectory(Struct, kw_only=True):
-    """The scores of one run so far, as far as the rules need them: this record is all there is to keep.
+    """The scores of one run, as far as the rules need them. This record is the whole state.
 
-    >>> course = Trajectory(threshold=60)
-    >>> [course.note(score).shape for score in (10, 85, 10)]
+    >>> trajectory = Trajectory(threshold=60)
+    >>> [trajectory.record_score(score).shape for score in (10, 85, 10)]
     ['steady', 'spike', 'adaptive_spike']
     """
 
@@ -80,122 +80,129 @@ class Trajectory(Struct, kw_only=True):
     trouble: Shape = "steady"
     trouble_turn: int = 0
 
-    def note(self, score: float) -> Reading:
-        """Take one more score in, 0 to 100, and say what the course is now; what is no number is left out."""
+    def record_score(self, score: float) -> ShapeReading:
+        """Record one more score, 0 to 100, and return the shape so far. Ignore what is no number."""
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            return self._reading(self.recent[-1] if self.recent else 0.0, "steady", "not a score: left out")
+            return self._build_reading(
+                self.recent[-1] if self.recent else 0.0, "steady", "not a score: left out"
+            )
         score = min(100.0, max(0.0, float(score)))
         before = self.ewma
         self.turns += 1
         self.ewma = score if self.turns == 1 else before + SMOOTHING * (score - before)
-        self.recent = [*self.recent, score][-KEPT:]
-        shape, reason = self._shape(before)
-        if shape in TROUBLE:
+        self.recent = [*self.recent, score][-SCORES_KEPT:]
+        shape, reason = self._find_shape(before)
+        if shape in DRIFT_SHAPES:
             self.trouble, self.trouble_turn = shape, self.turns
-        return self._reading(score, shape, reason)
+        return self._build_reading(score, shape, reason)
 
-    def _reading(self, score: float, shape: Shape, reason: str) -> Reading:
-        return Reading(
+    def _build_reading(self, score: float, shape: Shape, reason: str) -> ShapeReading:
+        return ShapeReading(
             turn=self.turns,
             score=score,
             ewma=round(self.ewma, 2),
-            velocity=round(slope(self.recent[-_RECENT:]), 2),
+            velocity=round(measure_slope(self.recent[-_RECENT_REPLIES:]), 2),
             shape=shape,
             reason=reason,
         )
 
-    def _shape(self, before: float) -> tuple[Shape, str]:
+    def _find_shape(self, before: float) -> tuple[Shape, str]:
         if self._is_recovering(before):
             return "recovering", f"falling after {self.trouble.replace('_', ' ')}"
         rules: tuple[tuple[Shape, str], ...] = (
-            ("degenerative", self._degenerating()),
-            ("repeating_spike", self._repeating()),
-            ("chronic_subclinical", self._parked()),
-            ("velocity_alarm", self._racing()),
+            ("degenerative", self._check_degenerating()),
+            ("repeating_spike", self._check_repeating()),
+            ("chronic_subclinical", self._check_chronic()),
+            ("velocity_alarm", self._check_velocity()),
         )
         for shape, reason in rules:
             if reason:
                 return shape, reason
-        return self._single()
+        return self._find_single_shape()
 
     def _is_recovering(self, before: float) -> bool:
-        """Trouble is not long ago, and this reply is clearly below what has been usual."""
-        if not self.trouble_turn or self.turns - self.trouble_turn > _TROUBLE_LASTS:
+        """Return whether drift was recent and this reply is clearly below the usual score."""
+        if not self.trouble_turn or self.turns - self.trouble_turn > _TROUBLE_TURNS:
             return False
         last, previous = self.recent[-1], self.recent[-2]
-        fall = _FALL * self.threshold
+        fall = _FALL_SHARE * self.threshold
         return (
             last < self.threshold
             and last <= before - fall
-            and (last <= previous - fall or last < NEAR * before)
+            and (last <= previous - fall or last < NEAR_SHARE * before)
         )
 
-    def _degenerating(self) -> str:
+    def _check_degenerating(self) -> str:
         scores, limit = self.recent, self.threshold
-        if len(scores) >= _IN_A_ROW and min(scores[-_IN_A_ROW:]) >= limit:
-            return f"{_IN_A_ROW} replies in a row at {limit:g} or above"
-        latest = scores[-_RECENT:]
+        if len(scores) >= _HIGH_IN_A_ROW and min(scores[-_HIGH_IN_A_ROW:]) >= limit:
+            return f"{_HIGH_IN_A_ROW} replies in a row at {limit:g} or above"
+        latest = scores[-_RECENT_REPLIES:]
         high = sum(score >= limit for score in latest)
-        if high > 1 and latest[-1] >= limit and _climbs(latest, least=2):
+        if high > 1 and latest[-1] >= limit and _is_climbing(latest, least=2):
             return f"a climb past {limit:g} that goes on"
-        if len(latest) == _RECENT and min(latest) >= _PLATEAU * limit and high:
-            return f"{_RECENT} replies around {limit:g}"
+        if len(latest) == _RECENT_REPLIES and min(latest) >= _PLATEAU_SHARE * limit and high:
+            return f"{_RECENT_REPLIES} replies around {limit:g}"
         return ""
 
-    def _repeating(self) -> str:
+    def _check_repeating(self) -> str:
         over = [score >= self.threshold for score in self.recent]
         spikes = sum(now and not was for was, now in zip([False, *over], over, strict=False))
-        return f"{spikes} spikes in {len(over)} replies" if over[-1] and spikes >= _SPIKES else ""
+        return f"{spikes} spikes in {len(over)} replies" if over[-1] and spikes >= _MIN_SPIKES else ""
 
-    def _parked(self) -> str:
-        latest = self.recent[-_LASTING:]
+    def _check_chronic(self) -> str:
+        latest = self.recent[-_CHRONIC_REPLIES:]
         low, high = min(latest), max(latest)
-        narrow = high - low <= _BAND * self.threshold
-        if len(latest) < _LASTING or not narrow or low < NEAR * self.threshold or high >= self.threshold:
+        narrow = high - low <= _BAND_SHARE * self.threshold
+        if (
+            len(latest) < _CHRONIC_REPLIES
+            or not narrow
+            or low < NEAR_SHARE * self.threshold
+            or high >= self.threshold
+        ):
             return ""
-        return f"{_LASTING} replies between {low:.0f} and {high:.0f}, just under {self.threshold:g}"
+        return f"{_CHRONIC_REPLIES} replies between {low:.0f} and {high:.0f}, just under {self.threshold:g}"
 
-    def _racing(self) -> str:
-        latest = self.recent[-_RECENT:]
-        speed = slope(latest)
-        if speed < self.velocity_threshold or latest[-1] < _RISEN * self.threshold:
+    def _check_velocity(self) -> str:
+        latest = self.recent[-_RECENT_REPLIES:]
+        speed = measure_slope(latest)
+        if speed < self.velocity_threshold or latest[-1] < _RISEN_SHARE * self.threshold:
             return ""
-        if latest[-1] < max(latest) or not _climbs(latest, least=_STEPS):
+        if latest[-1] < max(latest) or not _is_climbing(latest, least=_CLIMB_STEPS):
             return ""
         return f"rising by {speed:.0f} points a reply, {self.velocity_threshold:g} is the alarm"
 
-    def _single(self) -> tuple[Shape, str]:
+    def _find_single_shape(self) -> tuple[Shape, str]:
         scores, limit = self.recent, self.threshold
         if scores[-1] >= limit:
             return "spike", "high, and not yet a pattern"
         was_high = len(scores) > 1 and scores[-2] >= limit
-        alone = len(scores) < _IN_A_ROW or scores[-_IN_A_ROW] < limit
-        if was_high and alone and scores[-1] < NEAR * limit:
+        alone = len(scores) < _HIGH_IN_A_ROW or scores[-_HIGH_IN_A_ROW] < limit
+        if was_high and alone and scores[-1] < NEAR_SHARE * limit:
             return "adaptive_spike", "one high reply, and back at once"
         return "steady", "nothing out of bounds"
 
 
 def read_scores(
     scores: Iterable[float], *, threshold: float = 60.0, velocity_threshold: float = 8.0
-) -> tuple[Reading, ...]:
-    """The readings of a run's scores, exactly as they would have come live."""
-    course = Trajectory(threshold=threshold, velocity_threshold=velocity_threshold)
-    return tuple(course.note(score) for score in scores)
+) -> tuple[ShapeReading, ...]:
+    """Return the readings of a run's scores, the same as in a live run."""
+    trajectory = Trajectory(threshold=threshold, velocity_threshold=velocity_threshold)
+    return tuple(trajectory.record_score(score) for score in scores)
 
 
-def gravest(readings: Iterable[Reading]) -> Shape:
-    """The worst a run has been through.
+def find_gravest_shape(readings: Iterable[ShapeReading]) -> Shape:
+    """Return the gravest shape among the readings of a run.
 
-    >>> gravest(read_scores([10, 80, 10, 85, 5, 90, 12]))
+    >>> find_gravest_shape(read_scores([10, 80, 10, 85, 5, 90, 12]))
     'repeating_spike'
     """
-    return max((reading.shape for reading in readings), key=GRAVITY.index, default="steady")
+    return max((reading.shape for reading in readings), key=SHAPES_BY_GRAVITY.index, default="steady")
 
 
-def slope(scores: Sequence[float]) -> float:
-    """Points by which the scores rise from one to the next: the line through them with the least squares.
+def measure_slope(scores: Sequence[float]) -> float:
+    """Return the points by which scores rise from one to the next: the slope of the least-squares line.
 
-    >>> slope([10, 20, 30, 40])
+    >>> measure_slope([10, 20, 30, 40])
     10.0
     """
     count = len(scores)
@@ -207,10 +214,10 @@ def slope(scores: Sequence[float]) -> float:
     return sum((place - middle) * (score - mean) for place, score in enumerate(scores)) / spread
 
 
-def _climbs(scores: Sequence[float], *, least: int) -> bool:
-    """Whether the last three steps go up, at least so many of them, and none down; one jump is no climb."""
-    latest = scores[-_STEPS - 1 :]
+def _is_climbing(scores: Sequence[float], *, least: int) -> bool:
+    """Return whether at least `least` of the last three steps go up and none down, without a single jump."""
+    latest = scores[-_CLIMB_STEPS - 1 :]
     steps = [after - before for before, after in pairwise(latest)]
-    if len(steps) < _STEPS or min(steps) < 0 or sum(step > 0 for step in steps) < least:
+    if len(steps) < _CLIMB_STEPS or min(steps) < 0 or sum(step > 0 for step in steps) < least:
         return False
-    return max(steps) <= _ONE_STEP * (latest[-1] - latest[0])
+    return max(steps) <= _MAX_STEP_SHARE * (latest[-1] - latest[0])
