@@ -4,7 +4,7 @@ A turn keeps the order of the anti-drift loop; Steadyhelm answers questions one,
 
 1. Would this call be part of a loop?    `monitor.before_tool(...)`
 2. How far off course is the run?        the same answer's `assessment`
-3. Carry the answer out, by the ladder.  `_carry_out`
+3. Carry the answer out, by its verdict.  `_carry_out`
 4. Is there any budget left?             the same answer's `budget`
 5. Take the step.                        `_call`
 6. Record the progress.                  `monitor.progress(...)`
@@ -126,7 +126,7 @@ class AgentLoop:
             raise LookupError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         return self.tools[name]
 
-    # --- the ladder ------------------------------------------------------------------------------
+    # --- the verdicts -----------------------------------------------------------------------------
 
     def _carry_out(self, decision: Decision) -> bool:
         """Do what is asked; says whether the turn goes on."""
@@ -141,8 +141,8 @@ class AgentLoop:
             self._could_not("the run is landing")
             return True
         self._is_landing = decision.budget is not None and decision.budget.landing
-        rungs = {"guide": self._guide, "rollback": self._go_back, "ask": self._ask}
-        rungs[decision.verdict](decision)
+        handlers = {"guide": self._guide, "rollback": self._go_back, "ask": self._ask}
+        handlers[decision.verdict](decision)
         return decision.verdict == "guide"
 
     def _guide(self, decision: Decision) -> None:

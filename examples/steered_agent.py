@@ -1,4 +1,4 @@
-"""A small agent goes astray in five ways, and is brought back at each rung of the ladder.
+"""A small agent goes astray in five ways, and is brought back at each response level.
 
     python examples/steered_agent.py              all five, one after the other
     python examples/steered_agent.py rollback     one of them
@@ -34,7 +34,7 @@ from steadyhelm.reports.formats import counted, number, steps
 from steadyhelm.reports.terminal import console, safe, severity
 
 AGENT: Final = "steered-agent"
-RUNGS: Final = {
+LEVELS: Final = {
     "INJECT_REMINDER": "a reminder",
     "SUMMARIZE_REPLAN": "a new plan",
     "CHECKPOINT_RESET": "back to a checkpoint",
@@ -117,7 +117,7 @@ class Story:
             proof = steps(_places(finding.event_ids))
             words = f"  {safe(finding.message)}  [steps {proof}]"
             self._out.print(Text.assemble("      ", severity(finding.severity), words))
-        self._block(f"{told} ({RUNGS[decision.action]})", decision.guidance)
+        self._block(f"{told} ({LEVELS[decision.action]})", decision.guidance)
         self._wait(_READING_S)
 
     def _block(self, title: str, words: str) -> None:
@@ -181,7 +181,7 @@ def _what_came_of_it(out: Console, played: Played) -> None:
         saved = f", about {answer.tokens_saved:,} tokens saved" if answer.tokens_saved else ""
         missed = f" (not carried out: {safe(answer.not_carried_out)})" if answer.not_carried_out else ""
         step = f"step {number(answer.seq)}"
-        out.print(f"      {step:<8} {RUNGS[answer.action]:<21} {_OUTCOMES[answer.outcome]}{saved}{missed}")
+        out.print(f"      {step:<8} {LEVELS[answer.action]:<21} {_OUTCOMES[answer.outcome]}{saved}{missed}")
     for words in _besides(played):
         out.print(f"      {words}")
     out.print(f"      {played.landing.ended:<8} {safe(played.landing.words)}")
@@ -199,7 +199,7 @@ def _table(all_played: list[Played]) -> None:
     rows = []
     for played in all_played:
         answers = ", ".join(
-            [*(f"{RUNGS[it.action]}: {it.outcome}" for it in played.answers), *_besides(played)]
+            [*(f"{LEVELS[it.action]}: {it.outcome}" for it in played.answers), *_besides(played)]
         )
         saved = sum(it.tokens_saved or 0 for it in played.answers)
         landing = played.landing

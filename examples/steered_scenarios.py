@@ -1,4 +1,4 @@
-"""Five ways to go astray in a small shop, one for each rung of the ladder and one for the budget."""
+"""Five ways to go astray in a small shop, one for each response level and one for the budget."""
 
 # ruff: noqa: INP001 - an example is a script, not a package
 from collections.abc import Mapping

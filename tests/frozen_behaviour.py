@@ -133,7 +133,7 @@ def _live(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
             yield {
                 **_stored(monitor.store, "frozen", run_id),
                 "verdicts": [decision.verdict for decision in decisions],
-                "action": max(actions, key=lambda action: action.rung).value,
+                "action": max(actions, key=lambda action: action.level).value,
                 "tokens_saved": _tokens_after(run, actions),
                 "not_checked": sorted(map(_former, not_checked)),
             }
@@ -246,8 +246,8 @@ def _without_text(record: Seen) -> Seen:
 
 def _tokens_after(run: ReadRun, actions: list[DriftAction]) -> int | None:
     """Sum the tokens spent between the first new plan and the user's next message."""
-    rung = DriftAction.SUMMARIZE_REPLAN.rung
-    place = next((n for n, action in enumerate(actions) if action.rung >= rung), None)
+    level = DriftAction.SUMMARIZE_REPLAN.level
+    place = next((n for n, action in enumerate(actions) if action.level >= level), None)
     if place is None:
         return None
     after = itertools.takewhile(lambda it: it.action_type != USER_MESSAGE, run.events[place + 1 :])

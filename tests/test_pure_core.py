@@ -222,7 +222,7 @@ class TestTheCheck:
         [
             "import math\nfrom collections.abc import Sequence",
             "from steadyhelm.events import TraceEvent",
-            "from steadyhelm.policy.ladder import respond",
+            "from steadyhelm.policy.response_levels import respond",
             "event.time.time",
             "def opened(open):\n    return open",
         ],

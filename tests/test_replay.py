@@ -188,7 +188,7 @@ class TestTokensSaved:
         Tokens spent after the first event that calls for a new plan count, up to the run's end.
         """
         one = judged("a" * 9)
-        planned = next(a.place for a in one.answers if a.action.rung >= DriftAction.SUMMARIZE_REPLAN.rung)
+        planned = next(a.place for a in one.answers if a.action.level >= DriftAction.SUMMARIZE_REPLAN.level)
 
         assert 100 * (8 - planned) == one.report.tokens_saved
 

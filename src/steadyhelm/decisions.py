@@ -1,4 +1,4 @@
-"""What is known about a run's course, and what to do about it: the answer every observed event gets."""
+"""What is known about the drift of a run, and the decision that every observed event gets."""
 
 import enum
 from typing import Final, Literal
@@ -19,7 +19,7 @@ HOOKS: Final[tuple[Hook, ...]] = ("force_checkpoint", "switch_model")
 
 
 class DriftAction(enum.StrEnum):
-    """The rungs of the ladder, gentlest first."""
+    """The response levels, gentlest first."""
 
     CONTINUE = "CONTINUE"
     INJECT_REMINDER = "INJECT_REMINDER"
@@ -28,25 +28,25 @@ class DriftAction(enum.StrEnum):
     ASK_USER = "ASK_USER"
 
     @property
-    def rung(self) -> int:
-        """Its place on the ladder, CONTINUE being 0."""
-        return _RUNGS[self]
+    def level(self) -> int:
+        """The number of the level; CONTINUE is 0."""
+        return _LEVEL_NUMBERS[self]
 
-    def raised(self) -> "DriftAction":
-        """The next stronger action; the strongest stays itself."""
-        return LADDER[min(self.rung + 1, len(LADDER) - 1)]
+    def next_stronger(self) -> "DriftAction":
+        """Return the next stronger action; the strongest returns itself."""
+        return RESPONSE_LEVELS[min(self.level + 1, len(RESPONSE_LEVELS) - 1)]
 
-    def lowered(self) -> "DriftAction":
-        """The next gentler action; the gentlest stays itself."""
-        return LADDER[max(self.rung - 1, 0)]
+    def next_gentler(self) -> "DriftAction":
+        """Return the next gentler action; the gentlest returns itself."""
+        return RESPONSE_LEVELS[max(self.level - 1, 0)]
 
 
-LADDER: Final = tuple(DriftAction)
-_RUNGS: Final = {action: rung for rung, action in enumerate(LADDER)}
+RESPONSE_LEVELS: Final = tuple(DriftAction)
+_LEVEL_NUMBERS: Final = {action: level for level, action in enumerate(RESPONSE_LEVELS)}
 
 
 class DriftSeverity(enum.StrEnum):
-    """How far a run has drifted as a whole, one word for each stretch between the engine's thresholds."""
+    """How far a run has drifted as a whole, one value for each range between the engine's thresholds."""
 
     NONE = "NONE"
     LOW = "LOW"
@@ -56,10 +56,10 @@ class DriftSeverity(enum.StrEnum):
 
 
 class DriftSignals(Struct, frozen=True, kw_only=True):
-    """The five signals a run's course is judged by. None is unknown; `reasons` may say why.
+    """The five signals of drift. None is unknown; `reasons` may say why.
 
     All run from 0 (fine) to 1, except `budget_velocity`, which is signed: below 0 the run spends faster
-    than it gets on, above 0 it gets on faster than it spends.
+    than it makes progress, above 0 it makes progress faster than it spends.
     """
 
     goal_dna_drift: float | None = None
@@ -71,13 +71,13 @@ class DriftSignals(Struct, frozen=True, kw_only=True):
 
 
 class DriftAssessment(Struct, frozen=True, kw_only=True):
-    """A run's course, judged: how far it has drifted, why, and what that calls for.
+    """An assessment of a run: how far it has drifted, why, and which action that calls for.
 
     `contributions` are the parts of `overall_score`, by signal, and add up to it.
-    `weights` are the weights they were taken with, after those of unknown signals were shared out;
+    `weights` are the weights they were taken with, after the weights of unknown signals were shared out;
     `unknown` names those signals, each with the reason.
-    `raised_by` says why the answer stands on another rung than the score alone would put it.
-    `certain` says that it does not rest on the score: a confirmed loop or an exhausted budget.
+    `raised_by` says why the action is stronger than the score alone calls for.
+    `certain` says that the action does not depend on the score: a confirmed loop or an exhausted budget.
     """
 
     overall_score: float
@@ -93,12 +93,12 @@ class DriftAssessment(Struct, frozen=True, kw_only=True):
 
     @property
     def response_level(self) -> str:
-        """The recommended action's name."""
+        """The name of the recommended action."""
         return self.recommended_action.value
 
 
 class DriftTrend(Struct, frozen=True, kw_only=True):
-    """Where the score is going: its mean change per turn, and whether that change itself grows."""
+    """The trend of the score: its mean change per turn, and whether that change grows."""
 
     velocity: float = 0.0
     is_accelerating: bool = False
@@ -108,15 +108,15 @@ class DriftTrend(Struct, frozen=True, kw_only=True):
 class BudgetState(Struct, frozen=True, kw_only=True):
     """What a run may still spend. A limit of None is no limit, and then so is what remains.
 
-    What is `reserved` is lent to children and comes back as far as they leave it; used, reserved and
-    remaining make up the limit, until it is used up: then nothing remains, whatever comes back.
-    `progress` is how far the run has come, 0 to 1, as far as its steps have told.
+    What is `reserved` is set aside for child runs, and what they leave is returned; used, reserved and
+    remaining add up to the limit, until it is used up: then nothing remains, whatever is returned.
+    `progress` is how far the run has come, 0 to 1, as far as its steps reported it.
     `velocity` is the progress per step over the window seen, `pace` the progress made minus the share
-    of the budget spent (below 0: spending faster than getting on); all None while progress is unknown.
+    of the budget spent (below 0: spending faster than making progress); all None while progress is unknown.
     `adjustment_factor` is what the next full window would multiply the limits by.
-    `exhausted_by` names the limits that are used up; `landing` says that only the reserve for handing
-    over in order is left.
-    `steps_to_exhaustion` is the forecast at the present rate, None while nothing can be said.
+    `exhausted_by` names the limits that are used up; `landing` says that only the reserve for finishing
+    in order is left.
+    `steps_to_exhaustion` is the forecast at the present rate, None while it is unknown.
     """
 
     steps_used: int = 0
@@ -149,10 +149,10 @@ class BudgetState(Struct, frozen=True, kw_only=True):
 
 
 class BudgetDecision(Struct, frozen=True, kw_only=True):
-    """A change of limits, or a request for one, and what came of it: kept whether it was granted or not.
+    """A change of limits, or a request for one, and its result: kept whether it was granted or not.
 
     An `extension` was asked for, an `adjustment` followed from the run's progress by its `factor`.
-    What is granted is the change of the limits, below 0 where an adjustment cut them.
+    What is granted is the change of the limits, below 0 where an adjustment reduced them.
     """
 
     approved: bool
@@ -184,15 +184,15 @@ class TaskProfile(Struct, frozen=True, kw_only=True):
 
 
 class Intervention(Struct, frozen=True, kw_only=True):
-    """One response to one incident: what was advised, what was carried out, and whether it helped.
+    """One response to one incident: the action advised, the verdict delivered, and whether it helped.
 
     `wording` names the text that was chosen, so that texts can be compared.
-    `because` says why it stands on another rung than what was noticed alone would put it.
+    `because` says why the action differs from what the findings alone call for.
     `wanted` is the verdict the action called for where the caller could not carry it out.
-    `expected` says what should change, `window` within how many steps; `outcome` what came of it.
+    `expected` says what should change, `window` within how many steps; `outcome` whether it did.
     `tokens_before` and `cost_before_usd` are what the run had cost by then, `tokens_saved` what the steps of
     the window would have cost at the incident's own rate, when it worked.
-    `not_carried_out` is why the caller did not do it, where it said so.
+    `not_carried_out` is the reason the caller reported for not carrying it out.
     `hard` says that the pattern had become chronic by then.
     """
 
@@ -222,17 +222,17 @@ class Intervention(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What Steadyhelm makes of the event just observed.
+    """The decision for the event just observed.
 
     `action` is what it advises, whatever the mode.
-    `verdict` is what the caller shall do now: with mode `observe` always `proceed`.
+    `verdict` is what the caller must do now; in mode `observe` always `proceed`.
     `wanted` is the verdict the action called for where the caller said it cannot do that.
-    `guidance` holds the words for the model, empty when there is nothing to say, or nothing new;
+    `guidance` is the text for the model, empty when there is nothing to say, or nothing new;
     `wording` names the text.
     `hooks` are further things the caller may do: force a checkpoint, switch to another model.
-    `assessment` is the run's course as a whole, `budget` what it may still spend; None where nothing
-    called for a judgement, or no budget was set.
-    `hard` says that what was noticed has become chronic in this run.
+    `assessment` is the drift of the run as a whole, `budget` what it may still spend; None where no
+    assessment was needed, or no budget was set.
+    `hard` says that the pattern has become chronic in this run.
     """
 
     action: DriftAction = DriftAction.CONTINUE
@@ -248,11 +248,11 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     @property
     def drifting(self) -> bool:
-        """Whether anything is advised but going on."""
+        """Whether the advised action is not CONTINUE."""
         return self.action is not DriftAction.CONTINUE
 
 
 PROCEED: Final = Decision()
 
 UNDECIDED: Final = Decision()
-"""What a step gets that we failed to judge: it reads like PROCEED, and is told from it by identity."""
+"""The decision for a step that could not be judged: equal to PROCEED, but another object."""

@@ -129,7 +129,7 @@ def make_steering(settings: Settings) -> Steering:
         "extension_progress": settings.budget_extension_progress,
         "extension_share": settings.budget_extension_share,
     }
-    words = {rung: getattr(settings, f"guidance_{rung}") for rung in ("remind", "replan", "reset", "ask")}
+    words = {level: getattr(settings, f"guidance_{level}") for level in ("remind", "replan", "reset", "ask")}
     try:
         return _steering(settings, limits, rules, words)
     except SettingsError as exc:
@@ -150,7 +150,7 @@ def _steering(
         budget_rules=rules if settings.budget_from_profiles else None,
         child_share=settings.budget_child_share,
         context_window=settings.policy_context_window or None,
-        wordings=Wordings(**{rung: text for rung, text in words.items() if text}),
+        wordings=Wordings(**{level: text for level, text in words.items() if text}),
     )
 
 

@@ -18,7 +18,7 @@ from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.parts import detector_factory, make_steering
-from steadyhelm.policy.ladder import DRIFT_SCORE, FIRST_RUNG, first_rung
+from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
 from steadyhelm.store import Store
@@ -117,7 +117,7 @@ class Replay:
         """What is found at this event."""
         seen = self._session.observe(event)
         found = self._take(int(event.event_id), seen.decision.findings, seen.incidents)
-        if seen.decision.action.rung > self._action.rung:
+        if seen.decision.action.level > self._action.level:
             self._action = seen.decision.action
             worst = _worst(seen.decision, found)
             self._answers.append(Answer(self._action, self._place, worst, seen.decision.verdict))
@@ -288,14 +288,14 @@ def _worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingRepor
 
 
 def _weight(finding: DriftEvent) -> tuple[int, float, bool]:
-    rung = FIRST_RUNG[finding.severity] if finding.detector == DRIFT_SCORE else first_rung(finding)
-    return rung.rung, finding.score, bool(finding.context.get("hard_limit"))
+    level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else first_level(finding)
+    return level.level, finding.score, bool(finding.context.get("hard_limit"))
 
 
 def _tokens_saved(events: Sequence[TraceEvent], answers: Sequence[Answer]) -> int | None:
     """Tokens spent after the run would have been re-planned or stopped, until its end or the user's word."""
-    rung = DriftAction.SUMMARIZE_REPLAN.rung
-    stopped = next((answer.place for answer in answers if answer.action.rung >= rung), None)
+    level = DriftAction.SUMMARIZE_REPLAN.level
+    stopped = next((answer.place for answer in answers if answer.action.level >= level), None)
     return None if stopped is None else sum(event.token_count for event in spared(events, stopped))
 
 

@@ -59,7 +59,7 @@ class TestStory:
 class TestWhatIsKept:
     def test_one_incident_that_closed(self, played):
         """
-        The loop is one incident, answered rung by rung until it helped, and closed by the time the run ends.
+        The loop is one incident, answered level by level until it helped, and closed when the run ends.
         """
         [incident] = played.list_incidents()
         [run] = [run for run in played.list_runs() if run.goal == GOAL]

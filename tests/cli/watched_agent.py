@@ -122,8 +122,8 @@ def incident_of(store, run_id, detector="action_loop"):
 def queue_alert(store, run_id="loop-long"):
     """One alert in the outbox, as the monitor would have put it there; gives its incident."""
     incident = incident_of(store, run_id)
-    alert = AlertPolicy().alert(incident, "opened", now=incident.last_at)
-    store.enqueue(alert.delivery("webhook"))
+    alert = AlertPolicy().build_alert(incident, "opened", now=incident.last_at)
+    store.enqueue(alert.to_delivery("webhook"))
     return incident
 
 

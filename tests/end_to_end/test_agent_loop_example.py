@@ -1,4 +1,4 @@
-"""The agent loop of the examples, and the small agent that is brought back at each rung."""
+"""The agent loop of the examples, and the small agent that is brought back at each response level."""
 
 import os
 import subprocess

@@ -159,7 +159,7 @@ class TestScoringDrift:
 
     def test_the_trend_escalates_by_itself(self):
         """
-        Where the sample leaves the escalation to the reader, the next assessment stands one rung higher.
+        Where the sample leaves the escalation to the reader, the next assessment is one level higher.
         """
         engine = DriftEngine()
         for turn, score in enumerate((0.25, 0.30, 0.38, 0.50), start=10):

@@ -9,7 +9,7 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.policy.outcomes import WINDOW
+from steadyhelm.policy.outcomes import TRIAL_STEPS
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 REMINDED = Decision(
@@ -59,13 +59,13 @@ class TestOutcomes:
     @pytest.mark.parametrize(
         ("picture", "expected"),
         [
-            ("!" + "." * WINDOW, "worked"),
-            ("!" + "." * (WINDOW - 1), "unknown"),
+            ("!" + "." * TRIAL_STEPS, "worked"),
+            ("!" + "." * (TRIAL_STEPS - 1), "unknown"),
             ("!!", "unknown"),
             ("!!!", "ignored"),
             ("!..!.!", "ignored"),
             ("!.g", "worse"),
-            ("!. " + "." * WINDOW, "unknown"),
+            ("!. " + "." * TRIAL_STEPS, "unknown"),
         ],
     )
     def test_what_came_of_an_answer(self, picture, expected):
@@ -86,7 +86,7 @@ class TestOutcomes:
         """
         answer = past_messages("!")["loop"].interventions[0]
 
-        assert ("the same steps do not come back", WINDOW, ("run.0",), "remind.loop") == (
+        assert ("the same steps do not come back", TRIAL_STEPS, ("run.0",), "remind.loop") == (
             answer.expected,
             answer.window,
             answer.evidence,
@@ -97,9 +97,9 @@ class TestOutcomes:
         """
         What worked has saved what the window's steps would have cost at the incident's own rate.
         """
-        answer = past_messages("!" + "." * WINDOW, tokens=100)["loop"].interventions[0]
+        answer = past_messages("!" + "." * TRIAL_STEPS, tokens=100)["loop"].interventions[0]
 
-        assert (100, WINDOW * 100) == (answer.tokens_before, answer.tokens_saved)
+        assert (100, TRIAL_STEPS * 100) == (answer.tokens_before, answer.tokens_saved)
 
     def test_what_was_ignored_saved_nothing(self):
         """
@@ -120,7 +120,9 @@ class TestOutcomes:
 
         assert "unknown" == episodes.open["loop"].interventions[0].outcome
 
-    @pytest.mark.parametrize(("quiet", "expected"), [(WINDOW // 2, "worked"), (WINDOW // 2 - 1, "unknown")])
+    @pytest.mark.parametrize(
+        ("quiet", "expected"), [(TRIAL_STEPS // 2, "worked"), (TRIAL_STEPS // 2 - 1, "unknown")]
+    )
     def test_at_the_runs_end_half_the_steps_will_do(self, quiet, expected):
         """
         A run that ends after half the steps without the same drift was brought back; fewer say nothing.

@@ -93,7 +93,7 @@ class TestDecisions:
 
     def test_a_loop_is_answered_and_escalated(self):
         """
-        The first sign of a loop is a reminder; when it goes on, the answer grows stronger, rung by rung.
+        The first sign of a loop is a reminder; when it goes on, the answer grows stronger, level by level.
         """
         answers = [
             (place, str(seen.decision.action))

@@ -132,8 +132,8 @@ class TestInterventions:
         (incident,) = incidents(monitor)
 
         assert ["ignored", "ignored", "ignored", "unknown"] == [it.outcome for it in incident.interventions]
-        rungs = [it.action.rung for it in incident.interventions]
-        assert rungs == sorted(set(rungs))
+        levels = [it.action.level for it in incident.interventions]
+        assert levels == sorted(set(levels))
 
     def test_what_could_not_be_carried_out(self, monitor):
         """

@@ -462,7 +462,7 @@ class TestGoingBack:
         watched.roll_back(then)
         decision = take(watched, "aaaa")[-1].decision
 
-        assert decision.action.rung > DriftAction.SUMMARIZE_REPLAN.rung
+        assert decision.action.level > DriftAction.SUMMARIZE_REPLAN.level
 
 
 class TestGoals:

@@ -250,12 +250,12 @@ class TestHealthy:
 class TestLadder:
     def test_runs_on_each_rung(self):
         """
-        A run stands on its strongest rung and on all below, with what first led there.
+        A run stands on its strongest level and on all below, with what first led there.
         """
-        rungs = simulated(STUCK, FAILED).together.ladder
-        assert [1, 1, 1] == [rung.runs for rung in rungs[:3]]
-        assert {"loop": 1} == rungs[0].by
-        assert (1, 0, 0) == (rungs[0].looping, rungs[0].healthy, rungs[0].other)
+        levels = simulated(STUCK, FAILED).together.ladder
+        assert [1, 1, 1] == [level.runs for level in levels[:3]]
+        assert {"loop": 1} == levels[0].by
+        assert (1, 0, 0) == (levels[0].looping, levels[0].healthy, levels[0].other)
 
     def test_it_went_on(self):
         """
@@ -381,10 +381,10 @@ class TestReport:
         """
         lines = [line(picture, run_id=str(i), outcome=end) for i, (picture, end) in enumerate(pictures)]
         report = simulate([set_of(*lines)], Settings(), samples=5)
-        rungs = report.together.ladder
-        assert [rung.runs for rung in rungs] == sorted((rung.runs for rung in rungs), reverse=True)
-        assert all(rung.runs == rung.looping + rung.healthy + rung.other for rung in rungs)
-        assert all(rung.runs == sum(rung.by.values()) for rung in rungs)
+        levels = report.together.ladder
+        assert [level.runs for level in levels] == sorted((level.runs for level in levels), reverse=True)
+        assert all(level.runs == level.looping + level.healthy + level.other for level in levels)
+        assert all(level.runs == sum(level.by.values()) for level in levels)
         assert all(len(one) <= 80 for one in simulation_text(report).splitlines())
 
 
@@ -456,4 +456,4 @@ class TestRealRuns:
         """
         [openhands] = [one for one in report.sets if one.name == "openhands_swebench"]
         assert openhands.loops.reminded.hits == openhands.loops.runs
-        assert DriftAction.SUMMARIZE_REPLAN in {rung.action for rung in openhands.ladder if rung.runs}
+        assert DriftAction.SUMMARIZE_REPLAN in {level.action for level in openhands.ladder if level.runs}

@@ -149,9 +149,9 @@ class TestAlertIds:
         """
         A replay of the same incident gives the same delivery id, so nothing is sent twice.
         """
-        first, again = (AlertPolicy().alert(incident(), "opened", now=now) for now in (1010.0, 1020.0))
+        first, again = (AlertPolicy().build_alert(incident(), "opened", now=now) for now in (1010.0, 1020.0))
 
-        assert first.delivery("ops").delivery_id == again.delivery("ops").delivery_id
+        assert first.to_delivery("ops").delivery_id == again.to_delivery("ops").delivery_id
 
     def test_what_differs_has_different_ids(self):
         """
@@ -159,15 +159,15 @@ class TestAlertIds:
         """
         policy = AlertPolicy(digest_s=600)
         alerts = [
-            policy.alert(incident(), "opened", now=1010.0),
-            policy.alert(incident(incident_id="i2"), "opened", now=1010.0),
-            policy.alert(incident(severity=Severity.MED), "opened", now=1010.0),
-            policy.alert(incident(), "worse", now=1010.0),
-            policy.alert(incident(), "still", now=1600.0),
-            policy.alert(incident(), "still", now=2200.0),
+            policy.build_alert(incident(), "opened", now=1010.0),
+            policy.build_alert(incident(incident_id="i2"), "opened", now=1010.0),
+            policy.build_alert(incident(severity=Severity.MED), "opened", now=1010.0),
+            policy.build_alert(incident(), "worse", now=1010.0),
+            policy.build_alert(incident(), "still", now=1600.0),
+            policy.build_alert(incident(), "still", now=2200.0),
         ]
 
-        ids = {alert.delivery(channel).delivery_id for alert in alerts for channel in ("ops", "chat")}
+        ids = {alert.to_delivery(channel).delivery_id for alert in alerts for channel in ("ops", "chat")}
 
         assert 12 == len(ids)
 
@@ -182,7 +182,7 @@ class TestAlertIds:
             now += gap
             reason = policy.decide(incident(), last, now=now)
             if reason is not None:
-                ids.append(policy.alert(incident(), reason, now=now).alert_id)
+                ids.append(policy.build_alert(incident(), reason, now=now).alert_id)
                 last = alerted(now)
 
         assert len(ids) == len(set(ids))
@@ -193,7 +193,7 @@ class TestAlert:
         """
         A program that reads DriftEvents reads the alert's event as one.
         """
-        event = AlertPolicy().alert(incident(), "opened", now=1010.0).event()
+        event = AlertPolicy().build_alert(incident(), "opened", now=1010.0).to_event()
 
         assert ("action_loop", Severity.HIGH, 0.8, ["e1", "e2"]) == (
             (found := DriftEvent.from_dict(event)).detector,
@@ -206,17 +206,17 @@ class TestAlert:
         """
         What is put in the outbox reads back as the same alert, addressed to its channel.
         """
-        alert = AlertPolicy().alert(incident(), "opened", now=1010.0, also=3)
+        alert = AlertPolicy().build_alert(incident(), "opened", now=1010.0, also=3)
 
-        assert msgspec.structs.replace(alert, channel="ops") == Alert.from_body(alert.delivery("ops").body)
+        assert msgspec.structs.replace(alert, channel="ops") == Alert.from_body(alert.to_delivery("ops").body)
 
     def test_half_a_surrogate_pair_does_not_stop_an_alert(self):
         """
         Text that cannot be encoded is replaced, not raised at.
         """
-        alert = AlertPolicy().alert(incident(message="bad \ud800 text"), "opened", now=1010.0)
+        alert = AlertPolicy().build_alert(incident(message="bad \ud800 text"), "opened", now=1010.0)
 
-        assert "bad ? text" == Alert.from_body(alert.delivery("ops").body).incident.message
+        assert "bad ? text" == Alert.from_body(alert.to_delivery("ops").body).incident.message
 
 
 class TestSettings:

@@ -172,7 +172,7 @@ class TestTrend:
 
     def test_acceleration_raises_one_rung(self):
         """
-        The same score is answered one rung higher when it was reached ever faster.
+        The same score is answered one level higher when it was reached ever faster.
         """
         engine = DriftEngine()
         calm = engine.score_drift(all_at(0.4)).response_level

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.decisions import LADDER
-from steadyhelm.policy.effects import ENOUGH, FACETS, effects, gain, share
+from steadyhelm.decisions import RESPONSE_LEVELS
+from steadyhelm.policy.effects import FACETS, MIN_JUDGED, build_share, compare_shares, measure_effects
 from steadyhelm.store import StoredIntervention
 from steadyhelm.testing.store_records import an_answer
 
@@ -27,7 +27,7 @@ def unsaid(outcome):
 
 
 def together(*answers):
-    return effects(answers).together
+    return measure_effects(answers).together
 
 
 class TestCounting:
@@ -61,7 +61,7 @@ class TestCounting:
         """
         Answers to what people called a false alarm are left out, and counted.
         """
-        report = effects([kept(review="false_alarm"), kept("ignored", review="confirmed")])
+        report = measure_effects([kept(review="false_alarm"), kept("ignored", review="confirmed")])
 
         assert (1, 1, 0) == (report.false_alarms, report.together.said, report.together.worked)
 
@@ -87,7 +87,7 @@ class TestCounting:
         """
         Without answers there are no rows, and nothing is known.
         """
-        report = effects([])
+        report = measure_effects([])
 
         assert ((), None, None) == (report.rows, report.together.helped.value, report.together.gain)
 
@@ -97,7 +97,7 @@ class TestGroups:
         """
         By default there is a row for each agent and wording, the most said first.
         """
-        report = effects([kept(agent_id="b"), kept(), kept(wording="replan.loop"), kept()])
+        report = measure_effects([kept(agent_id="b"), kept(), kept(wording="replan.loop"), kept()])
 
         assert [
             ({"agent": "agent", "wording": "remind.loop"}, 2),
@@ -118,7 +118,7 @@ class TestGroups:
         """
         Any one facet may make the groups; a wording from before wordings had names is a group too.
         """
-        report = effects([kept(), kept(kind="goal", action=LADDER[-1], wording="")], [facet])
+        report = measure_effects([kept(), kept(kind="goal", action=RESPONSE_LEVELS[-1], wording="")], [facet])
 
         assert names == [row.group[facet] for row in report.rows]
 
@@ -133,7 +133,7 @@ class TestGroups:
                 verdict=st.sampled_from(["proceed", "guide", "stop"]),
                 not_carried_out=st.sampled_from(["", "cannot"]),
                 review=st.sampled_from(["", "false_alarm"]),
-                action=st.sampled_from(LADDER),
+                action=st.sampled_from(RESPONSE_LEVELS),
                 tokens_saved=st.none() | st.integers(0, 99),
             ),
             max_size=30,
@@ -144,7 +144,7 @@ class TestGroups:
         """
         However they are grouped, the rows add up to all answers, and the order they came in does not matter.
         """
-        report = effects(answers, by)
+        report = measure_effects(answers, by)
         counts = (
             "said",
             "worked",
@@ -161,7 +161,7 @@ class TestGroups:
         ]
         every = report.together.said + report.together.unsaid + report.together.not_carried_out
         assert len(answers) == every + report.false_alarms
-        assert report == effects(answers[::-1], by)
+        assert report == measure_effects(answers[::-1], by)
 
 
 class TestShare:
@@ -169,14 +169,17 @@ class TestShare:
         """
         Below ten judged answers a share is not enough to go by.
         """
-        assert [False, True] == [share(ENOUGH - 1, ENOUGH - 1).is_enough, share(0, ENOUGH).is_enough]
+        assert [False, True] == [
+            build_share(MIN_JUDGED - 1, MIN_JUDGED - 1).is_enough,
+            build_share(0, MIN_JUDGED).is_enough,
+        ]
 
     @given(st.integers(1, 500).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
     def test_the_interval_holds_the_share(self, counts):
         """
         An interval lies between 0 and 1, holds its share, and is never a point.
         """
-        found = share(*counts)
+        found = build_share(*counts)
 
         assert 0 <= found.low <= found.value <= found.high <= 1
         assert found.low < found.high
@@ -187,13 +190,16 @@ class TestGain:
         """
         With too few on either side nothing is said about the difference.
         """
-        assert [None, None] == [gain(share(9, 9), share(9, 20)), gain(share(9, 20), share(9, 9))]
+        assert [None, None] == [
+            compare_shares(build_share(9, 9), build_share(9, 20)),
+            compare_shares(build_share(9, 20), build_share(9, 9)),
+        ]
 
     def test_a_clear_difference(self):
         """
         Where answers help far more often than drift stops by itself, the interval is above 0.
         """
-        found = gain(share(45, 50), share(10, 50))
+        found = compare_shares(build_share(45, 50), build_share(10, 50))
 
         assert 0.7 == pytest.approx(found.value)
         assert 0.5 < found.low < found.value < found.high < 0.9
@@ -202,6 +208,6 @@ class TestGain:
         """
         Equal shares give an interval around 0.
         """
-        found = gain(share(10, 20), share(10, 20))
+        found = compare_shares(build_share(10, 20), build_share(10, 20))
 
         assert found.low < 0.0 == found.value < found.high

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.decisions import DriftAction
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.policy.guidance import Wordings, guidance
+from steadyhelm.policy.guidance import Wordings, write_guidance
 
 
 def finding(message="read_file called 4 times", severity=Severity.MED):
@@ -23,7 +23,7 @@ def finding(message="read_file called 4 times", severity=Severity.MED):
 
 
 def said(*args, **kwargs):
-    return guidance(*args, **kwargs).text
+    return write_guidance(*args, **kwargs).text
 
 
 class TestGuidance:
@@ -31,7 +31,7 @@ class TestGuidance:
         """
         An agent that may go on is told nothing.
         """
-        assert ("", "") == guidance(DriftAction.CONTINUE, [finding(severity=Severity.LOW)], "a goal")
+        assert ("", "") == write_guidance(DriftAction.CONTINUE, [finding(severity=Severity.LOW)], "a goal")
 
     def test_the_evidence_and_the_goal(self):
         """
@@ -100,19 +100,22 @@ class TestGuidance:
 class TestWordings:
     def test_a_wording_is_named_for_its_rung_and_its_drift(self):
         """
-        Words are counted under the rung they belong to and the kind of drift they speak of.
+        Words are counted under the level they belong to and the kind of drift they speak of.
         """
         assert ["remind.loop", "replan.loop", "reset.loop", "ask.loop"] == [
-            guidance(action, [finding()], "").wording for action in list(DriftAction)[1:]
+            write_guidance(action, [finding()], "").wording for action in list(DriftAction)[1:]
         ]
 
     def test_your_own_words_have_a_name_of_their_own(self):
         """
-        Another opening sentence is said as it is given and counted apart; the other rungs keep theirs.
+        Another opening sentence is said as it is given and counted apart; the other levels keep theirs.
         """
         own = Wordings(remind="Hold on.")
-        words = guidance(DriftAction.INJECT_REMINDER, [finding()], "", wordings=own)
+        words = write_guidance(DriftAction.INJECT_REMINDER, [finding()], "", wordings=own)
 
         assert "Hold on." == words.text.splitlines()[0]
         assert words.wording.startswith("remind.loop@")
-        assert "replan.loop" == guidance(DriftAction.SUMMARIZE_REPLAN, [finding()], "", wordings=own).wording
+        assert (
+            "replan.loop"
+            == write_guidance(DriftAction.SUMMARIZE_REPLAN, [finding()], "", wordings=own).wording
+        )

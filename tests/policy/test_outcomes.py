@@ -1,13 +1,13 @@
 import pytest
 
-from steadyhelm.policy.outcomes import WINDOW, Trial
+from steadyhelm.policy.outcomes import TRIAL_STEPS, Trial
 
 
-def outcome(picture, window=WINDOW):
+def outcome(picture, window=TRIAL_STEPS):
     """What an answer comes to; `.` is a step without the same drift, `!` one with it, `?` other drift."""
     trial = Trial(seq=0, counts="tool_call", window=window)
     for step in picture:
-        judged = trial.note(returned=step == "!", other=step == "?")
+        judged = trial.record_step(returned=step == "!", other=step == "?")
         if judged is not None:
             return judged
     return None
@@ -17,9 +17,9 @@ class TestTrial:
     @pytest.mark.parametrize(
         ("picture", "expected"),
         [
-            ("." * WINDOW, "worked"),
-            ("." * (WINDOW - 1), None),
-            ("!" + "." * WINDOW, "worked"),
+            ("." * TRIAL_STEPS, "worked"),
+            ("." * (TRIAL_STEPS - 1), None),
+            ("!" + "." * TRIAL_STEPS, "worked"),
             ("!!", "ignored"),
             ("!..!", "ignored"),
             ("..?", "worse"),
@@ -38,13 +38,13 @@ class TestTrial:
         """
         trial = Trial(seq=0, counts="tool_call")
         before = trial.is_last_chance
-        trial.note(returned=True)
+        trial.record_step(returned=True)
 
         assert (False, True) == (before, trial.is_last_chance)
 
-    @pytest.mark.parametrize(("started_seq", "heard"), [(None, True), (4, False), (5, False), (6, True)])
-    def test_a_call_under_way_could_not_heed_it(self, started_seq, heard):
+    @pytest.mark.parametrize(("started_seq", "is_after"), [(None, True), (4, False), (5, False), (6, True)])
+    def test_a_call_under_way_could_not_heed_it(self, started_seq, is_after):
         """
         A call that was issued before the answer was given says nothing about it.
         """
-        assert heard is Trial(seq=5, counts="tool_call").heard(started_seq)
+        assert is_after is Trial(seq=5, counts="tool_call").is_after(started_seq)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
-from steadyhelm.policy.thresholds import effect_of, threshold_for
+from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
 
 def incident(peak=0.6, **fields):
@@ -34,7 +34,7 @@ class TestThresholdFor:
         """
         Incidents like the false alarm stay quiet from now on, worse ones do not.
         """
-        threshold = threshold_for(incident(0.6), at=7.0)
+        threshold = build_threshold(incident(0.6), at=7.0)
 
         assert ("a", "action_loop", pytest.approx(0.61), "i0.6", 7.0) == (
             threshold.agent_id,
@@ -49,7 +49,7 @@ class TestThresholdFor:
         """
         Whatever was called a false alarm, the surest findings still count.
         """
-        assert 0.5 < threshold_for(incident(peak), at=0.0).min_score <= 0.95
+        assert 0.5 < build_threshold(incident(peak), at=0.0).min_score <= 0.95
 
     def test_a_hard_limit_never_adapts(self):
         """
@@ -58,7 +58,7 @@ class TestThresholdFor:
         with pytest.raises(
             SettingsError, match=r"hard limit.*raise or remove the limit of detector 'resource_spike'"
         ):
-            threshold_for(incident(detector="resource_spike", hard_limit=True), at=0.0)
+            build_threshold(incident(detector="resource_spike", hard_limit=True), at=0.0)
 
 
 class TestEffect:
@@ -66,7 +66,7 @@ class TestEffect:
         """
         The effect counts past incidents of this agent and detector, and which of them would have been quiet.
         """
-        threshold = threshold_for(incident(0.6), at=0.0)
+        threshold = build_threshold(incident(0.6), at=0.0)
         past = [
             incident(0.5),
             incident(0.6, review="confirmed"),
@@ -75,7 +75,7 @@ class TestEffect:
             incident(0.5, agent_id="other"),
             incident(0.5, detector="goal_drift"),
         ]
-        effect = effect_of(threshold, past)
+        effect = preview_threshold(threshold, past)
 
         assert (4, 2, 1, ("i0.5", "i0.6")) == (
             effect.incidents,
@@ -88,7 +88,7 @@ class TestEffect:
         """
         Without past incidents there is no effect.
         """
-        effect = effect_of(threshold_for(incident(), at=0.0), [])
+        effect = preview_threshold(build_threshold(incident(), at=0.0), [])
 
         assert (0, 0, 0, ()) == (
             effect.incidents,
@@ -104,4 +104,4 @@ class TestEffect:
         """
         false_alarm = incident(peak)
 
-        assert 1 == effect_of(threshold_for(false_alarm, at=0.0), [false_alarm]).silenced
+        assert 1 == preview_threshold(build_threshold(false_alarm, at=0.0), [false_alarm]).silenced

@@ -16,7 +16,7 @@ from steadyhelm.engine.runs import outcome_of, outer_run_id
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
 from steadyhelm.fingerprints import canonical
-from steadyhelm.policy.ladder import verdict
+from steadyhelm.policy.response_levels import choose_verdict
 
 ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
@@ -246,7 +246,7 @@ def stop_of(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStoppe
     """The stop that a decision means, with what a function call can carry out; None to go on."""
     if decision is UNDECIDED and monitor.fails_closed:
         return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
-    if verdict(decision.action, monitor.mode, CAN).verdict != "stop":
+    if choose_verdict(decision.action, monitor.mode, CAN).verdict != "stop":
         return None
     finding = decision.findings[0]
     return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)

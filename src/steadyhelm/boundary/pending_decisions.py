@@ -6,7 +6,7 @@ from typing import Final
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction
 from steadyhelm.decisions import Decision, Verdict
 from steadyhelm.findings import Severity
-from steadyhelm.policy.ladder import VERDICTS
+from steadyhelm.policy.response_levels import VERDICTS
 
 _STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
 _WORDS_KEPT: Final = 8

@@ -250,14 +250,14 @@ def false_alarm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Say that an incident was none: its detector becomes more careful with this agent."""
-    from steadyhelm.policy.thresholds import threshold_for
+    from steadyhelm.policy.alerting import build_threshold
 
     with closing(context.obj.store(read_only=dry_run)) as store:
         incident = store.find_incident(incident_id)
         if incident.review == "false_alarm":
             say(f"Incident {incident.incident_id} is marked a false alarm already.")
             return
-        threshold = threshold_for(incident, at=time.time())
+        threshold = build_threshold(incident, at=time.time())
         _print_threshold_effect(incident, _threshold_effect(store, incident))
         if dry_run:
             say("Nothing was changed (--dry-run).")
@@ -302,10 +302,10 @@ def undo(context: typer.Context, incident_id: Id) -> None:
 
 
 def _threshold_effect(store: "Store", incident: "Incident") -> "ThresholdEffect":
-    from steadyhelm.policy.thresholds import effect_of, threshold_for
+    from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
     past = store.list_incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)
-    return effect_of(threshold_for(incident, at=0.0), past)
+    return preview_threshold(build_threshold(incident, at=0.0), past)
 
 
 def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> None:

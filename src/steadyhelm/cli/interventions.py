@@ -14,7 +14,13 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steadyhelm.policy.effects import Effect, Effects, Facet, Gain, Share
+    from steadyhelm.policy.effects import (
+        EffectReport,
+        Facet,
+        InterventionEffect,
+        OutcomeShare,
+        ShareDifference,
+    )
 
 _MOST: Final = 100_000
 _COUNTS: Final = ("said", "worked", "ignored", "worse", "unknown")
@@ -38,14 +44,14 @@ def interventions(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Report what was said to agents that drifted, and how often it helped."""
-    from steadyhelm.policy.effects import effects
+    from steadyhelm.policy.effects import measure_effects
 
     after = None if since is None else time.time() - span(since)
     with closing(context.obj.store()) as store:
         name = agent_named(store, agent) if agent is not None else None
         kept = store.list_interventions(name, since=after, limit=_MOST)
     facets: tuple[Facet, ...] = ("agent", "wording") if by is None else (by,)
-    report = effects(kept, facets)
+    report = measure_effects(kept, facets)
     if as_json:
         print_json({"by": facets, "since": after, "counted": len(kept), **_plain(report)})
         return
@@ -55,11 +61,13 @@ def interventions(
         say(f"Only the newest {_MOST:,} were counted; --since narrows the time.")
 
 
-def _plain(report: "Effects") -> "dict[str, object]":
+def _plain(report: "EffectReport") -> "dict[str, object]":
     return {name: getattr(report, name) for name in report.__struct_fields__}
 
 
-def _print(report: "Effects", facets: "Sequence[Facet]", since: str | None, spare: "Sequence[str]") -> None:
+def _print(
+    report: "EffectReport", facets: "Sequence[Facet]", since: str | None, spare: "Sequence[str]"
+) -> None:
     rows = [
         _line(row, [safe(row.group[facet], most=32) or "(unnamed)" for facet in facets])
         for row in report.rows
@@ -79,7 +87,7 @@ def _print(report: "Effects", facets: "Sequence[Facet]", since: str | None, spar
     _say_what_is_missing(report)
 
 
-def _say_what_is_missing(report: "Effects") -> None:
+def _say_what_is_missing(report: "EffectReport") -> None:
     together = report.together
     if together.unsaid and not together.said:
         say(
@@ -92,7 +100,7 @@ def _say_what_is_missing(report: "Effects") -> None:
         say(f"{counted(report.false_alarms, 'answer')} left out: people called the incident a false alarm.")
 
 
-def _line(effect: "Effect", group: list[str]) -> tuple[str, ...]:
+def _line(effect: "InterventionEffect", group: list[str]) -> tuple[str, ...]:
     cost = f", ${effect.cost_before_usd:,.4f}" if effect.cost_before_usd else ""
     return (
         *group,
@@ -105,7 +113,7 @@ def _line(effect: "Effect", group: list[str]) -> tuple[str, ...]:
     )
 
 
-def _share(share: "Share") -> str:
+def _share(share: "OutcomeShare") -> str:
     """A share that says how much it rests on; of too few cases, only the counts."""
     if share.value is None or share.low is None or share.high is None:
         return "-"
@@ -114,7 +122,7 @@ def _share(share: "Share") -> str:
     return f"{share.value:.0%} of {share.of:,} [{100 * share.low:.0f}-{100 * share.high:.0f}]"
 
 
-def _gain(gain: "Gain | None") -> str:
+def _gain(gain: "ShareDifference | None") -> str:
     """The difference in percentage points."""
     if gain is None:
         return "-"

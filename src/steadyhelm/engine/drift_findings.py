@@ -6,8 +6,8 @@ from typing import Any, Final
 from steadyhelm.decisions import BudgetState, DriftAction, DriftAssessment
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity
-from steadyhelm.policy.drift_engine import NAMES
-from steadyhelm.policy.ladder import DRIFT_SCORE
+from steadyhelm.policy.drift_engine import SIGNAL_NAMES
+from steadyhelm.policy.response_levels import DRIFT_SCORE
 
 BUDGET: Final = "budget"
 """The name under which a run's budget makes findings."""
@@ -45,7 +45,7 @@ def drift_score_findings(
             DRIFT_SCORE,
             "resource" if leading == "budget_velocity" else "goal",
             _SCORES[action],
-            f"off course: drift {assessment.overall_score:.2f}, most of it {NAMES[leading]}",
+            f"off course: drift {assessment.overall_score:.2f}, most of it {SIGNAL_NAMES[leading]}",
             _ADVICE[action],
             drift=round(assessment.overall_score, 4),
             contributions=assessment.contributions,

@@ -27,8 +27,8 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.goals.progress import Progress
 from steadyhelm.goals.quality import ContextQuality
 from steadyhelm.loops.steps import read_step
-from steadyhelm.policy.drift_engine import History
-from steadyhelm.policy.ladder import Response, first_rung
+from steadyhelm.policy.drift_engine import ScoreHistory
+from steadyhelm.policy.response_levels import Response, first_level
 
 LOOP_RISK_DECAY: Final = 0.8
 """The share of the loop risk that is left after each step without a loop."""
@@ -53,7 +53,7 @@ class SavedDriftState(Struct):
     quality: ContextQuality = field(default_factory=ContextQuality)
     progress: Progress = field(default_factory=Progress)
     budget: bytes = b""
-    history: History = field(default_factory=History)
+    history: ScoreHistory = field(default_factory=ScoreHistory)
     turn: int = 0
     last_at: float = -1.0
     goal_drift: float | None = None
@@ -110,8 +110,12 @@ class DriftState:
     @property
     def action(self) -> DriftAction:
         """The action the drift score calls for, if the latest steps all reached its threshold."""
-        action = self._engine.action_for(self._engine.sustained())
-        return action.raised() if action is not DriftAction.CONTINUE and self._engine.is_rising() else action
+        action = self._engine.choose_action(self._engine.sustained_score())
+        return (
+            action.next_stronger()
+            if action is not DriftAction.CONTINUE and self._engine.is_rising()
+            else action
+        )
 
     def observe(
         self, event: TraceEvent, findings: Sequence[DriftEvent], runner: DetectorRunner
@@ -245,7 +249,7 @@ class DriftState:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _set_history(self, history: History) -> None:
+    def _set_history(self, history: ScoreHistory) -> None:
         self._engine.history = history
         self.score = history.scores[-1] if history.scores else 0.0
 
@@ -342,7 +346,7 @@ class DriftState:
     def _score_finding(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Sequence[DriftEvent]:
         """Return the score as a finding, if it calls for more than the findings at this event do."""
         action = self.action
-        if action.rung <= max((first_rung(finding).rung for finding in findings), default=0):
+        if action.level <= max((first_level(finding).level for finding in findings), default=0):
             return ()
         return drift_score_findings(event, self._engine.score_drift(self.signals()), action)
 

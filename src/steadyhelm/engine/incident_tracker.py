@@ -12,8 +12,8 @@ from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import EVIDENCE_KEPT, Incident
-from steadyhelm.policy.ladder import FAILED, Answered
-from steadyhelm.policy.outcomes import EXPECTED
+from steadyhelm.policy.outcomes import EXPECTED_CHANGES
+from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
 
 QUIET_EVENTS: Final = 10
 """Events without a finding of its kind after which an incident closes, unless an outcome is open."""
@@ -53,7 +53,7 @@ class IncidentTracker(Struct):
             self.outcomes.drop(kind)
 
     @property
-    def answered(self) -> dict[str, Answered]:
+    def answered(self) -> dict[str, LastResponse]:
         """The latest intervention against each kind of drift."""
         return self.outcomes.answered
 
@@ -63,14 +63,16 @@ class IncidentTracker(Struct):
 
     def has_failed_intervention(self) -> bool:
         """Return whether an intervention in an open incident was ignored or made things worse."""
-        return any(it.outcome in FAILED for incident in self.open.values() for it in incident.interventions)
+        return any(
+            it.outcome in FAILED_OUTCOMES for incident in self.open.values() for it in incident.interventions
+        )
 
     def past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
         """Return the messages of earlier incidents, without those of the given findings."""
         now = {finding.message for finding in findings}
         return [message for message in self.past if message not in now]
 
-    def predict_answers(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, Answered]:
+    def predict_answers(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, LastResponse]:
         """Return the latest answers as they would be if this call were made and led to these findings."""
         return self.outcomes.predict_answers(call, _reported_kinds(findings))
 
@@ -173,7 +175,7 @@ class IncidentTracker(Struct):
         trial = self.outcomes.begin(kind, answer.action, event, tokens_a_step)
         answer = structs.replace(
             answer,
-            expected=EXPECTED[kind],
+            expected=EXPECTED_CHANGES[kind],
             window=trial.window,
             tokens_before=totals.tokens,
             cost_before_usd=totals.cost_usd,

@@ -7,8 +7,8 @@ from msgspec import Struct, field
 
 from steadyhelm.decisions import DriftAction, Outcome
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.policy.ladder import Answered
 from steadyhelm.policy.outcomes import Trial
+from steadyhelm.policy.response_levels import LastResponse
 
 CORRECTION: Final = "correction"
 """The kind of drift that only a user's message shows, and only the next one can judge."""
@@ -32,7 +32,7 @@ class RunningTrial(Struct, array_like=True):
 class InterventionOutcomes(Struct):
     """The latest intervention against each kind of drift, and those whose outcome is still open."""
 
-    answered: dict[str, Answered] = field(default_factory=dict)
+    answered: dict[str, LastResponse] = field(default_factory=dict)
     running: dict[str, RunningTrial] = field(default_factory=dict)
 
     def begin(self, kind: str, action: DriftAction, event: TraceEvent, tokens_a_step: float) -> Trial:
@@ -40,7 +40,7 @@ class InterventionOutcomes(Struct):
         counts = event.action_type if event.action_type in {TOOL_CALL, LLM_REQUEST} else TOOL_CALL
         trial = Trial(seq=event.seq, counts=counts)
         self.running[kind] = RunningTrial(trial, tokens_a_step)
-        self.answered[kind] = Answered(action, going_on=True)
+        self.answered[kind] = LastResponse(action, going_on=True)
         return trial
 
     def judge(self, event: TraceEvent, seen: Collection[str], *, begins: bool) -> list[JudgedIntervention]:
@@ -53,25 +53,25 @@ class InterventionOutcomes(Struct):
         judged = []
         for kind, on_trial in list(self.running.items()):
             trial = on_trial.trial
-            if kind == CORRECTION or not trial.heard(event.started_seq):
+            if kind == CORRECTION or not trial.is_after(event.started_seq):
                 continue
             if event.action_type != trial.counts and not begins:
                 continue
-            outcome = trial.note(returned=kind in seen, other=begins)
+            outcome = trial.record_step(returned=kind in seen, other=begins)
             if outcome is not None:
                 judged.append(self.settle(kind, outcome))
         return judged
 
     def record_ignored(self, kind: str) -> list[JudgedIntervention]:
         """Record that the agent asked for a refused call again; return the outcome if that decides it."""
-        outcome = self.running[kind].trial.note(returned=True)
+        outcome = self.running[kind].trial.record_step(returned=True)
         return [self.settle(kind, outcome)] if outcome is not None else []
 
     def settle(self, kind: str, outcome: Outcome) -> JudgedIntervention:
         """Set the outcome of the intervention against this kind of drift."""
         tried = self.running.pop(kind)
         # After a user's message the ladder starts again with a reminder.
-        self.answered[kind] = Answered(self.answered[kind].action, outcome, outcome != "unknown")
+        self.answered[kind] = LastResponse(self.answered[kind].action, outcome, outcome != "unknown")
         saved = round(tried.tokens_a_step * tried.trial.window) if outcome == "worked" else 0
         return JudgedIntervention(kind, outcome, saved or None)
 
@@ -89,18 +89,18 @@ class InterventionOutcomes(Struct):
         if kind in self.answered:
             self.answered[kind] = self.answered[kind]._replace(going_on=False)
 
-    def predict_answers(self, call: TraceEvent, kinds: Collection[str]) -> dict[str, Answered]:
+    def predict_answers(self, call: TraceEvent, kinds: Collection[str]) -> dict[str, LastResponse]:
         """Return the latest answers as they would be if this call were made and showed these kinds."""
         answered = dict(self.answered)
         for kind in kinds:
             tried = self.running.get(kind)
-            if tried is not None and tried.trial.heard(call.started_seq) and tried.trial.is_last_chance:
+            if tried is not None and tried.trial.is_after(call.started_seq) and tried.trial.is_last_chance:
                 answered[kind] = answered[kind]._replace(outcome="ignored")
         return answered
 
     def settle_at_end(self, kind: str) -> JudgedIntervention:
         """Set the outcome of an intervention that is still open when the run ends."""
-        outcome = "unknown" if kind == CORRECTION else self.running[kind].trial.at_the_end()
+        outcome = "unknown" if kind == CORRECTION else self.running[kind].trial.final_outcome()
         return self.settle(kind, outcome)
 
 

@@ -32,7 +32,7 @@ from steadyhelm.engine.sessions import Sessions
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import TOOL_CALL, RunInfo, TraceEvent, new_id
 from steadyhelm.forks import call_after_fork
-from steadyhelm.policy.ladder import VERDICTS
+from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 from steadyhelm.store import Store
 

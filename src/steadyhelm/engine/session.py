@@ -37,8 +37,8 @@ from steadyhelm.fatigue import Fatigue, Trust
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.fingerprints import call_hash, canonical
 from steadyhelm.incidents import Incident
-from steadyhelm.policy.guidance import guidance
-from steadyhelm.policy.ladder import VERDICTS, Response, respond, verdict
+from steadyhelm.policy.guidance import write_guidance
+from steadyhelm.policy.response_levels import VERDICTS, Response, choose_verdict, respond
 
 STATE_VERSION: Final = 4
 _CLEAN_KEPT: Final = 16
@@ -202,9 +202,11 @@ class Session:
         response = self._response(findings, answered=predicted)
         if response.action is DriftAction.CONTINUE:
             return Decision(findings=tuple(findings))
-        answer = verdict(response.action, self.mode, self.can, certain=response.certain, beforehand=True)
+        answer = choose_verdict(
+            response.action, self.mode, self.can, certain=response.certain, before_call=True
+        )
         if self._refusal == _LIFTED and answer.verdict == "deny":
-            answer = verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, beforehand=True)
+            answer = choose_verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, before_call=True)
         return self._said(response, findings, answer.verdict, answer.wanted)
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
@@ -347,7 +349,7 @@ class Session:
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
             return self.drift.explain(quiet, response)
         can = self.can if self._can_return(event_seq=seq) else self.can - {"rollback"}
-        answer = verdict(response.action, self.mode, can, certain=response.certain)
+        answer = choose_verdict(response.action, self.mode, can, certain=response.certain)
         said = self._said(response, findings, answer.verdict, answer.wanted)
         return structs.replace(said, hard=bool(chronic), hooks=self._hooks(response))
 
@@ -366,7 +368,7 @@ class Session:
     def _said(
         self, response: Response, findings: Sequence[DriftEvent], answer: Verdict, wanted: Verdict | None
     ) -> Decision:
-        words = guidance(
+        words = write_guidance(
             response.action,
             findings,
             self.drift.goal,
@@ -393,7 +395,7 @@ class Session:
         """Where answers were ignored up to a return, another model may do better."""
         if self.mode == "observe":
             return ()
-        is_late = response.action.rung >= DriftAction.CHECKPOINT_RESET.rung
+        is_late = response.action.level >= DriftAction.CHECKPOINT_RESET.level
         return ("switch_model",) if is_late and self._incidents.has_failed_intervention() else ()
 
     def _is_news(self, findings: Sequence[DriftEvent], action: DriftAction, seq: int) -> bool:
@@ -405,7 +407,7 @@ class Session:
             if incident is None or not incident.interventions:
                 return True
             last = incident.interventions[-1]
-            if action.rung > last.action.rung or seq - last.seq > self._fatigue.cooldown(_pattern(finding)):
+            if action.level > last.action.level or seq - last.seq > self._fatigue.cooldown(_pattern(finding)):
                 return True
         return False
 

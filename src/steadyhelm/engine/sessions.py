@@ -15,7 +15,7 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import FormatError, NotFoundError
 from steadyhelm.events import RunInfo
-from steadyhelm.policy.ladder import VERDICTS
+from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
 _BASELINE_KEPT_S: Final = 5.0

@@ -9,7 +9,7 @@ from steadyhelm.budgets.profiles import recommendation
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunInfo
 from steadyhelm.policy.drift_engine import DriftEngine
-from steadyhelm.policy.guidance import OURS, Wordings
+from steadyhelm.policy.guidance import DEFAULT_WORDINGS, Wordings
 
 
 class Steering(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Steering(Struct, frozen=True, kw_only=True):
     budget_rules: dict[str, Any] | None = None
     child_share: float = 0.5
     context_window: int | None = None
-    wordings: Wordings = OURS
+    wordings: Wordings = DEFAULT_WORDINGS
 
     def __post_init__(self) -> None:
         # Whatever makes no sense is refused now, not in the middle of a run.

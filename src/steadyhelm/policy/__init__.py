@@ -1,1 +1,1 @@
-"""What to do about what was noticed: plain functions of findings, incidents and settings."""
+"""Which response drift gets: plain functions of findings, incidents and settings."""

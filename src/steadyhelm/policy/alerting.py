@@ -1,29 +1,33 @@
-"""When an incident is worth telling somebody about, and what they are told.
+"""Decide when an incident gets an alert, what the alert says, and what a "false alarm" changes.
 
 Pure: event times and the latest alert come in, a reason comes out.
-The same incidents give the same alerts with the same ids, so a replay sends nothing twice.
+The same incidents lead to the same alerts with the same ids, so a replay sends nothing twice.
 """
 
 import hashlib
-from typing import Any, Final, Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.findings import Severity
-from steadyhelm.incidents import Incident
+from steadyhelm.findings import MED_FROM, Severity
+from steadyhelm.incidents import Incident, Threshold, ThresholdEffect
 from steadyhelm.store import Delivery, LastAlert
 
 Reason = Literal["opened", "worse", "still"]
-REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+
+_MARGIN_ABOVE_PEAK: Final = 0.01
+_MAX_THRESHOLD: Final = 0.95
+"""False alarms make a detector less sensitive, never blind: its surest findings always count."""
 
 
 class Alert(Struct, frozen=True, kw_only=True):
-    """What somebody is told about an incident.
+    """A message about an incident.
 
-    `also` counts the other incidents of this agent and detector that nobody was told about since the
-    alert before. `channel` is empty until the alert is put on its way to one.
+    `also` counts the other incidents of this agent and detector that got no alert since the previous one.
+    `channel` is empty until the alert is addressed to one.
     """
 
     alert_id: str
@@ -35,11 +39,11 @@ class Alert(Struct, frozen=True, kw_only=True):
 
     @property
     def delivery_id(self) -> str:
-        """The id that stays the same however often this alert is sent to its channel."""
+        """The id of the alert for its channel, the same however often it is sent."""
         return f"{self.alert_id}-{self.channel}" if self.channel else self.alert_id
 
-    def event(self) -> dict[str, Any]:
-        """The incident as plain data in the shape of a DriftEvent, for programs that read those."""
+    def to_event(self) -> dict[str, Any]:
+        """Return the incident as plain data in the shape of a DriftEvent, for programs that read those."""
         incident = self.incident
         return {
             "agent_id": incident.agent_id,
@@ -61,8 +65,8 @@ class Alert(Struct, frozen=True, kw_only=True):
             },
         }
 
-    def delivery(self, channel: str) -> Delivery:
-        """The alert on its way to one channel, ready for the outbox."""
+    def to_delivery(self, channel: str) -> Delivery:
+        """Return the alert addressed to one channel, ready for the outbox."""
         addressed = msgspec.structs.replace(self, channel=channel)
         return Delivery(
             delivery_id=addressed.delivery_id,
@@ -73,23 +77,23 @@ class Alert(Struct, frozen=True, kw_only=True):
             severity=self.incident.severity,
             reason=self.reason,
             channel=channel,
-            body=_encoded(addressed),
+            body=_encode(addressed),
             created_at=self.created_at,
         )
 
     @classmethod
     def from_body(cls, body: bytes) -> "Alert":
-        """The alert in a delivery's body; raises msgspec's DecodeError when it is none."""
+        """Return the alert in the body of a delivery; raises msgspec's DecodeError when there is none."""
         return msgspec.json.decode(body, type=cls)
 
 
 class AlertPolicy:
-    """Decides which version of which incident is worth an alert.
+    """The rules by which a version of an incident gets an alert.
 
     Args:
-        min_severity: The lowest severity anybody is told about.
+        min_severity: The lowest severity that gets an alert.
         cooldown_s: Seconds after an alert in which other incidents of the same agent and detector wait.
-        digest_s: Seconds after which an incident that still goes on is told again; infinity for never.
+        digest_s: Seconds after which an incident that still goes on gets another alert; infinity for never.
 
     >>> AlertPolicy(min_severity="BAD")
     Traceback (most recent call last):
@@ -104,7 +108,7 @@ class AlertPolicy:
         cooldown_s: float = 60.0,
         digest_s: float = 600.0,
     ) -> None:
-        self.min_severity = _severity(min_severity)
+        self.min_severity = _parse_severity(min_severity)
         if not (_is_number(cooldown_s) and 0 <= cooldown_s < float("inf")):
             raise SettingsError(f"alerts.cooldown_s must be 0 or more seconds, got {cooldown_s!r}.")
         if not (_is_number(digest_s) and digest_s > 0):
@@ -115,36 +119,69 @@ class AlertPolicy:
     def decide(
         self, incident: Incident, last: LastAlert | None, *, now: float, own: LastAlert | None = None
     ) -> Reason | None:
-        """Why an alert is due for this version of an incident, or None when none is.
+        """Return why an alert is due for this version of an incident, or None when none is.
 
         `last` is the latest alert of this agent and detector, `own` the latest of this very incident.
-        Without `own`, `last` stands for it when it speaks of the same incident.
+        Without `own`, `last` is used when it is about the same incident.
         """
         if incident.severity.rank < self.min_severity.rank:
             return None
         if own is None and last is not None and last.incident_id == incident.incident_id:
             own = last
         if own is None:
-            return None if self._cooling(last, now) else "opened"
+            return None if self._is_cooling_down(last, now) else "opened"
         if incident.state == "closed":
             return None
         if incident.severity.rank > own.severity.rank:
             return "worse"
         return "still" if now - own.at >= self.digest_s else None
 
-    def alert(self, incident: Incident, reason: Reason, *, now: float, also: int = 0) -> Alert:
-        """The alert for an incident, under an id that follows from what it says."""
+    def build_alert(self, incident: Incident, reason: Reason, *, now: float, also: int = 0) -> Alert:
+        """Return the alert for an incident; its id depends only on what it says."""
         number = int((now - incident.opened_at) // self.digest_s) if reason == "still" else 0
-        said = "\0".join((incident.incident_id, reason, incident.severity.value, str(number)))
-        alert_id = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=10).hexdigest()
+        content = "\0".join((incident.incident_id, reason, incident.severity.value, str(number)))
+        alert_id = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=10).hexdigest()
         return Alert(alert_id=alert_id, reason=reason, incident=incident, also=also, created_at=now)
 
-    def _cooling(self, last: LastAlert | None, now: float) -> bool:
+    def _is_cooling_down(self, last: LastAlert | None, now: float) -> bool:
         # Distance, not difference: one event dated far in the future must not silence an agent for years.
         return last is not None and abs(now - last.at) < self.cooldown_s
 
 
-def _severity(value: Severity | str) -> Severity:
+def build_threshold(incident: Incident, *, at: float) -> Threshold:
+    """Return the threshold below which incidents like this one are not reported."""
+    if incident.hard_limit:
+        raise SettingsError(
+            f"Incident {incident.incident_id} is about a hard limit, which never adapts: "
+            f"raise or remove the limit of detector {incident.detector!r} instead."
+        )
+    return Threshold(
+        agent_id=incident.agent_id,
+        detector=incident.detector,
+        min_score=min(_MAX_THRESHOLD, max(MED_FROM, incident.peak) + _MARGIN_ABOVE_PEAK),
+        incident_id=incident.incident_id,
+        set_at=at,
+    )
+
+
+def preview_threshold(threshold: Threshold, past: Sequence[Incident]) -> ThresholdEffect:
+    """Return what the threshold would have done to past incidents of this agent and detector."""
+    affected = [
+        incident
+        for incident in past
+        if (incident.agent_id, incident.detector) == (threshold.agent_id, threshold.detector)
+    ]
+    silenced = [it for it in affected if it.peak < threshold.min_score and not it.hard_limit]
+    return ThresholdEffect(
+        threshold=threshold,
+        incidents=len(affected),
+        silenced=len(silenced),
+        confirmed_silenced=sum(it.review == "confirmed" for it in silenced),
+        silenced_ids=tuple(it.incident_id for it in silenced),
+    )
+
+
+def _parse_severity(value: Severity | str) -> Severity:
     try:
         return Severity(str(value).upper())
     except ValueError:
@@ -157,19 +194,19 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _encoded(alert: Alert) -> bytes:
+def _encode(alert: Alert) -> bytes:
     try:
         return msgspec.json.encode(alert)
     except UnicodeEncodeError:
-        # Half a surrogate pair is text to Python and to nobody else: an alert must not fail over it.
-        return msgspec.json.encode(_encodable(msgspec.to_builtins(alert)))
+        # Python accepts half a surrogate pair in text, JSON does not: an alert must not fail because of it.
+        return msgspec.json.encode(_replace_surrogates(msgspec.to_builtins(alert)))
 
 
-def _encodable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {key: _encodable(item) for key, item in value.items()}
+        return {key: _replace_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_encodable(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Five signals in, one score and one rung of the ladder out: where the policy weighs what is uncertain."""
+"""Combine five signals into one drift score, and choose the response level for it."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ WEIGHTS: Final = {
     "stuck_time": 0.05,
 }
 SIGNALS: Final = tuple(WEIGHTS)
-NAMES: Final = {
+SIGNAL_NAMES: Final = {
     "goal_dna_drift": "distance from the goal",
     "loop_risk": "risk of a loop",
     "budget_velocity": "spending ahead of progress",
@@ -35,31 +35,31 @@ RECOMMENDATIONS: Final = {
 }
 
 RISING_FROM: Final = 0.05
-"""A score that rises faster than this per turn, and ever faster, calls for a stronger answer."""
+"""A score that rises faster than this per turn, and ever faster, calls for a stronger response."""
 
 _TREND_TURNS: Final = 4
 _SUSTAINED_TURNS: Final = 3
-_HISTORY_KEPT: Final = 200
-_NOTHING_BELOW: Final = 0.1
-_DIGITS: Final = 9
-"""Sums are rounded here, so that a score meant to meet a threshold does."""
+_MAX_HISTORY: Final = 200
+_LOW_FROM: Final = 0.1
+_ROUNDING_DIGITS: Final = 9
+"""Sums are rounded to this, so that a score meant to meet a threshold does."""
 
 
-class History(Struct):
-    """The scores of a run's turns, oldest first: what a trend is read from."""
+class ScoreHistory(Struct):
+    """The scores of a run's turns, oldest first."""
 
     turns: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
     def add(self, turn: int, score: float) -> None:
-        """Keep a score; only the latest are."""
+        """Add the score of a turn; only the latest are kept."""
         self.turns.append(turn)
         self.scores.append(score)
-        if len(self.turns) > 2 * _HISTORY_KEPT:
-            del self.turns[:-_HISTORY_KEPT], self.scores[:-_HISTORY_KEPT]
+        if len(self.turns) > 2 * _MAX_HISTORY:
+            del self.turns[:-_MAX_HISTORY], self.scores[:-_MAX_HISTORY]
 
     def trend(self, window: int) -> DriftTrend:
-        """How the last scores change from turn to turn."""
+        """Return how the last `window` scores change from turn to turn."""
         turns, scores = self.turns[-window:], self.scores[-window:]
         rates = [(scores[i] - scores[i - 1]) / max(1, turns[i] - turns[i - 1]) for i in range(1, len(scores))]
         if not rates:
@@ -69,14 +69,14 @@ class History(Struct):
         early, late = rates[:half], rates[-half:]
         faster = half > 0 and sum(late) / half > sum(early) / half
         return DriftTrend(
-            velocity=round(velocity, _DIGITS),
+            velocity=round(velocity, _ROUNDING_DIGITS),
             is_accelerating=faster and velocity > 0,
             turns=len(scores),
         )
 
 
 class DriftEngine:
-    """Scores a run's course by five signals, and says which answer the score calls for.
+    """Score the drift of a run by five signals, and choose the action the score calls for.
 
     A threshold is met by the score that equals it.
     Unknown signals do not count: their weight is shared out among the known ones, and the assessment says so.
@@ -108,27 +108,29 @@ class DriftEngine:
         self.replan_threshold = replan_threshold
         self.checkpoint_threshold = checkpoint_threshold
         self.stop_threshold = stop_threshold
-        self.signal_weights = {**WEIGHTS, **_checked_weights(signal_weights or {})}
+        self.signal_weights = {**WEIGHTS, **_validate_weights(signal_weights or {})}
         if not sum(self.signal_weights.values()) > 0:
             raise SettingsError("signal_weights must leave at least one signal above 0.")
         self._weights = tuple(self.signal_weights[name] for name in SIGNALS)
-        self._rungs = _checked_rungs(nudge_threshold, replan_threshold, checkpoint_threshold, stop_threshold)
-        self.history = History()
+        self._levels = _validate_thresholds(
+            nudge_threshold, replan_threshold, checkpoint_threshold, stop_threshold
+        )
+        self.history = ScoreHistory()
 
     def score_drift(self, signals: DriftSignals, *, exhausted: bool = False) -> DriftAssessment:
-        """Judge a run's course by what is known of it; changes nothing.
+        """Return an assessment of a run by the signals that are known. Changes no state.
 
         `exhausted` says that its budget is used up.
         """
-        parts = {name: _part(name, getattr(signals, name)) for name in SIGNALS}
+        parts = {name: _drift_share(name, getattr(signals, name)) for name in SIGNALS}
         known = {name: part for name, part in parts.items() if part is not None}
         total = sum(self.signal_weights[name] for name in known)
         weights = {name: self.signal_weights[name] / total for name in known} if total > 0 else {}
-        contributions = {name: round(weights[name] * known[name], _DIGITS) for name in weights}
-        score = min(1.0, round(self.score(*parts.values()), _DIGITS))
+        contributions = {name: round(weights[name] * known[name], _ROUNDING_DIGITS) for name in weights}
+        score = min(1.0, round(self.score(*parts.values()), _ROUNDING_DIGITS))
         assessment = DriftAssessment(
             overall_score=score,
-            recommended_action=self.action_for(score),
+            recommended_action=self.choose_action(score),
             severity=self._severity(score),
             contributions=contributions,
             weights={name: round(weight, 4) for name, weight in weights.items()},
@@ -136,54 +138,56 @@ class DriftEngine:
                 name: signals.reasons.get(name, "not given") for name, part in parts.items() if part is None
             },
         )
-        return _in_words(self._raised(assessment, known.get("loop_risk", 0.0), exhausted=exhausted))
+        return _explain(self._apply_overrides(assessment, known.get("loop_risk", 0.0), exhausted=exhausted))
 
     def score(self, *parts: float | None) -> float:
-        """The weighted mean of the known parts, each 0 to 1, in the order of the signals; 0 without any."""
-        summed = weighed = 0.0
+        """Return the weighted mean of the known parts, in the order of SIGNALS; 0 without any."""
+        total = total_weight = 0.0
         for part, weight in zip(parts, self._weights, strict=True):
             if part is not None:
-                summed += part * weight
-                weighed += weight
-        return summed / weighed if weighed > 0 else 0.0
+                total += part * weight
+                total_weight += weight
+        return total / total_weight if total_weight > 0 else 0.0
 
-    def action_for(self, score: float) -> DriftAction:
-        """The answer a score alone calls for."""
-        for least, action in self._rungs:
+    def choose_action(self, score: float) -> DriftAction:
+        """Return the action a score alone calls for."""
+        for least, action in self._levels:
             if score >= least:
                 return action
         return DriftAction.CONTINUE
 
     def record_drift(self, turn: int, drift_score: float) -> None:
-        """Remember the score of a turn, for the trend."""
+        """Record the score of a turn, for the trend."""
         if _is_number(drift_score):
             self.history.add(turn, drift_score)
 
     def get_drift_trend(self, window: int = _TREND_TURNS) -> DriftTrend:
-        """Where the recorded scores are going, over the last `window` of them."""
+        """Return the trend of the last `window` recorded scores."""
         return self.history.trend(max(2, window))
 
-    def sustained(self) -> float:
-        """The score that the last turns all reached: one strange step is forgiven, three in a row are not."""
+    def sustained_score(self) -> float:
+        """Return the score that the last three turns all reached: one unusual step alone does not count."""
         last = self.history.scores[-_SUSTAINED_TURNS:]
         return min(last) if len(last) == _SUSTAINED_TURNS else 0.0
 
     def is_rising(self) -> bool:
-        """Whether the recorded scores rise turn after turn, fast and ever faster."""
+        """Return whether the recorded scores rise turn after turn, fast and ever faster."""
         last = self.history.scores[-_TREND_TURNS:]
-        # One jump is no trend: a loop that is found lifts the score at once, and is answered as a loop.
+        # One jump is no trend: a loop that is found raises the score at once, and gets its own response.
         if len(last) < _TREND_TURNS or any(later <= before for before, later in pairwise(last)):
             return False
         trend = self.history.trend(_TREND_TURNS)
         return trend.is_accelerating and trend.velocity > RISING_FROM
 
-    def _raised(self, assessment: DriftAssessment, loop_risk: float, *, exhausted: bool) -> DriftAssessment:
+    def _apply_overrides(
+        self, assessment: DriftAssessment, loop_risk: float, *, exhausted: bool
+    ) -> DriftAssessment:
         action, reasons = assessment.recommended_action, []
         if action is not DriftAction.CONTINUE and self.is_rising():
-            action = action.raised()
+            action = action.next_stronger()
             reasons.append("drift grows ever faster")
         certain = ""
-        if loop_risk >= CRITICAL_FROM and action.rung < DriftAction.CHECKPOINT_RESET.rung:
+        if loop_risk >= CRITICAL_FROM and action.level < DriftAction.CHECKPOINT_RESET.level:
             action, certain = DriftAction.CHECKPOINT_RESET, "a loop is certain"
         if exhausted:
             action, certain = DriftAction.ASK_USER, "the budget is used up"
@@ -203,32 +207,32 @@ class DriftEngine:
             return DriftSeverity.HIGH
         if score >= self.nudge_threshold:
             return DriftSeverity.MODERATE
-        return DriftSeverity.LOW if score >= _NOTHING_BELOW else DriftSeverity.NONE
+        return DriftSeverity.LOW if score >= _LOW_FROM else DriftSeverity.NONE
 
 
-def _in_words(assessment: DriftAssessment) -> DriftAssessment:
+def _explain(assessment: DriftAssessment) -> DriftAssessment:
     parts = sorted(assessment.contributions.items(), key=lambda part: -part[1])
-    said = [f"{NAMES[name]} {part:.2f}" for name, part in parts if part > 0]
-    words = f"Drift {assessment.overall_score:.2f}"
-    words += f": {', '.join(said)}." if said else "."
+    shares = [f"{SIGNAL_NAMES[name]} {part:.2f}" for name, part in parts if part > 0]
+    text = f"Drift {assessment.overall_score:.2f}"
+    text += f": {', '.join(shares)}." if shares else "."
     if assessment.unknown:
-        reasons = [f"{NAMES[name]} ({reason})" for name, reason in assessment.unknown.items()]
-        words += f" Unknown, their weight shared out: {', '.join(reasons)}."
+        reasons = [f"{SIGNAL_NAMES[name]} ({reason})" for name, reason in assessment.unknown.items()]
+        text += f" Unknown, their weight shared out: {', '.join(reasons)}."
     if assessment.raised_by:
-        words += f" Answered more strongly because {' and '.join(assessment.raised_by)}."
+        text += f" The response is stronger because {' and '.join(assessment.raised_by)}."
     recommendation = RECOMMENDATIONS[assessment.recommended_action]
-    return structs.replace(assessment, explanation=words, recommendation=recommendation)
+    return structs.replace(assessment, explanation=text, recommendation=recommendation)
 
 
-def _part(name: str, value: float | None) -> float | None:
-    """A signal as a share of drift; what is no number is unknown."""
+def _drift_share(name: str, value: float | None) -> float | None:
+    """Return a signal as a share of drift, 0 to 1; None for anything that is not a number."""
     if value is None or not _is_number(value):
         return None
-    # Spending is signed: getting on faster than spending is no drift, however fast.
+    # The signal is signed: progress faster than spending is no drift, however fast.
     return min(1.0, max(0.0, -value if name == "budget_velocity" else value))
 
 
-def _checked_rungs(*thresholds: float) -> list[tuple[float, DriftAction]]:
+def _validate_thresholds(*thresholds: float) -> list[tuple[float, DriftAction]]:
     names = ("nudge_threshold", "replan_threshold", "checkpoint_threshold", "stop_threshold")
     for name, value in zip(names, thresholds, strict=True):
         if not _is_number(value) or not 0 < value <= 1:
@@ -238,7 +242,7 @@ def _checked_rungs(*thresholds: float) -> list[tuple[float, DriftAction]]:
     return list(zip(thresholds, list(DriftAction)[1:], strict=True))[::-1]
 
 
-def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+def _validate_weights(weights: Mapping[str, float]) -> dict[str, float]:
     for name, weight in weights.items():
         if name not in WEIGHTS:
             raise SettingsError(f"signal_weights has no {name!r}. Signals: {', '.join(SIGNALS)}.")

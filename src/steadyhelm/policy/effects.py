@@ -1,8 +1,8 @@
-"""Did the answers help? Counted in groups, beside what happened where nothing was said.
+"""Measure in groups whether interventions helped, compared with drift that got no response.
 
-An answer helped when the drift did not come back within its window. Some drift stops by itself, and so the
-share that helped means little alone: answers that nobody was told, as in mode `observe`, are judged in the
-same way and stand beside it.
+An intervention helped when the drift did not come back within its window. Some drift stops by itself, so the
+share that helped means little alone: responses that were not delivered, as in mode `observe`, are judged in
+the same way and reported beside it.
 """
 
 import math
@@ -18,12 +18,12 @@ from steadyhelm.windows import quantile, wilson
 Facet = Literal["agent", "wording", "kind", "action"]
 FACETS: Final[tuple[Facet, ...]] = get_args(Facet)
 
-ENOUGH: Final = 10
-"""Judged answers from which a share says something; below, only the counts do."""
+MIN_JUDGED: Final = 10
+"""Judged interventions from which a share is meaningful; below, only the counts are."""
 
 
-class Share(Struct, frozen=True, kw_only=True):
-    """How many of how many, with the interval in which 95 of 100 such samples would put the share."""
+class OutcomeShare(Struct, frozen=True, kw_only=True):
+    """A share of interventions, with its 95 % interval."""
 
     hits: int = 0
     of: int = 0
@@ -33,23 +33,23 @@ class Share(Struct, frozen=True, kw_only=True):
     is_enough: bool = False
 
 
-class Gain(Struct, frozen=True, kw_only=True):
-    """How much more often drift stopped where something was said; below 0, less often."""
+class ShareDifference(Struct, frozen=True, kw_only=True):
+    """How much more often drift stopped after an intervention than without; below 0, less often."""
 
     value: float
     low: float
     high: float
 
 
-class Effect(Struct, frozen=True, kw_only=True):
-    """What came of the answers of one group.
+class InterventionEffect(Struct, frozen=True, kw_only=True):
+    """The outcomes of the interventions of one group.
 
-    `said` answers reached the agent: `worked`, `ignored` and `worse` are those judged so far, `unknown` the
-    others. `not_carried_out` were given to a caller that could not do what they asked.
-    `helped` is the share that worked of those judged, `by_itself` the share of drift that stopped where
-    nothing was said; `gain` is the one less the other, None while either rests on too little.
-    `tokens_saved` adds up what the answers that worked saved; `tokens_before` and `cost_before_usd` are the
-    medians of what an incident had cost when it was answered.
+    `said` were delivered to the agent: `worked`, `ignored` and `worse` are those judged so far, `unknown` the
+    others. `not_carried_out` went to a caller that could not carry them out.
+    `helped` is the share that worked of those judged, `by_itself` the share of drift that stopped without
+    an intervention; `gain` is the difference, None while either is based on too few.
+    `tokens_saved` adds up what the interventions that worked saved; `tokens_before` and `cost_before_usd`
+    are the medians of what an incident had cost at the intervention.
     """
 
     group: dict[Facet, str]
@@ -60,93 +60,95 @@ class Effect(Struct, frozen=True, kw_only=True):
     unknown: int = 0
     unsaid: int = 0
     not_carried_out: int = 0
-    helped: Share
-    by_itself: Share
-    gain: Gain | None = None
+    helped: OutcomeShare
+    by_itself: OutcomeShare
+    gain: ShareDifference | None = None
     tokens_saved: int = 0
     tokens_before: float = 0.0
     cost_before_usd: float = 0.0
 
 
-class Effects(Struct, frozen=True, kw_only=True):
-    """The effect of each group, the most said first, and of all of them together.
+class EffectReport(Struct, frozen=True, kw_only=True):
+    """The effect of each group, the most delivered first, and of all of them together.
 
-    `false_alarms` counts the answers left out because people called their incident a false alarm: that
-    nothing came back after those proves nothing.
+    `false_alarms` counts the interventions left out because people marked their incident as a false alarm:
+    that nothing came back after those proves nothing.
     """
 
-    rows: tuple[Effect, ...]
-    together: Effect
+    rows: tuple[InterventionEffect, ...]
+    together: InterventionEffect
     false_alarms: int = 0
 
 
-def effects(kept: Iterable[StoredIntervention], by: Sequence[Facet] = ("agent", "wording")) -> Effects:
-    """What came of these answers, in groups that share these facets.
+def measure_effects(
+    stored: Iterable[StoredIntervention], by: Sequence[Facet] = ("agent", "wording")
+) -> EffectReport:
+    """Return the effects of these interventions, in groups that share these facets.
 
-    An answer to drift of two kinds at once counts for each: it is judged for each by itself.
+    A response to drift of two kinds at once counts for each: it is judged for each by itself.
     """
     groups: dict[tuple[str, ...], list[Intervention]] = {}
     false_alarms = 0
-    for it in kept:
+    for it in stored:
         if it.review == "false_alarm":
             false_alarms += 1
         else:
             groups.setdefault(tuple(_facet(it, name) for name in by), []).append(it.intervention)
-    rows = [_effect(dict(zip(by, key, strict=True)), answers) for key, answers in groups.items()]
+    rows = [_measure_group(dict(zip(by, key, strict=True)), group) for key, group in groups.items()]
     rows.sort(key=lambda row: (-row.said, -row.unsaid, *row.group.values()))
-    together = _effect({}, [answer for answers in groups.values() for answer in answers])
-    return Effects(rows=tuple(rows), together=together, false_alarms=false_alarms)
+    together = _measure_group({}, [it for group in groups.values() for it in group])
+    return EffectReport(rows=tuple(rows), together=together, false_alarms=false_alarms)
 
 
-def _facet(kept: StoredIntervention, name: Facet) -> str:
+def _facet(stored: StoredIntervention, name: Facet) -> str:
     if name == "agent":
-        return kept.agent_id
+        return stored.agent_id
     if name == "kind":
-        return kept.kind
-    return kept.intervention.wording if name == "wording" else kept.intervention.action.value
+        return stored.kind
+    return stored.intervention.wording if name == "wording" else stored.intervention.action.value
 
 
-def _effect(group: dict[Facet, str], answers: Sequence[Intervention]) -> Effect:
-    reached = [it for it in answers if it.said and not it.not_carried_out]
-    unsaid = [it for it in answers if not it.said]
+def _measure_group(group: dict[Facet, str], interventions: Sequence[Intervention]) -> InterventionEffect:
+    reached = [it for it in interventions if it.said and not it.not_carried_out]
+    unsaid = [it for it in interventions if not it.said]
     count = {name: sum(it.outcome == name for it in reached) for name in ("worked", "ignored", "worse")}
     judged = sum(count.values())
-    helped = share(count["worked"], judged)
-    by_itself = share(
+    helped = build_share(count["worked"], judged)
+    by_itself = build_share(
         sum(it.outcome == "worked" for it in unsaid), sum(it.outcome != "unknown" for it in unsaid)
     )
-    return Effect(
+    return InterventionEffect(
         group=group,
         said=len(reached),
         **count,
         unknown=len(reached) - judged,
         unsaid=len(unsaid),
-        not_carried_out=len(answers) - len(reached) - len(unsaid),
+        not_carried_out=len(interventions) - len(reached) - len(unsaid),
         helped=helped,
         by_itself=by_itself,
-        gain=gain(helped, by_itself),
+        gain=compare_shares(helped, by_itself),
         tokens_saved=sum(it.tokens_saved or 0 for it in reached if it.outcome == "worked"),
         tokens_before=quantile(sorted(it.tokens_before for it in reached), 0.5),
         cost_before_usd=quantile(sorted(it.cost_before_usd for it in reached), 0.5),
     )
 
 
-def share(hits: int, of: int) -> Share:
-    """How many of how many, with its Wilson interval.
+def build_share(hits: int, of: int) -> OutcomeShare:
+    """Return the share of hits, with its Wilson interval.
 
-    >>> share(0, 0).value is None, share(9, 9).is_enough, round(share(9, 9).low, 2)
+    >>> build_share(0, 0).value is None, build_share(9, 9).is_enough, round(build_share(9, 9).low, 2)
     (True, False, 0.7)
     """
     if of == 0:
-        return Share()
+        return OutcomeShare()
     low, high = wilson(hits, of)
-    return Share(hits=hits, of=of, value=hits / of, low=low, high=high, is_enough=of >= ENOUGH)
+    return OutcomeShare(hits=hits, of=of, value=hits / of, low=low, high=high, is_enough=of >= MIN_JUDGED)
 
 
-def gain(helped: Share, by_itself: Share) -> Gain | None:
-    """The difference of two shares with Newcombe's interval, made of theirs; None where either has too few.
+def compare_shares(helped: OutcomeShare, by_itself: OutcomeShare) -> ShareDifference | None:
+    """Return the difference of two shares with Newcombe's interval; None where either has too few.
 
-    >>> round(gain(share(18, 20), share(6, 20)).low, 2)
+    >>> round(compare_shares(build_share(18, 20), build_share(6, 20)).low, 2)
     0.3
     """
     if not (helped.is_enough and by_itself.is_enough):
@@ -154,7 +156,7 @@ def gain(helped: Share, by_itself: Share) -> Gain | None:
     one, other = wilson(helped.hits, helped.of), wilson(by_itself.hits, by_itself.of)
     first, second = helped.hits / helped.of, by_itself.hits / by_itself.of
     value = first - second
-    return Gain(
+    return ShareDifference(
         value=value,
         low=value - math.hypot(first - one.low, other.high - second),
         high=value + math.hypot(one.high - first, second - other.low),

@@ -1,4 +1,4 @@
-"""The words for the model: what repeats or went wrong, what came of it, and what to do instead."""
+"""The guidance text for the model: what repeats or went wrong, its evidence, and what to do instead."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -9,11 +9,11 @@ from msgspec import Struct
 from steadyhelm.decisions import DriftAction
 from steadyhelm.findings import DriftEvent, Severity
 
-_LONGEST: Final = 300
+_MAX_LINE_CHARS: Final = 300
 
 
 class Wordings(Struct, frozen=True, kw_only=True):
-    """The sentence each rung opens with. A sentence of your own is measured under a name of its own."""
+    """The opening sentence of each response level. Your own sentence is measured under its own name."""
 
     remind: str = "Before you go on:"
     replan: str = "Stop here. Sum up in two sentences what you know, then write a new plan."
@@ -21,8 +21,8 @@ class Wordings(Struct, frozen=True, kw_only=True):
     ask: str = "Do not go on alone: tell the user what stands in the way, and ask how to proceed."
 
 
-OURS: Final = Wordings()
-_RUNGS: Final = {
+DEFAULT_WORDINGS: Final = Wordings()
+_LEVEL_NAMES: Final = {
     DriftAction.INJECT_REMINDER: "remind",
     DriftAction.SUMMARIZE_REPLAN: "replan",
     DriftAction.CHECKPOINT_RESET: "reset",
@@ -30,32 +30,32 @@ _RUNGS: Final = {
 }
 
 
-class Words(NamedTuple):
-    """What the model is told, and the name under which its effect is counted."""
+class GuidanceText(NamedTuple):
+    """The text for the model, and the name under which its effect is counted."""
 
     text: str = ""
     wording: str = ""
 
 
-def guidance(
+def write_guidance(
     action: DriftAction,
     findings: Sequence[DriftEvent],
     goal: str,
     *,
-    wordings: Wordings = OURS,
+    wordings: Wordings = DEFAULT_WORDINGS,
     tried: Sequence[str] = (),
     user_words: str = "",
-) -> Words:
-    """What to tell the model, naming the evidence; nothing when there is nothing to say.
+) -> GuidanceText:
+    """Return the guidance for an action, with the evidence; empty for CONTINUE.
 
-    `tried` are earlier ways that led nowhere, which the model should not take again; `user_words` what the
-    user said since the goal was set.
+    `tried` are earlier attempts that led nowhere, which the model should not repeat; `user_words` is what
+    the user said since the goal was set.
     """
     if action is DriftAction.CONTINUE:
-        return Words()
-    rung = _RUNGS[action]
-    opening: str = getattr(wordings, rung)
-    worst = _worst(findings)
+        return GuidanceText()
+    level = _LEVEL_NAMES[action]
+    opening: str = getattr(wordings, level)
+    worst = _worst_by_kind(findings)
     lines = [opening]
     lines += [f"- {_one_line(finding.message)}. {finding.suggested_action}" for finding in worst]
     if tried:
@@ -64,15 +64,15 @@ def guidance(
         lines.append(f"Your goal: {_one_line(goal)}")
     if user_words:
         lines.append(f"The user said last: {_one_line(user_words)}")
-    name = f"{rung}.{'+'.join(finding.kind for finding in worst)}" if worst else rung
-    if opening != getattr(OURS, rung):
+    name = f"{level}.{'+'.join(finding.kind for finding in worst)}" if worst else level
+    if opening != getattr(DEFAULT_WORDINGS, level):
         digest = blake2b(opening.encode("utf-8", "replace"), digest_size=2).hexdigest()
         name = f"{name}@{digest}"
-    return Words("\n".join(lines), name)
+    return GuidanceText("\n".join(lines), name)
 
 
-def _worst(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
-    """The worst finding of each kind: several detectors may see one loop, and the model hears of it once."""
+def _worst_by_kind(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
+    """Return the worst finding of each kind: several detectors may see one loop, which is named once."""
     worst: dict[str, DriftEvent] = {}
     for finding in findings:
         known = worst.get(finding.kind)
@@ -82,5 +82,5 @@ def _worst(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
 
 
 def _one_line(text: str) -> str:
-    """A tool's name or a goal may hold anything: it stays on its line, and short."""
-    return " ".join(text.split())[:_LONGEST]
+    """Return the text on one line and cut: the name of a tool or a goal may hold anything."""
+    return " ".join(text.split())[:_MAX_LINE_CHARS]

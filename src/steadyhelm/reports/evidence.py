@@ -209,7 +209,7 @@ def trust(judged: Judged) -> str:
 
 def planned_at(answers: Sequence[Answer]) -> int:
     """The step at which a new plan was due."""
-    return next(it.place for it in answers if it.action.rung >= DriftAction.SUMMARIZE_REPLAN.rung)
+    return next(it.place for it in answers if it.action.level >= DriftAction.SUMMARIZE_REPLAN.level)
 
 
 def strip(events: Sequence[TraceEvent], spans: Sequence[tuple[int, int]]) -> str:

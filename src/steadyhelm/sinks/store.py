@@ -144,9 +144,9 @@ class StoreSink(Sink):
                 since=last.at,
             )
             untold = len({other.incident_id for other in since} - {incident.incident_id, last.incident_id})
-        alert = self._policy.alert(incident, reason, now=now, also=untold)
+        alert = self._policy.build_alert(incident, reason, now=now, also=untold)
         for channel in self._channels:
-            self._store.enqueue(alert.delivery(channel))
+            self._store.enqueue(alert.to_delivery(channel))
         return True
 
     def _is_settled(self, incident_id: str) -> bool:

@@ -51,7 +51,7 @@ def courier(store, receiver, clock):
 
 def numbered(alert, number):
     """One of many deliveries."""
-    return msgspec.structs.replace(alert, alert_id=f"a{number}").delivery("ops")
+    return msgspec.structs.replace(alert, alert_id=f"a{number}").to_delivery("ops")
 
 
 def only(store):
@@ -65,7 +65,7 @@ class TestDelivery:
         """
         An alert in the outbox arrives, under its delivery id, and is noted as sent.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
 
         assert 1 == courier.deliver_due()
         assert (["a1-ops"], "sent", 0) == (receiver.ids, only(store).state, courier.pending())
@@ -76,7 +76,7 @@ class TestDelivery:
         A replay that enqueues the same alert again sends nothing more.
         """
         for _ in range(3):
-            store.enqueue(alert.delivery("ops"))
+            store.enqueue(alert.to_delivery("ops"))
             courier.deliver_due()
 
         assert ["a1-ops"] == receiver.ids
@@ -85,7 +85,7 @@ class TestDelivery:
         """
         A delivery names its channel; the URL, which is a secret, is nowhere in it.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert b"s3cret" not in msgspec.json.encode(store.list_deliveries())
@@ -97,7 +97,7 @@ class TestDelivery:
         courier = Courier(
             store, {"ops": receiver.url}, secret="s3cret", allow_hosts={"127.0.0.1"}, clock=clock
         )
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         [request] = receiver.requests
@@ -107,7 +107,7 @@ class TestDelivery:
         """
         Without a secret there is no signature, and no pretence of one.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert "Steadyhelm-Signature" not in receiver.requests[0].headers
@@ -117,7 +117,7 @@ class TestDelivery:
         While agent and detector are muted their alerts are settled as muted, unsent.
         """
         store.mute(Mute(agent_id="researcher", detector="action_loop", until=clock.now + 1))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
 
         assert (0, [], "muted") == (courier.deliver_due(), receiver.ids, only(store).state)
 
@@ -129,7 +129,7 @@ class TestDelivery:
         A mute of another agent, or one that has ended, holds nothing back.
         """
         store.mute(Mute(agent_id=agent_id, detector="action_loop", until=clock.now + ends))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
 
         assert 1 == courier.deliver_due()
 
@@ -157,7 +157,7 @@ class TestRetry:
         Two answers of 5xx and then one of 200 mean three attempts, one and two seconds apart.
         """
         receiver.replies.extend([Reply(500), Reply(503), Reply(200)])
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         waits = []
         while not courier.deliver_due():
             waits.append(only(store).next_at - clock.now)
@@ -171,7 +171,7 @@ class TestRetry:
         Between attempts an alert waits.
         """
         receiver.replies.append(Reply(500))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
         clock.now += 0.5
         courier.deliver_due()
@@ -187,7 +187,7 @@ class TestRetry:
         An answer of 429 with Retry-After is obeyed.
         """
         receiver.replies.append(Reply(429, {"Retry-After": "30"}))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert clock.now + 30 == only(store).next_at
@@ -198,7 +198,7 @@ class TestRetry:
         An answer that another attempt would not change fails the delivery at once.
         """
         receiver.replies.append(Reply(status, {}, b"no_service"))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert ("failed", f"answered {status} no_service") == (only(store).state, only(store).error)
@@ -208,7 +208,7 @@ class TestRetry:
         What a server says in more than a word is not noted: it may repeat the secret path.
         """
         receiver.replies.append(Reply(404, {}, b"Cannot POST /T0/B0/s3cret"))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert "answered 404" == only(store).error
@@ -218,7 +218,7 @@ class TestRetry:
         A redirect is not followed, wherever it leads.
         """
         receiver.replies.append(Reply(307, {"Location": "http://127.0.0.1/inside"}))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         error = "answered 307, a redirect to 127.0.0.1; redirects are not followed"
@@ -229,7 +229,7 @@ class TestRetry:
         An alert that failed ten times is given up, noted as failed with the reason.
         """
         receiver.replies.extend([Reply(500)] * 20)
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         while only(store).state == "pending":
             courier.deliver_due()
             clock.now += 901.0
@@ -244,7 +244,7 @@ class TestRetry:
         answered = threading.Event()
         receiver.replies.append(Reply(before=lambda: answered.wait(10)))
         courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, timeout_s=0.1)
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
         answered.set()
 
@@ -255,7 +255,7 @@ class TestRetry:
         A refused connection is a failure that another attempt may mend.
         """
         courier = Courier(store, {"ops": "http://127.0.0.1:1/"}, allow_hosts={"127.0.0.1"}, clock=clock)
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert "pending" == only(store).state
@@ -268,7 +268,7 @@ class TestRetry:
         courier = Courier(
             store, {"ops": "https://rebind.example/"}, clock=clock, resolve=lambda host, port: ["10.0.0.1"]
         )
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert "failed" == only(store).state
@@ -299,7 +299,7 @@ class TestBreaker:
         for number in range(5):
             store.enqueue(numbered(alert, number))
         courier.deliver_due()
-        store.enqueue(alert.delivery("chat"))
+        store.enqueue(alert.to_delivery("chat"))
 
         assert 1 == courier.deliver_due()
 
@@ -309,7 +309,7 @@ class TestRestart:
         """
         What an earlier process left in the outbox is sent when a courier starts.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         courier.start()
         receiver.wait_for(1)
@@ -321,7 +321,7 @@ class TestRestart:
         """
         A process killed between sending and noting leaves its alert to the next, under the same id.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         receiver.replies.append(Reply(before=lambda: os.kill(child.pid, signal.SIGKILL)))
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(store.path), receiver.url])
         assert -signal.SIGKILL == child.wait(30)
@@ -338,7 +338,7 @@ class TestRestart:
         """
         A delivery that ten processes claimed and none lived to note is failed, not sent once more.
         """
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         for _ in range(10):
             store.claim_deliveries(now=clock.now, lease_s=30.0)
             clock.now += 30.0
@@ -370,7 +370,7 @@ class TestThread:
         An alert that failed is tried again when its wait is over, without being woken.
         """
         receiver.replies.append(Reply(500))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         courier.wake()
         receiver.wait_for(2)
@@ -417,7 +417,7 @@ class TestThread:
         """
         answered = threading.Event()
         receiver.replies.append(Reply(before=lambda: answered.wait(10)))
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         courier.wake()
         receiver.wait_for(1)
@@ -465,7 +465,7 @@ class TestTrouble:
         courier = Courier(
             store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, on_loss=losses.append
         )
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert ["alert_not_delivered"] == losses
@@ -501,7 +501,7 @@ class TestTrouble:
         """
         An alert for a channel that is not configured here waits: another process may know it.
         """
-        store.enqueue(alert.delivery("pager"))
+        store.enqueue(alert.to_delivery("pager"))
         courier.deliver_due()
 
         assert ("pending", "this process has no channel of that name") == (
@@ -541,7 +541,7 @@ class TestTrouble:
         courier = Courier(
             store, {"ops": receiver.url}, kinds=[Broken], allow_hosts={"127.0.0.1"}, clock=clock
         )
-        store.enqueue(alert.delivery("ops"))
+        store.enqueue(alert.to_delivery("ops"))
         courier.deliver_due()
 
         assert ("failed", "could not be sent: KeyError: 'missing'") == (only(store).state, only(store).error)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.decisions import LADDER, DriftAction, Outcome
+from steadyhelm.decisions import RESPONSE_LEVELS, DriftAction, Outcome
 from steadyhelm.lab.evaluation.evaluation import Delay
 from steadyhelm.lab.evaluation.metrics import Counts, Estimate, bootstrap, proportion, recall, total
 from steadyhelm.lab.simulation.runs import STOPPING, SimulatedRun
@@ -141,7 +141,7 @@ def healthy_figures(
 
 def ladder(runs: Sequence[SimulatedRun]) -> list[Rung]:
     """The rungs above going on, gentlest first."""
-    return [_rung(runs, action) for action in LADDER[1:]]
+    return [_rung(runs, action) for action in RESPONSE_LEVELS[1:]]
 
 
 def answers(runs: Sequence[SimulatedRun]) -> list[Answers]:
@@ -153,7 +153,7 @@ def answers(runs: Sequence[SimulatedRun]) -> list[Answers]:
                 outcome: sum(run.given.get((action, outcome), 0) for run in runs) for outcome in OUTCOMES
             },
         )
-        for action in LADDER[1:]
+        for action in RESPONSE_LEVELS[1:]
     ]
 
 

@@ -13,7 +13,7 @@ from steadyhelm.lab.evaluation.excerpts import ShownEvent, around
 from steadyhelm.lab.evaluation.expectations import NOBODY_SAID
 from steadyhelm.lab.evaluation.scoring import RunScore
 from steadyhelm.lab.simulation.truth import Known, Truth, truth_of
-from steadyhelm.policy.ladder import DRIFT_SCORE
+from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FindingReport, Judge, Judged, Replay, spared
 
@@ -80,7 +80,7 @@ class SimulatedRun(Struct, frozen=True, kw_only=True):
 
     def reaches(self, action: DriftAction) -> Reached | None:
         """The answer that first stood on this rung or above; None when none did."""
-        return next((it for it in self.reached if it.action.rung >= action.rung), None)
+        return next((it for it in self.reached if it.action.level >= action.level), None)
 
     def delay(self, action: DriftAction) -> int | None:
         """Steps from the first evidence of the loop to that answer; below 0 it came before."""

@@ -202,4 +202,4 @@ def _disturbed(replayed: Sequence[_Replayed]) -> list[Disturbed]:
         for run in one.runs
         if run.truth.is_healthy and (run.reached or run.refusals)
     ]
-    return sorted(found, key=lambda it: -max((answer.action.rung for answer in it.reached), default=0))
+    return sorted(found, key=lambda it: -max((answer.action.level for answer in it.reached), default=0))

@@ -24,7 +24,7 @@ class Webhook(Channel):
         """The alert as plain data."""
         return {
             "source": "steadyhelm",
-            "event": _safe(alert.event()),
+            "event": _safe(alert.to_event()),
             "incident": _safe(alert.incident.to_dict()),
             "reason": alert.reason,
             "also": alert.also,

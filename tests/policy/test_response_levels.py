@@ -2,17 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.decisions import LADDER, MODES, DriftAction
+from steadyhelm.decisions import MODES, RESPONSE_LEVELS, DriftAction
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.policy.ladder import (
-    BEFOREHAND,
+from steadyhelm.policy.response_levels import (
     DRIFT_SCORE,
-    ENFORCED,
-    FIRST_RUNG,
+    FIRST_LEVEL,
     VERDICTS,
-    Answered,
+    VERDICTS_AFTER_STEP,
+    VERDICTS_BEFORE_CALL,
+    LastResponse,
+    choose_verdict,
     respond,
-    verdict,
 )
 
 KINDS = ("loop", "goal", "resource")
@@ -40,7 +40,7 @@ ACTIONS = st.sampled_from(DriftAction)
 OUTCOMES = st.sampled_from(["unknown", "worked", "ignored", "worse"])
 ANSWERED = st.dictionaries(
     st.sampled_from(KINDS),
-    st.builds(Answered, ACTIONS.filter(lambda action: action is not DriftAction.CONTINUE), OUTCOMES),
+    st.builds(LastResponse, ACTIONS.filter(lambda action: action is not DriftAction.CONTINUE), OUTCOMES),
 )
 
 
@@ -49,7 +49,7 @@ def action(findings, answered=None, **circumstances):
 
 
 def after(last, outcome):
-    return {"loop": Answered(DriftAction(last), outcome)}
+    return {"loop": LastResponse(DriftAction(last), outcome)}
 
 
 class TestRespond:
@@ -86,7 +86,7 @@ class TestRespond:
         """
         A user's corrections and an agent's manner are answered with a reminder, however often it is ignored.
         """
-        ignored = {kind: Answered(DriftAction.SUMMARIZE_REPLAN, "ignored")}
+        ignored = {kind: LastResponse(DriftAction.SUMMARIZE_REPLAN, "ignored")}
 
         assert "INJECT_REMINDER" == action([finding("CRITICAL", kind)], ignored, chronic={kind})
 
@@ -135,19 +135,19 @@ class TestRespond:
         """
         While an answer is being tried and its drift goes on, a milder finding calls for no less.
         """
-        going_on = {"loop": Answered(DriftAction.SUMMARIZE_REPLAN, "unknown", going_on=True)}
+        going_on = {"loop": LastResponse(DriftAction.SUMMARIZE_REPLAN, "unknown", going_on=True)}
 
         assert "SUMMARIZE_REPLAN" == action([finding("MED")], going_on)
 
     def test_what_is_chronic_is_answered_more_strongly(self):
         """
-        A pattern that comes back again and again is answered one rung higher.
+        A pattern that comes back again and again is answered one level higher.
         """
         assert "SUMMARIZE_REPLAN" == action([finding("MED")], chronic={"loop"})
 
     def test_failing_and_chronic_at_once_is_one_rung(self):
         """
-        A loop that goes on fails the last answer and grows chronic: one reason, one rung.
+        A loop that goes on fails the last answer and grows chronic: one reason, one level.
         """
         assert "SUMMARIZE_REPLAN" == action(
             [finding("MED")], after("INJECT_REMINDER", "ignored"), chronic={"loop"}
@@ -158,7 +158,7 @@ class TestRespond:
         That an answer to drift of another kind failed makes this one no worse.
         """
         assert "INJECT_REMINDER" == action(
-            [finding("MED")], {"goal": Answered(DriftAction.ASK_USER, "ignored")}
+            [finding("MED")], {"goal": LastResponse(DriftAction.ASK_USER, "ignored")}
         )
 
     def test_the_reasons_are_told(self):
@@ -167,7 +167,7 @@ class TestRespond:
         """
         response = respond([finding("MED")], after("INJECT_REMINDER", "ignored"), chronic={"loop"})
 
-        assert ("the last answer was ignored", "it has become chronic") == response.reasons
+        assert ("the last response was ignored", "it has become chronic") == response.reasons
 
     def test_only_what_is_beyond_doubt_is_certain(self):
         """
@@ -183,35 +183,37 @@ class TestRespond:
         """
         The strongest answer that any finding calls for is given.
         """
-        assert action(some + more, answered).rung == max(
-            action(some, answered).rung, action(more, answered).rung
+        assert action(some + more, answered).level == max(
+            action(some, answered).level, action(more, answered).level
         )
 
     @given(FINDINGS, ANSWERED, st.sets(st.sampled_from(KINDS)))
     def test_one_rung_at_a_time(self, findings, answered, chronic):
         """
-        No answer stands more than one rung above both what the findings call for and the last answer.
+        No answer stands more than one level above both what the findings call for and the last answer.
         """
-        first = action(findings).rung
-        last = max((it.action.rung for it in answered.values()), default=0)
+        first = action(findings).level
+        last = max((it.action.level for it in answered.values()), default=0)
 
-        assert action(findings, answered, chronic=chronic).rung <= max(first, last) + 1
+        assert action(findings, answered, chronic=chronic).level <= max(first, last) + 1
 
 
 class TestVerdict:
     @given(ACTIONS, ABILITIES, st.booleans(), st.booleans())
-    def test_observe_always_proceeds(self, advised, can, certain, beforehand):
+    def test_observe_always_proceeds(self, advised, can, certain, before_call):
         """
         In observe mode nothing is ever said or stopped.
         """
-        assert ("proceed", None) == verdict(advised, "observe", can, certain=certain, beforehand=beforehand)
+        assert ("proceed", None) == choose_verdict(
+            advised, "observe", can, certain=certain, before_call=before_call
+        )
 
     @given(ACTIONS, ABILITIES, st.booleans(), st.booleans())
-    def test_guide_only_speaks(self, advised, can, certain, beforehand):
+    def test_guide_only_speaks(self, advised, can, certain, before_call):
         """
         In guide mode the strongest answer is words.
         """
-        answer = verdict(advised, "guide", can, certain=certain, beforehand=beforehand)
+        answer = choose_verdict(advised, "guide", can, certain=certain, before_call=before_call)
 
         assert answer.verdict in {"proceed", "guide"}
 
@@ -220,32 +222,32 @@ class TestVerdict:
         """
         The answer is one the caller can give; going on is always possible.
         """
-        assert verdict(advised, mode, can, certain=certain).verdict in can | {"proceed"}
+        assert choose_verdict(advised, mode, can, certain=certain).verdict in can | {"proceed"}
 
     @given(st.sampled_from(MODES), ABILITIES)
     def test_nothing_advised_is_nothing_done(self, mode, can):
         """
         CONTINUE is proceed, whatever the mode.
         """
-        assert ("proceed", None) == verdict(DriftAction.CONTINUE, mode, can)
+        assert ("proceed", None) == choose_verdict(DriftAction.CONTINUE, mode, can)
 
     @given(ACTIONS.filter(lambda action: action is not DriftAction.ASK_USER), ABILITIES)
     def test_what_it_cannot_falls_to_something_weaker(self, advised, can):
         """
         An answer the caller cannot give becomes a weaker one, never a stronger one.
         """
-        given_instead = verdict(advised, "enforce", can).verdict
+        given_instead = choose_verdict(advised, "enforce", can).verdict
 
-        assert VERDICTS.index(given_instead) <= VERDICTS.index(ENFORCED[advised])
+        assert VERDICTS.index(given_instead) <= VERDICTS.index(VERDICTS_AFTER_STEP[advised])
 
     @given(ACTIONS, ABILITIES)
     def test_what_is_certain_does_not_fade(self, advised, can):
         """
         For a confirmed loop the caller does something stronger rather than something weaker, if it can.
         """
-        wanted = ENFORCED[advised]
+        wanted = VERDICTS_AFTER_STEP[advised]
         stronger = set(VERDICTS[VERDICTS.index(wanted) :]) & can - {"deny"}
-        answer = verdict(advised, "enforce", can, certain=True)
+        answer = choose_verdict(advised, "enforce", can, certain=True)
 
         assert not stronger or wanted == "proceed" or answer.verdict in stronger
 
@@ -256,23 +258,25 @@ class TestVerdict:
         """
         expected = "ask" if "ask" in can else "stop"
 
-        assert expected == verdict(DriftAction.ASK_USER, "enforce", can).verdict
+        assert expected == choose_verdict(DriftAction.ASK_USER, "enforce", can).verdict
 
     @given(ACTIONS, ABILITIES, st.booleans())
     def test_what_was_wanted_is_reported(self, advised, can, certain):
         """
         Where something else is done than the action calls for, the answer says what that was.
         """
-        answer = verdict(advised, "enforce", can, certain=certain)
+        answer = choose_verdict(advised, "enforce", can, certain=certain)
 
-        assert (None if answer.verdict == ENFORCED[advised] else ENFORCED[advised]) == answer.wanted
+        assert (
+            None if answer.verdict == VERDICTS_AFTER_STEP[advised] else VERDICTS_AFTER_STEP[advised]
+        ) == answer.wanted
 
     def test_enforce_does_what_the_table_says(self):
         """
         A caller that can do everything is asked for exactly what the action calls for.
         """
         assert ["proceed", "guide", "guide", "rollback", "ask"] == [
-            verdict(action, "enforce").verdict for action in LADDER
+            choose_verdict(action, "enforce").verdict for action in RESPONSE_LEVELS
         ]
 
     @given(ACTIONS, ABILITIES, st.booleans())
@@ -280,38 +284,44 @@ class TestVerdict:
         """
         A call that was made is never denied, and before a call nothing is rolled back.
         """
-        assert "deny" != verdict(advised, "enforce", can, certain=certain).verdict
-        assert "rollback" != verdict(advised, "enforce", can, certain=certain, beforehand=True).verdict
+        assert "deny" != choose_verdict(advised, "enforce", can, certain=certain).verdict
+        assert (
+            "rollback" != choose_verdict(advised, "enforce", can, certain=certain, before_call=True).verdict
+        )
 
     def test_before_a_call_it_can_be_refused(self):
         """
         A call that has not been made is refused where one already made would lead to a new plan or a reset.
         """
         assert ["proceed", "guide", "deny", "deny", "ask"] == [
-            verdict(action, "enforce", beforehand=True).verdict for action in LADDER
+            choose_verdict(action, "enforce", before_call=True).verdict for action in RESPONSE_LEVELS
         ]
 
 
 class TestLadder:
     def test_rungs_rise(self):
         """
-        The rungs are in order, each raised to the next, the highest to itself.
+        The levels are in order, each raised to the next, the highest to itself.
         """
-        assert [*LADDER[1:], LADDER[-1]] == [action.raised() for action in LADDER]
-        assert [0, 1, 2, 3, 4] == [action.rung for action in LADDER]
+        assert [*RESPONSE_LEVELS[1:], RESPONSE_LEVELS[-1]] == [
+            action.next_stronger() for action in RESPONSE_LEVELS
+        ]
+        assert [0, 1, 2, 3, 4] == [action.level for action in RESPONSE_LEVELS]
 
     def test_rungs_fall(self):
         """
-        Each rung is lowered to the one before, the lowest to itself.
+        Each level is lowered to the one before, the lowest to itself.
         """
-        assert [LADDER[0], *LADDER[:-1]] == [action.lowered() for action in LADDER]
+        assert [RESPONSE_LEVELS[0], *RESPONSE_LEVELS[:-1]] == [
+            action.next_gentler() for action in RESPONSE_LEVELS
+        ]
 
     def test_every_severity_and_every_action_has_a_place(self):
         """
         No severity is without an action and no action without a verdict.
         """
         assert (set(Severity), set(DriftAction), set(DriftAction)) == (
-            set(FIRST_RUNG),
-            set(ENFORCED),
-            set(BEFOREHAND),
+            set(FIRST_LEVEL),
+            set(VERDICTS_AFTER_STEP),
+            set(VERDICTS_BEFORE_CALL),
         )
