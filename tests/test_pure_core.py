@@ -165,7 +165,7 @@ class TestTheCore:
         """
         names = {path.relative_to(ROOT).as_posix() for path in PURE}
 
-        assert {"events.py", "detectors/action_loop.py", "policy/ladder.py", "engine/session.py"} <= names
+        assert {"events.py", "detectors/action_loop.py", "policy/guidance.py", "engine/session.py"} <= names
         assert len(names) >= 20
 
     @pytest.mark.parametrize("name", EXCEPTIONS)

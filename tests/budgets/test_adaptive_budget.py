@@ -3,7 +3,7 @@ import math
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.memory import DECISIONS_KEPT
+from steadyhelm.budgets.memory import MAX_DECISIONS
 from steadyhelm.errors import SettingsError
 
 NAN = float("nan")
@@ -458,8 +458,8 @@ class TestDecisions:
         budget = AdaptiveBudget(initial_steps=10**6, velocity_window=1, landing_reserve=0)
         run(budget, [0.005, 0.02] * 500, tokens=1)
 
-        assert DECISIONS_KEPT == len(budget.decisions)
-        assert DECISIONS_KEPT < budget.decisions_made
+        assert MAX_DECISIONS == len(budget.decisions)
+        assert MAX_DECISIONS < budget.decisions_made
 
 
 class TestGoingBack:
@@ -495,7 +495,7 @@ class TestBlindness:
         assert {} == budget.not_checked
         budget.record_step(1, 50, 0.1)
 
-        assert {"cost_usd": "no step has told how much money it took"} == budget.not_checked
+        assert {"cost_usd": "no step has reported how much money it used"} == budget.not_checked
 
     @pytest.mark.parametrize("odd", [NAN, math.inf, -1, -0.5, True, "12", [3], object()])
     def test_a_number_that_makes_no_sense_is_counted(self, odd):

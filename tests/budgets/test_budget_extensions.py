@@ -3,7 +3,7 @@ import math
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.extensions import JUSTIFICATION_KEPT
+from steadyhelm.budgets.extensions import MAX_JUSTIFICATION_CHARS
 
 
 def nearly_done(*, progress=0.95, tokens=900, **settings):
@@ -172,7 +172,7 @@ class TestTheRecord:
         decision = budget.request_emergency_extension(text, 5, 0)
 
         assert decision.approved
-        assert len(decision.justification) <= JUSTIFICATION_KEPT
+        assert len(decision.justification) <= MAX_JUSTIFICATION_CHARS
         assert budget.decisions == AdaptiveBudget.from_state(budget.state()).decisions
 
     def test_the_ceiling_is_for_growth(self):

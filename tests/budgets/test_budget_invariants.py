@@ -8,7 +8,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.budgets.amounts import LIMITS
-from steadyhelm.budgets.memory import DECISIONS_KEPT
+from steadyhelm.budgets.memory import MAX_DECISIONS
 
 NUMBERS = st.one_of(
     st.integers(0, 40),
@@ -78,7 +78,7 @@ def check_sound(budget):
     foreseen = budget.forecast()
     if foreseen.low is not None:
         assert 0 <= foreseen.low <= foreseen.steps <= foreseen.high
-    assert len(budget.decisions) <= DECISIONS_KEPT
+    assert len(budget.decisions) <= MAX_DECISIONS
 
 
 class Life(RuleBasedStateMachine):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.budgets import profiles
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.learning import PROFILES_KEPT
+from steadyhelm.budgets.profiles import MAX_PROFILES
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import FormatError
 
@@ -83,13 +83,13 @@ class TestLearning:
         The type untouched for longest is forgotten when there are too many.
         """
         budget = AdaptiveBudget()
-        for number in range(PROFILES_KEPT):
+        for number in range(MAX_PROFILES):
             budget.record_task_completion(f"task {number}", 1, 1, 1.0)
         budget.record_task_completion("task 0", 1, 1, 1.0)
         budget.record_task_completion("one more", 1, 1, 1.0)
         known = {profile.task_type for profile in budget.task_profiles}
 
-        assert PROFILES_KEPT == len(known)
+        assert MAX_PROFILES == len(known)
         assert {"task 0", "one more"} <= known
         assert "task 1" not in known
 
@@ -127,14 +127,14 @@ class TestRecommendation:
         """
         known = TaskProfile(agent_id="a", task_type="t", tasks=tasks, steps=steps)
 
-        assert advised == profiles.recommendation(known, "t").steps
+        assert advised == profiles.recommend_budget(known, "t").steps
 
     def test_money_and_time_too(self):
         """
         Cost and time are recommended where they were told.
         """
         known = TaskProfile(agent_id="a", task_type="t", tasks=2, steps=2, cost_usd=0.5, wall_s=100.0)
-        advice = profiles.recommendation(known, "t")
+        advice = profiles.recommend_budget(known, "t")
 
         assert (0.3, 60.0, None) == (advice.cost_usd, advice.wall_s, advice.tokens)
 
@@ -187,14 +187,14 @@ class TestMerging:
         shuffled = list(some)
         chance.shuffle(shuffled)
 
-        assert profiles.merged(some) == profiles.merged(shuffled)
+        assert profiles.merge_profiles(some) == profiles.merge_profiles(shuffled)
 
     @given(PROFILES)
     def test_nothing_is_lost(self, some):
         """
         The sums of all profiles stay what they were, and each agent and type stands once.
         """
-        together = profiles.merged(some)
+        together = profiles.merge_profiles(some)
 
         assert sum(profile.steps for profile in some) == sum(profile.steps for profile in together)
         assert len(together) == len({(profile.agent_id, profile.task_type) for profile in some})
@@ -206,13 +206,13 @@ class TestFiles:
         """
         An export read back is what was exported.
         """
-        assert profiles.merged(some) == profiles.imported(profiles.exported(some))
+        assert profiles.merge_profiles(some) == profiles.import_profiles(profiles.export_profiles(some))
 
     def test_cost_and_time_may_be_missing(self):
         """
         A profile somebody wrote by hand needs neither cost nor time, and may have fields we do not know.
         """
-        (profile,) = profiles.imported(document(note="by hand"))
+        (profile,) = profiles.import_profiles(document(note="by hand"))
 
         assert TaskProfile(agent_id="me", task_type="refactor", tasks=2, steps=30, tokens=5000) == profile
 
@@ -245,7 +245,7 @@ class TestFiles:
         What cannot be read says what is wrong, in which profile, and with which value.
         """
         with pytest.raises(FormatError) as caught:
-            profiles.imported(text)
+            profiles.import_profiles(text)
 
         assert fault in str(caught.value)
 
@@ -256,4 +256,4 @@ class TestFiles:
         text = document(steps=1).replace('"steps": 1', '"steps": ' + "9" * 5000)
 
         with pytest.raises(FormatError):
-            profiles.imported(text)
+            profiles.import_profiles(text)

@@ -192,7 +192,7 @@ class TestBudgets:
         with monitor.run():
             work(monitor, 2)
 
-            assert "no step has told" in monitor.not_checked()["budget.cost_usd"]
+            assert "no step has reported" in monitor.not_checked()["budget.cost_usd"]
 
 
 class TestGoals:

@@ -1,1 +1,1 @@
-"""What a run may spend: limits that follow its progress, shares for children, task profiles, prices."""
+"""What a run may spend: limits that adapt to its progress, budgets for child runs, task profiles, prices."""

@@ -1,32 +1,54 @@
-"""The budget of one run: record each step, ask what is left."""
+"""The budget of one run: record each step, and read what is left."""
 
 from collections.abc import Iterable
-from typing import Any, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
-from steadyhelm.budgets.adjustments import velocity
-from steadyhelm.budgets.amounts import LIMITS, UNITS, LimitName, plain, units
-from steadyhelm.budgets.extensions import extended, granted
-from steadyhelm.budgets.forecasts import Forecast, forecast
-from steadyhelm.budgets.learning import keep, learn, recommend
-from steadyhelm.budgets.lending import lend, take_back
-from steadyhelm.budgets.memory import BudgetMemory, decoded, encoded
+from msgspec import structs
+
+from steadyhelm.budgets.amounts import LIMITS, MAX_LIMIT, UNITS, LimitName, to_text, to_units
+from steadyhelm.budgets.extensions import decide_extension, grant
+from steadyhelm.budgets.forecasts import Forecast, forecast_steps
+from steadyhelm.budgets.memory import BudgetMemory, ChildShare, decode_memory, encode_memory
 from steadyhelm.budgets.meters import Meter
-from steadyhelm.budgets.profiles import LONGEST_NAME, BudgetRecommendation, merged, of_agent, one_task
-from steadyhelm.budgets.rules import BudgetRules, FurtherRules, checked_limit
-from steadyhelm.budgets.status import not_checked, outlook, pace, status
-from steadyhelm.budgets.steps import count_progress, count_spending, count_step, is_exhausted, rewind
+from steadyhelm.budgets.profiles import (
+    MAX_NAME_CHARS,
+    BudgetRecommendation,
+    assign_to_agent,
+    build_profile,
+    learn_task,
+    merge_profiles,
+    recommend_from_memory,
+    store_profile,
+)
+from steadyhelm.budgets.rules import BudgetRules, FurtherRules, parse_limit
+from steadyhelm.budgets.status import build_status, check_limits, find_unchecked_limits, measure_pace
+from steadyhelm.budgets.steps import (
+    count_progress,
+    count_spending,
+    count_step,
+    is_exhausted,
+    measure_velocity,
+    rewind,
+)
 from steadyhelm.decisions import BudgetDecision, BudgetState, TaskProfile
 from steadyhelm.errors import SettingsError
 
 __all__ = ["AdaptiveBudget", "BudgetDecision", "BudgetState"]
 
+MAX_CHILDREN: Final = 128
+"""Child budgets that may be open at once; beyond it the oldest share counts as spent."""
+
+# Time is not reserved: it passes for parent and children at once, however many run side by side. A child gets
+# at most the time its parent has left, and only the parent's own steps count the parent's time.
+_RESERVED_LIMITS: Final[tuple[LimitName, ...]] = ("steps", "tokens", "cost_usd")
+
 
 class AdaptiveBudget:
-    """Limits on steps, tokens, money and time that follow a run's progress.
+    """Limits on steps, tokens, money and time that adapt to a run's progress.
 
-    Good progress lets steps and tokens grow up to a ceiling, poor progress or none lets them shrink, once per
+    With good progress steps and tokens grow up to a ceiling, with poor progress or none they shrink, once per
     full window of steps. Money and time stay as they were set, unless `adaptive_limits` names them.
-    What is used up stays used up, until an extension is granted; every change is written down.
+    What is used up stays used up, until an extension is granted; every change is recorded.
 
     Args:
         initial_steps: Steps the run may take; None for no limit, here as for the other three.
@@ -35,7 +57,7 @@ class AdaptiveBudget:
             enable_emergency_extensions: See `BudgetRules`, where all further rules are.
         cost_usd: Dollars it may cost.
         wall_s: Seconds it may take.
-        agent_id: Whose task profiles are kept.
+        agent_id: The agent whose task profiles are kept.
         budget_id: A name of its own, such as the run's id; children are numbered below it.
         task_profiles: What is known of tasks completed before.
         further: Any other field of `BudgetRules` by name.
@@ -76,45 +98,45 @@ class AdaptiveBudget:
             **further,
         )
         self._memory = BudgetMemory(
-            budget_id=_name("budget_id", budget_id),
-            agent_id=_name("agent_id", agent_id),
+            budget_id=_check_name("budget_id", budget_id),
+            agent_id=_check_name("agent_id", agent_id),
             rules=rules,
-            steps=Meter.of(checked_limit("initial_steps", "steps", initial_steps)),
-            tokens=Meter.of(checked_limit("initial_tokens", "tokens", initial_tokens)),
-            cost_usd=Meter.of(checked_limit("cost_usd", "cost_usd", cost_usd)),
-            wall_s=Meter.of(checked_limit("wall_s", "wall_s", wall_s)),
+            steps=Meter.with_limit(parse_limit("initial_steps", "steps", initial_steps)),
+            tokens=Meter.with_limit(parse_limit("initial_tokens", "tokens", initial_tokens)),
+            cost_usd=Meter.with_limit(parse_limit("cost_usd", "cost_usd", cost_usd)),
+            wall_s=Meter.with_limit(parse_limit("wall_s", "wall_s", wall_s)),
         )
-        for profile in merged(of_agent(self._memory.agent_id, task_profiles)):
-            keep(self._memory, profile)
+        for profile in merge_profiles(assign_to_agent(self._memory.agent_id, task_profiles)):
+            store_profile(self._memory, profile)
 
     @classmethod
     def from_state(cls, state: bytes) -> Self:
-        """The budget that gave this state; raises FormatError when it is none of ours."""
-        return cls._over(decoded(state))
+        """Return the budget with this state; raises FormatError when it cannot be read."""
+        return cls._from_memory(decode_memory(state))
 
     def state(self) -> bytes:
-        """Everything it remembers, its rules among it."""
-        return encoded(self._memory)
+        """Return everything it remembers, including its rules."""
+        return encode_memory(self._memory)
 
     def restore(self, state: bytes) -> None:
-        """Go on from a state that `state` gave, with the rules it had then; raises FormatError."""
-        self._memory = decoded(state)
+        """Replace everything with a state from `state`, including the rules of then; raises FormatError."""
+        self._memory = decode_memory(state)
 
     def rewind(self, state: bytes) -> None:
-        """The run went back to a checkpoint with this state: progress is what it was then.
+        """Set the progress back to this state, after the run went back to a checkpoint.
 
         What was spent since stays spent, and limits and decisions stay as they are.
         """
-        rewind(self._memory, decoded(state))
+        rewind(self._memory, decode_memory(state))
 
     @property
     def budget_id(self) -> str:
-        """Its name; a child's is its parent's, a slash and a number."""
+        """The name of the budget; a child has its parent's, a slash and a number."""
         return self._memory.budget_id
 
     @property
     def rules(self) -> BudgetRules:
-        """The rules it goes by."""
+        """The rules of the budget."""
         return self._memory.rules
 
     @property
@@ -124,22 +146,22 @@ class AdaptiveBudget:
 
     @property
     def decisions_made(self) -> int:
-        """How many there were in all, those no longer kept included."""
+        """The number of decisions so far, including those no longer kept."""
         return self._memory.decisions_made
 
     @property
     def not_checked(self) -> dict[LimitName, str]:
-        """The limits that are set but cannot be judged, each with the reason."""
-        return not_checked(self._memory)
+        """The limits that are set but cannot be checked, each with the reason."""
+        return find_unchecked_limits(self._memory)
 
     @property
     def not_counted(self) -> int:
-        """How many numbers made no sense and counted as nothing."""
+        """The number of values that were not usable and counted as 0."""
         return self._memory.not_counted
 
     @property
     def task_profiles(self) -> tuple[TaskProfile, ...]:
-        """What is known of completed tasks, one profile for each type."""
+        """The profiles of completed tasks, one for each type."""
         return tuple(self._memory.profiles.values())
 
     def record_step(
@@ -150,7 +172,7 @@ class AdaptiveBudget:
         cost_usd: float | None = 0.0,
         wall_s: float | None = 0.0,
     ) -> None:
-        """Take one step in: what it used, and how much nearer it brought the goal (None: unknown)."""
+        """Record one step: what it used, and its progress towards the goal (None: unknown)."""
         count_step(
             self._memory,
             turn=turn,
@@ -163,39 +185,39 @@ class AdaptiveBudget:
     def record_spending(
         self, tokens_used: int, cost_usd: float | None = 0.0, wall_s: float | None = 0.0
     ) -> None:
-        """Take in what was used between two steps, such as by a model's reply that calls no tool."""
+        """Record what was used between two steps, such as by a reply that calls no tool."""
         count_spending(self._memory, tokens=tokens_used, cost_usd=cost_usd, wall_s=wall_s)
 
     def record_progress(self, progress_delta: float) -> None:
-        """Take in progress that was told between two steps."""
+        """Record progress that was reported between two steps."""
         count_progress(self._memory, progress_delta)
 
     def get_status(self) -> BudgetState:
-        """What is used and left, and how the run gets on."""
-        return status(self._memory)
+        """Return what is used and left, and the progress of the run."""
+        return build_status(self._memory)
 
     def get_velocity(self) -> float | None:
-        """The progress per step over the latest window, or the steps so far; None while it is unknown."""
-        return velocity(self._memory.deltas)
+        """Return the progress per step over the latest window, or the steps so far; None while unknown."""
+        return measure_velocity(self._memory.deltas)
 
     def get_pace(self) -> float | None:
-        """The progress made minus the largest share of any limit used, -1 to 1; None while it is unknown.
+        """Return the progress minus the largest share of any limit used, -1 to 1; None while it is unknown.
 
-        Below 0 the run spends faster than it gets on.
+        Below 0 the run spends faster than it makes progress.
         """
-        return pace(self._memory)
+        return measure_pace(self._memory)
 
     def is_landing(self) -> bool:
-        """Whether only the reserve for handing over in order is left of some limit."""
-        return outlook(self._memory).landing
+        """Return whether only the reserve for finishing in order is left of some limit."""
+        return check_limits(self._memory).landing
 
     def is_exhausted(self) -> bool:
-        """Whether any limit is used up. It stays so until an extension is granted."""
+        """Return whether any limit is used up. It stays so until an extension is granted."""
         return is_exhausted(self._memory)
 
     def forecast(self) -> Forecast:
-        """How many more steps it is good for at the rate of the latest ones, and which limit ends it."""
-        return forecast(
+        """Return how many more steps it allows at the rate of the latest ones, and which limit ends first."""
+        return forecast_steps(
             self._memory.meters(), seen=self._memory.seen, window=self._memory.rules.velocity_window
         )
 
@@ -208,15 +230,15 @@ class AdaptiveBudget:
         requested_cost_usd: float = 0.0,
         requested_wall_s: float = 0.0,
     ) -> BudgetDecision:
-        """Ask for a little more; the rules decide, and the decision is kept either way."""
-        asked = (requested_steps, requested_tokens, requested_cost_usd, requested_wall_s)
-        return extended(self._memory, justification, _in_units(asked))
+        """Request more; the rules decide, and the decision is recorded either way."""
+        requested = (requested_steps, requested_tokens, requested_cost_usd, requested_wall_s)
+        return decide_extension(self._memory, justification, _amounts_by_limit(requested))
 
     def grant(
         self, reason: str, steps: int = 0, tokens: int = 0, *, cost_usd: float = 0.0, wall_s: float = 0.0
     ) -> BudgetDecision:
-        """Give more because the user, whose limits they are, says so; it is kept like every decision."""
-        return granted(self._memory, reason, _in_units((steps, tokens, cost_usd, wall_s)))
+        """Raise the limits because the user, who set them, says so; recorded like every decision."""
+        return grant(self._memory, reason, _amounts_by_limit((steps, tokens, cost_usd, wall_s)))
 
     def record_task_completion(
         self,
@@ -228,20 +250,20 @@ class AdaptiveBudget:
         cost_usd: float = 0.0,
         wall_s: float = 0.0,
     ) -> TaskProfile | None:
-        """Learn what a task of this type took; the profile as it is now, None when nothing was learnt.
+        """Add a completed task to the profile of its type, and return it; None when nothing was learnt.
 
-        A task that ended before nine tenths of it were done says nothing about what it takes.
+        A task that ended before nine tenths of it were done is not learnt from.
         """
         agent = self._memory.agent_id
-        task = one_task(agent, task_type, steps_used, tokens_used, cost_usd=cost_usd, wall_s=wall_s)
-        return learn(self._memory, task, total_progress)
+        task = build_profile(agent, task_type, steps_used, tokens_used, cost_usd=cost_usd, wall_s=wall_s)
+        return learn_task(self._memory, task, total_progress)
 
     def get_task_budget_recommendation(self, task_type: str) -> BudgetRecommendation:
-        """What to give a task of this type: the mean of those completed and a fifth more, rounded up.
+        """Return the budget for a task of this type: the mean of completed ones and a fifth more, rounded up.
 
-        Without any, the answer counts as false, its limits are None, and it says why.
+        Without any, the result is false, its limits are None, and `reason` says why.
         """
-        return recommend(self._memory, task_type)
+        return recommend_from_memory(self._memory, task_type)
 
     def reserve(
         self,
@@ -251,34 +273,99 @@ class AdaptiveBudget:
         cost_usd: float | None = None,
         wall_s: float | None = None,
     ) -> Self:
-        """A budget for a child of this run, set aside from what is left beside the landing reserve.
+        """Return a budget for a child of this run, reserved from what is left except the landing reserve.
 
-        It may be smaller than asked for. A limit not named is all that may be given: name every limit
-        when several children run side by side. Time is not set aside, it passes for all at once.
+        It may be smaller than requested. A limit not named is all that is available: name every limit
+        when several children run side by side. Time is not reserved, it passes for all at once.
         """
         asked: dict[LimitName, Any] = dict(zip(LIMITS, (steps, tokens, cost_usd, wall_s), strict=True))
-        return self._over(lend(self._memory, asked))
+        return self._from_memory(_reserve_share(self._memory, asked))
 
     def give_back(self, child: "AdaptiveBudget") -> bool:
-        """A child is done: what it used is spent, the rest is free again, and the child has nothing left.
+        """Count what an ended child used, and release the rest; the child has nothing left afterwards.
 
-        False, and nothing happens, when it is not a child of this budget or was given back before.
+        Returns False, and changes nothing, when it is not a child of this budget or was given back before.
         """
-        return take_back(self._memory, child._memory)  # noqa: SLF001 - one of us
+        return _release_share(self._memory, child._memory)  # noqa: SLF001 - one of us
 
     @classmethod
-    def _over(cls, memory: BudgetMemory) -> Self:
+    def _from_memory(cls, memory: BudgetMemory) -> Self:
         budget = cls.__new__(cls)
         budget._memory = memory  # noqa: SLF001 - one of us
         return budget
 
 
-def _in_units(asked: tuple[Any, ...]) -> dict[LimitName, int | None]:
-    """Amounts of the four limits in whole units."""
-    return {name: units(value, UNITS[name]) for name, value in zip(LIMITS, asked, strict=True)}
+def _amounts_by_limit(values: tuple[Any, ...]) -> dict[LimitName, int | None]:
+    """Return the amounts of the four limits in whole units."""
+    return {name: to_units(value, UNITS[name]) for name, value in zip(LIMITS, values, strict=True)}
 
 
-def _name(setting: str, value: Any) -> str:
+def _check_name(setting: str, value: Any) -> str:
     if not isinstance(value, str):
         raise SettingsError(f"{setting} must be text, got {value!r}.")
-    return plain(value, LONGEST_NAME)
+    return to_text(value, MAX_NAME_CHARS)
+
+
+def _reserve_share(memory: BudgetMemory, requested: dict[LimitName, Any]) -> BudgetMemory:
+    """Reserve a share, never more than is left except the landing reserve, and return the child's new memory.
+
+    A limit not requested is all that is available of it, or no limit where the parent has none.
+    """
+    meters = memory.meters()
+    landing = memory.rules.landing_reserve
+    share = {
+        name: _limit_share(meters[name].available(landing), requested.get(name), UNITS[name])
+        for name in meters
+    }
+    memory.children_made += 1
+    child = BudgetMemory(
+        budget_id=f"{memory.budget_id}/{memory.children_made}",
+        agent_id=memory.agent_id,
+        is_child=True,
+        # What was reserved is all there is: a child does not grow beyond it, nor is it extended.
+        rules=structs.replace(memory.rules, ceiling_factor=1.0, enable_emergency_extensions=False),
+        turn=memory.turn,
+        steps=Meter.with_limit(share["steps"]),
+        tokens=Meter.with_limit(share["tokens"]),
+        cost_usd=Meter.with_limit(share["cost_usd"]),
+        wall_s=Meter.with_limit(share["wall_s"]),
+    )
+    if len(memory.children) >= MAX_CHILDREN:
+        oldest = memory.children.pop(next(iter(memory.children)))
+        _settle_share(memory, oldest, oldest)
+    for name in _RESERVED_LIMITS:
+        meters[name].reserve(share[name] or 0)
+    memory.children[child.budget_id] = ChildShare(*(share[name] for name in _RESERVED_LIMITS))
+    return child
+
+
+def _release_share(memory: BudgetMemory, child: BudgetMemory) -> bool:
+    """Count what a child used and release the rest; return False for an unknown or released child.
+
+    What the child itself has reserved counts as used. Afterwards the child has nothing left.
+    """
+    own = child.meters()
+    share = memory.children.get(child.budget_id)
+    if share is None or share != ChildShare(*(own[name].original for name in _RESERVED_LIMITS)):
+        return False
+    del memory.children[child.budget_id]
+    _settle_share(
+        memory, share, ChildShare(*(own[name].used + own[name].reserved for name in _RESERVED_LIMITS))
+    )
+    for meter in own.values():
+        meter.exhausted = meter.limit is not None
+    return True
+
+
+def _settle_share(memory: BudgetMemory, share: ChildShare, used: ChildShare) -> None:
+    meters = memory.meters()
+    for name in _RESERVED_LIMITS:
+        meters[name].release(getattr(share, name) or 0, getattr(used, name) or 0)
+
+
+def _limit_share(available: int | None, requested: Any, per_one: int) -> int | None:
+    if requested is None:
+        return available
+    # What is not a number counts as 0: a child must not get more because of a mistake.
+    amount = min(to_units(requested, per_one) or 0, MAX_LIMIT)
+    return amount if available is None else min(amount, available)

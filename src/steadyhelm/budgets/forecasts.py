@@ -1,4 +1,4 @@
-"""When a budget will be used up, if its steps go on as they did."""
+"""Forecast when a budget will be used up."""
 
 import math
 from collections.abc import Mapping
@@ -7,19 +7,19 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from steadyhelm.budgets.amounts import LimitName
-from steadyhelm.budgets.meters import STEPS_FOR_A_TREND, Meter
+from steadyhelm.budgets.meters import MIN_TREND_STEPS, Meter
 
-_EIGHT_IN_TEN: Final = 1.2816
+_Z_80_PERCENT: Final = 1.2816
 
 
 class Forecast(Struct, frozen=True, kw_only=True):
-    """How many more steps a budget is good for, and which limit will end it.
+    """How many more steps a budget allows, and which limit will be used up first.
 
-    `steps` takes a step for what the latest ones took, growing as steps have grown so far: a context gets
-    longer, and every further call takes it along.
-    `high` is for growth that stops here, `low` for growth that doubles, both widened by how much steps
-    differ; together they hold the true number about eight times in ten.
-    They are None until three steps were seen. All are None when nothing can be said.
+    `steps` assumes that a step uses what the latest ones used, growing as steps have grown so far: a context
+    gets longer, and every further call sends it again.
+    `high` assumes that growth stops here, `low` that it doubles, both widened by how much steps differ; the
+    true number lies between them about eight times in ten.
+    They are None until three steps were counted. All are None when nothing is known.
     """
 
     steps: float | None = None
@@ -28,16 +28,16 @@ class Forecast(Struct, frozen=True, kw_only=True):
     limit: LimitName | None = None
 
 
-class _Reach(NamedTuple):
+class _StepRange(NamedTuple):
     steps: float
     low: float
     high: float
 
 
-def steps_left(left: int, mean: float, growth: float) -> float | None:
-    """How many more steps this much is good for; None when steps do not touch it.
+def count_steps_left(left: int, mean: float, growth: float) -> float | None:
+    """Return how many more steps this amount allows; None when steps do not use any of it.
 
-    >>> steps_left(1000, 100.0, 0.0), round(steps_left(1000, 100.0, 20.0), 2)
+    >>> count_steps_left(1000, 100.0, 0.0), round(count_steps_left(1000, 100.0, 20.0), 2)
     (10.0, 6.18)
     """
     if not left:
@@ -46,53 +46,52 @@ def steps_left(left: int, mean: float, growth: float) -> float | None:
         return None
     if growth <= 0.0:
         return left / mean
-    # The n for which n steps, each taking `growth` more than the one before, take all that is left.
+    # The n for which n steps, each using `growth` more than the one before, use all that is left.
     return 2.0 * left / (mean + math.sqrt(mean * mean + 2.0 * growth * left))
 
 
-def forecast(meters: Mapping[LimitName, Meter], *, seen: int, window: int) -> Forecast:
-    """The forecast over all limits: whichever is used up first ends the budget."""
+def forecast_steps(meters: Mapping[LimitName, Meter], *, seen: int, window: int) -> Forecast:
+    """Return the forecast over all limits: the first one used up ends the budget."""
     if not seen:
         return Forecast()
     counted = min(seen, window)
-    reaches = {
-        name: reach
+    ranges = {
+        name: range_
         for name, meter in meters.items()
-        if (reach := _reach(meter, meter.growth(seen), counted)) is not None
+        if (range_ := _forecast_limit(meter, meter.growth_per_step(seen), counted)) is not None
     }
-    if not reaches:
+    if not ranges:
         return Forecast()
-    first = min(reaches, key=lambda name: reaches[name].steps)
-    if seen < STEPS_FOR_A_TREND:
-        return Forecast(steps=reaches[first].steps, limit=first)
+    first = min(ranges, key=lambda name: ranges[name].steps)
+    if seen < MIN_TREND_STEPS:
+        return Forecast(steps=ranges[first].steps, limit=first)
     return Forecast(
-        steps=reaches[first].steps,
-        low=min(reach.low for reach in reaches.values()),
-        high=min(reach.high for reach in reaches.values()),
+        steps=ranges[first].steps,
+        low=min(range_.low for range_ in ranges.values()),
+        high=min(range_.high for range_ in ranges.values()),
         limit=first,
     )
 
 
-def _reach(meter: Meter, growth: float, counted: int) -> _Reach | None:
+def _forecast_limit(meter: Meter, growth: float, counted: int) -> _StepRange | None:
     left = meter.remaining
     if left is None:
         return None
-    steps = steps_left(left, meter.mean, growth)
-    fewest, most = steps_left(left, meter.mean, 2.0 * growth), steps_left(left, meter.mean, 0.0)
+    steps = count_steps_left(left, meter.mean, growth)
+    fewest, most = count_steps_left(left, meter.mean, 2.0 * growth), count_steps_left(left, meter.mean, 0.0)
     if steps is None or fewest is None or most is None:
         return None
     relative = meter.variance / (meter.mean * meter.mean) if meter.mean else 0.0
-    return _Reach(
+    return _StepRange(
         steps,
-        max(0.0, fewest - _EIGHT_IN_TEN * _deviation(relative, fewest, counted)),
-        most + _EIGHT_IN_TEN * _deviation(relative, most, counted),
+        max(0.0, fewest - _Z_80_PERCENT * _deviation(relative, fewest, counted)),
+        most + _Z_80_PERCENT * _deviation(relative, most, counted),
     )
 
 
 def _deviation(relative: float, steps: float, counted: int) -> float:
-    """How far so many steps may be off, when steps differ by this relative variance.
+    """Return the standard deviation of a number of steps, when steps differ by this relative variance.
 
-    That they differ matters less the more there are to go; that their mean was taken from few of them
-    matters more. (The variance of a renewal count, and of the mean.)
+    It is the variance of a renewal count, plus that of a mean taken from `counted` steps.
     """
     return math.sqrt(relative * steps + relative * steps * steps / counted)

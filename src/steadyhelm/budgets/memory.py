@@ -1,4 +1,4 @@
-"""Everything a budget remembers, as it is saved and taken up again."""
+"""The saved state of a budget."""
 
 from typing import Annotated, Any, Final
 
@@ -12,15 +12,15 @@ from steadyhelm.decisions import BudgetDecision, TaskProfile
 from steadyhelm.errors import FormatError
 
 STATE_VERSION: Final = 1
-DECISIONS_KEPT: Final = 20
+MAX_DECISIONS: Final = 20
 
 Count = Annotated[int, Meta(ge=0)]
 Delta = Annotated[float, Meta(ge=-1.0, le=1.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
-class Loan(Struct, frozen=True, array_like=True):
-    """What a child was given, in whole units. Time is missing: it passes for all at once."""
+class ChildShare(Struct, frozen=True, array_like=True):
+    """What a child budget was given, in whole units. Time is not part of it: it passes for all at once."""
 
     steps: Units | None
     tokens: Units | None
@@ -28,9 +28,9 @@ class Loan(Struct, frozen=True, array_like=True):
 
 
 class BudgetMemory(Struct, kw_only=True):
-    """What a budget has counted and decided so far, and the rules it goes by.
+    """What a budget has counted and decided so far, and its rules.
 
-    `deltas` is the progress of the latest window's steps, `idle` how many steps in a row told none,
+    `deltas` is the progress of the latest window's steps, `idle` how many steps in a row made none,
     `in_window` how many steps have passed since the limits could last change.
     """
 
@@ -52,13 +52,13 @@ class BudgetMemory(Struct, kw_only=True):
     extensions: Count = 0
     decisions: list[BudgetDecision] = field(default_factory=list)
     decisions_made: Count = 0
-    children: dict[str, Loan] = field(default_factory=dict)
+    children: dict[str, ChildShare] = field(default_factory=dict)
     children_made: Count = 0
     profiles: dict[str, TaskProfile] = field(default_factory=dict)
     not_counted: Count = 0
 
     def meters(self) -> dict[LimitName, Meter]:
-        """The four limits by name."""
+        """Return the four limits by name."""
         return {
             "steps": self.steps,
             "tokens": self.tokens,
@@ -66,17 +66,17 @@ class BudgetMemory(Struct, kw_only=True):
             "wall_s": self.wall_s,
         }
 
-    def keep(self, decision: BudgetDecision) -> None:
-        """Write a decision down; the oldest give way, how many there were stays known."""
+    def record_decision(self, decision: BudgetDecision) -> None:
+        """Record a decision; the oldest are dropped, but still counted."""
         self.decisions.append(decision)
         self.decisions_made += 1
-        del self.decisions[:-DECISIONS_KEPT]
+        del self.decisions[:-MAX_DECISIONS]
 
 
-def decided(amounts: dict[LimitName, int], word: str) -> dict[str, Any]:
-    """Amounts of the four limits as the fields of a decision that begin with this word.
+def to_decision_fields(amounts: dict[LimitName, int], word: str) -> dict[str, Any]:
+    """Return amounts of limits as the fields of a decision that begin with this word.
 
-    >>> decided({"steps": 5, "cost_usd": 500_000_000}, "granted")
+    >>> to_decision_fields({"steps": 5, "cost_usd": 500_000_000}, "granted")
     {'granted_steps': 5, 'granted_cost_usd': 0.5}
     """
     return {
@@ -85,15 +85,18 @@ def decided(amounts: dict[LimitName, int], word: str) -> dict[str, Any]:
     }
 
 
-def encoded(memory: BudgetMemory) -> bytes:
-    """The memory as bytes."""
+def encode_memory(memory: BudgetMemory) -> bytes:
+    """Return the memory as bytes."""
     return msgspec.msgpack.encode(memory)
 
 
-def decoded(state: bytes) -> BudgetMemory:
-    """The memory in such bytes. One of another version is refused: a budget must not start afresh."""
+def decode_memory(state: bytes) -> BudgetMemory:
+    """Return the memory in such bytes; raises FormatError for another version.
+
+    Unlike a detector, a budget must not start again from nothing.
+    """
     try:
-        version = msgspec.msgpack.decode(state, type=_Versioned).version
+        version = msgspec.msgpack.decode(state, type=_VersionOnly).version
         if version != STATE_VERSION:
             raise FormatError(
                 f"The saved budget has version {version}, and this Steadyhelm reads {STATE_VERSION}."
@@ -103,5 +106,5 @@ def decoded(state: bytes) -> BudgetMemory:
         raise FormatError(f"The saved budget cannot be read: {exc}.") from exc
 
 
-class _Versioned(Struct):
+class _VersionOnly(Struct):
     version: int

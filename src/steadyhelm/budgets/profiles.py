@@ -1,4 +1,4 @@
-"""What completed tasks of one type have taken, and what that recommends for the next one."""
+"""Task profiles: what completed tasks of one type have used, and the budget that recommends."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -7,26 +7,36 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from steadyhelm.budgets.amounts import LARGEST_LIMIT, MOST, UNITS, LimitName, plain, units
+from steadyhelm.budgets.amounts import (
+    MAX_LIMIT,
+    MAX_UNITS,
+    UNITS,
+    LimitName,
+    to_progress,
+    to_text,
+    to_units,
+)
+from steadyhelm.budgets.memory import BudgetMemory
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import FormatError
 
-LONGEST_NAME: Final = 200
-COMPLETE: Final = 0.9
-"""A task counts as completed from here on: what is missing, the fifth that is added covers."""
+MAX_NAME_CHARS: Final = 200
+COMPLETE_PROGRESS: Final = 0.9
+"""A task counts as completed from this progress on: the fifth that is added covers the rest."""
+MAX_PROFILES: Final = 256
 
-_MARK: Final = "steadyhelm_task_profiles"
-_FORMAT: Final = 1
-_TEXTS: Final = ("agent_id", "task_type")
-_COUNTS: Final = {"tasks": 1, "steps": 0, "tokens": 0}
-_AMOUNTS: Final = ("cost_usd", "wall_s")
+_DOCUMENT_KEY: Final = "steadyhelm_task_profiles"
+_DOCUMENT_FORMAT: Final = 1
+_TEXT_FIELDS: Final = ("agent_id", "task_type")
+_COUNT_MINIMUMS: Final = {"tasks": 1, "steps": 0, "tokens": 0}
+_AMOUNT_FIELDS: Final = ("cost_usd", "wall_s")
 
 
 class BudgetRecommendation(Struct, frozen=True, kw_only=True):
-    """What a task of this type should be given: the mean of those completed and a fifth more, rounded up.
+    """The recommended budget for a task type: the mean of completed tasks and a fifth more, rounded up.
 
     Without any, every limit is None, `reason` says why, and the record counts as false.
-    A limit is None too when no completed task has told what it took of it.
+    A limit is None too when no completed task reported what it used of it.
     """
 
     task_type: str
@@ -41,24 +51,26 @@ class BudgetRecommendation(Struct, frozen=True, kw_only=True):
         return self.tasks > 0
 
 
-def task_name(task_type: Any) -> str:
-    """A task type as it is kept: text of at most 200 characters, empty for anything else."""
-    return plain(task_type, LONGEST_NAME)
+def clean_task_name(task_type: Any) -> str:
+    """Return a task type as text of at most 200 characters; empty for anything else."""
+    return to_text(task_type, MAX_NAME_CHARS)
 
 
-def one_task(
+def build_profile(
     agent_id: str, task_type: Any, steps: Any, tokens: Any, *, cost_usd: Any = 0.0, wall_s: Any = 0.0
 ) -> TaskProfile | None:
-    """The profile of one completed task; None when it has no name, or a number makes no sense."""
-    name = task_name(task_type)
-    told: tuple[tuple[LimitName, Any], ...] = (
+    """Return the profile of one completed task; None when it has no name or a value is not usable."""
+    name = clean_task_name(task_type)
+    reported: tuple[tuple[LimitName, Any], ...] = (
         ("steps", steps),
         ("tokens", tokens),
         ("cost_usd", cost_usd),
         ("wall_s", wall_s),
     )
-    used = {limit: amount for limit, value in told if (amount := units(value, UNITS[limit])) is not None}
-    if not name or len(used) < len(told):
+    used = {
+        limit: amount for limit, value in reported if (amount := to_units(value, UNITS[limit])) is not None
+    }
+    if not name or len(used) < len(reported):
         return None
     return TaskProfile(
         agent_id=agent_id,
@@ -71,39 +83,39 @@ def one_task(
     )
 
 
-def added(one: TaskProfile, other: TaskProfile) -> TaskProfile:
-    """Two profiles of one agent and task type as one."""
+def add_profiles(one: TaskProfile, other: TaskProfile) -> TaskProfile:
+    """Return the sum of two profiles of one agent and task type."""
     return TaskProfile(
         agent_id=one.agent_id,
         task_type=one.task_type,
-        tasks=min(MOST, one.tasks + other.tasks),
-        steps=min(MOST, one.steps + other.steps),
-        tokens=min(MOST, one.tokens + other.tokens),
-        cost_usd=_together("cost_usd", one.cost_usd, other.cost_usd),
-        wall_s=_together("wall_s", one.wall_s, other.wall_s),
+        tasks=min(MAX_UNITS, one.tasks + other.tasks),
+        steps=min(MAX_UNITS, one.steps + other.steps),
+        tokens=min(MAX_UNITS, one.tokens + other.tokens),
+        cost_usd=_add_amounts("cost_usd", one.cost_usd, other.cost_usd),
+        wall_s=_add_amounts("wall_s", one.wall_s, other.wall_s),
     )
 
 
-def of_agent(agent_id: str, profiles: Iterable[TaskProfile]) -> Iterator[TaskProfile]:
-    """The profiles as this agent's own."""
+def assign_to_agent(agent_id: str, profiles: Iterable[TaskProfile]) -> Iterator[TaskProfile]:
+    """Yield the profiles with this agent as their owner."""
     for profile in profiles:
-        yield structs.replace(profile, agent_id=agent_id, task_type=task_name(profile.task_type))
+        yield structs.replace(profile, agent_id=agent_id, task_type=clean_task_name(profile.task_type))
 
 
-def merged(profiles: Iterable[TaskProfile]) -> tuple[TaskProfile, ...]:
-    """One profile for each agent and task type, in their order; the order they came in does not matter."""
+def merge_profiles(profiles: Iterable[TaskProfile]) -> tuple[TaskProfile, ...]:
+    """Return one profile for each agent and task type, sorted by them."""
     sums: dict[tuple[str, str], TaskProfile] = {}
     for profile in profiles:
         key = (profile.agent_id, profile.task_type)
-        sums[key] = added(sums[key], profile) if key in sums else profile
+        sums[key] = add_profiles(sums[key], profile) if key in sums else profile
     return tuple(sums[key] for key in sorted(sums))
 
 
-def recommendation(profile: TaskProfile | None, task_type: str) -> BudgetRecommendation:
-    """What to give a task of this type.
+def recommend_budget(profile: TaskProfile | None, task_type: str) -> BudgetRecommendation:
+    """Return the recommended budget for a task of this type.
 
     >>> known = TaskProfile(agent_id="me", task_type="add_endpoint", tasks=2, steps=15 + 18, tokens=55_000)
-    >>> advice = recommendation(known, "add_endpoint")
+    >>> advice = recommend_budget(known, "add_endpoint")
     >>> advice.steps, advice.tokens
     (20, 33000)
     """
@@ -111,82 +123,117 @@ def recommendation(profile: TaskProfile | None, task_type: str) -> BudgetRecomme
         return BudgetRecommendation(task_type=task_type, reason="No completed task of this type is known.")
     return BudgetRecommendation(
         task_type=task_type,
-        steps=_fifth_more(profile.steps, profile.tasks) or None,
-        tokens=_fifth_more(profile.tokens, profile.tasks) or None,
-        cost_usd=_fifth_more(_whole("cost_usd", profile.cost_usd), profile.tasks) / UNITS["cost_usd"] or None,
-        wall_s=_fifth_more(_whole("wall_s", profile.wall_s), profile.tasks) / UNITS["wall_s"] or None,
+        steps=_add_a_fifth(profile.steps, profile.tasks) or None,
+        tokens=_add_a_fifth(profile.tokens, profile.tasks) or None,
+        cost_usd=_add_a_fifth(_to_whole_units("cost_usd", profile.cost_usd), profile.tasks)
+        / UNITS["cost_usd"]
+        or None,
+        wall_s=_add_a_fifth(_to_whole_units("wall_s", profile.wall_s), profile.tasks) / UNITS["wall_s"]
+        or None,
         tasks=profile.tasks,
     )
 
 
-def exported(profiles: Iterable[TaskProfile]) -> str:
-    """The profiles as one JSON document, which `imported` understands."""
-    document = {_MARK: _FORMAT, "profiles": merged(profiles)}
+def learn_task(memory: BudgetMemory, task: TaskProfile | None, total_progress: Any) -> TaskProfile | None:
+    """Add one completed task to the profile of its type, and return it; None when nothing was learnt."""
+    progress = to_progress(total_progress)
+    if task is None or progress is None:
+        memory.not_counted += 1
+        return None
+    if not memory.rules.enable_historical_profiling or progress < COMPLETE_PROGRESS:
+        return None
+    known = memory.profiles.get(task.task_type)
+    return store_profile(memory, add_profiles(known, task) if known else task)
+
+
+def store_profile(memory: BudgetMemory, profile: TaskProfile) -> TaskProfile:
+    """Store a profile as the most recent one; beyond the limit the least recent one is dropped."""
+    memory.profiles.pop(profile.task_type, None)
+    if len(memory.profiles) >= MAX_PROFILES:
+        del memory.profiles[next(iter(memory.profiles))]
+    memory.profiles[profile.task_type] = profile
+    return profile
+
+
+def recommend_from_memory(memory: BudgetMemory, task_type: Any) -> BudgetRecommendation:
+    """Return the recommended budget for a task of this type, from the profiles of this budget."""
+    name = clean_task_name(task_type)
+    if not memory.rules.enable_historical_profiling:
+        return BudgetRecommendation(task_type=name, reason="Task profiles are switched off.")
+    return recommend_budget(memory.profiles.get(name), name)
+
+
+def export_profiles(profiles: Iterable[TaskProfile]) -> str:
+    """Return the profiles as one JSON document, which `import_profiles` reads."""
+    document = {_DOCUMENT_KEY: _DOCUMENT_FORMAT, "profiles": merge_profiles(profiles)}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def imported(document: str | bytes) -> tuple[TaskProfile, ...]:
-    """The profiles in a JSON document; raises FormatError with what is wrong, and in which profile."""
+def import_profiles(document: str | bytes) -> tuple[TaskProfile, ...]:
+    """Return the profiles in a JSON document; raises FormatError with what is wrong, and in which profile."""
     try:
         data = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
         raise FormatError(f"The task profiles are not JSON: {exc}.") from exc
-    if not isinstance(data, dict) or _MARK not in data:
-        raise FormatError(f'These are no task profiles: there is no "{_MARK}" at the top.')
-    if data[_MARK] != _FORMAT:
+    if not isinstance(data, dict) or _DOCUMENT_KEY not in data:
+        raise FormatError(f'These are no task profiles: there is no "{_DOCUMENT_KEY}" at the top.')
+    if data[_DOCUMENT_KEY] != _DOCUMENT_FORMAT:
         raise FormatError(
-            f"The task profiles have format {_shown(data[_MARK])}, and only {_FORMAT} can be read."
+            f"The task profiles have format {_show(data[_DOCUMENT_KEY])}, "
+            f"and only {_DOCUMENT_FORMAT} can be read."
         )
     entries = data.get("profiles")
     if not isinstance(entries, list):
         raise FormatError(f'"profiles" must be a list, got {type(entries).__name__}.')
-    return merged(_profile(number, entry) for number, entry in enumerate(entries, start=1))
+    return merge_profiles(_read_profile(number, entry) for number, entry in enumerate(entries, start=1))
 
 
-def _profile(number: int, entry: Any) -> TaskProfile:
+def _read_profile(number: int, entry: Any) -> TaskProfile:
     if not isinstance(entry, dict):
         raise FormatError(f"Task profile {number} must be an object, got {type(entry).__name__}.")
-    for fault in (_fault(name, entry) for name in (*_TEXTS, *_COUNTS, *_AMOUNTS)):
+    for fault in (_find_fault(name, entry) for name in (*_TEXT_FIELDS, *_COUNT_MINIMUMS, *_AMOUNT_FIELDS)):
         if fault:
             raise FormatError(f"Task profile {number}: {fault}")
     return TaskProfile(**{name: entry[name] for name in TaskProfile.__struct_fields__ if name in entry})
 
 
-def _fault(name: str, entry: dict[str, Any]) -> str:
-    """What is wrong with one field, empty when nothing is. Cost and time may be left out."""
+def _find_fault(name: str, entry: dict[str, Any]) -> str:
+    """Return what is wrong with one field, empty when nothing is. Cost and time may be left out."""
     if name not in entry:
-        return "" if name in _AMOUNTS else f"{name} is missing."
+        return "" if name in _AMOUNT_FIELDS else f"{name} is missing."
     value = entry[name]
-    if name in _TEXTS:
-        sound = isinstance(value, str) and len(value) <= LONGEST_NAME
-        return "" if sound else f"{name} must be text of at most {LONGEST_NAME} characters."
-    if name in _COUNTS:
-        sound = isinstance(value, int) and not isinstance(value, bool)
-        sound = sound and _COUNTS[name] <= value <= LARGEST_LIMIT
+    if name in _TEXT_FIELDS:
+        is_valid = isinstance(value, str) and len(value) <= MAX_NAME_CHARS
+        return "" if is_valid else f"{name} must be text of at most {MAX_NAME_CHARS} characters."
+    if name in _COUNT_MINIMUMS:
+        is_valid = isinstance(value, int) and not isinstance(value, bool)
+        is_valid = is_valid and _COUNT_MINIMUMS[name] <= value <= MAX_LIMIT
         return (
-            "" if sound else f"{name} must be a whole number of {_COUNTS[name]} or more, got {_shown(value)}."
+            ""
+            if is_valid
+            else f"{name} must be a whole number of {_COUNT_MINIMUMS[name]} or more, got {_show(value)}."
         )
-    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-    return "" if sound else f"{name} must be a number of 0 or more, got {_shown(value)}."
+    is_valid = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    return "" if is_valid else f"{name} must be a number of 0 or more, got {_show(value)}."
 
 
-def _shown(value: Any) -> str:
-    """A value for an error message; Python itself refuses to write very long numbers out."""
+def _show(value: Any) -> str:
+    """Return a value for an error message; Python itself refuses to print very long numbers."""
     try:
         return repr(value)[:80]
     except ValueError:
         return "a number of thousands of digits"
 
 
-def _together(name: LimitName, one: float, other: float) -> float:
+def _add_amounts(name: LimitName, one: float, other: float) -> float:
     # In whole units, so that the order of the parts does not show in the last digit.
-    return min(MOST, _whole(name, one) + _whole(name, other)) / UNITS[name]
+    return min(MAX_UNITS, _to_whole_units(name, one) + _to_whole_units(name, other)) / UNITS[name]
 
 
-def _whole(name: LimitName, value: float) -> int:
-    return units(value, UNITS[name]) or 0
+def _to_whole_units(name: LimitName, value: float) -> int:
+    return to_units(value, UNITS[name]) or 0
 
 
-def _fifth_more(total: int, tasks: int) -> int:
-    """The mean and a fifth of it, rounded up; in whole numbers, so that nothing is lost to a float."""
+def _add_a_fifth(total: int, tasks: int) -> int:
+    """Return the mean and a fifth more, rounded up; in whole numbers, so that nothing is lost to a float."""
     return -(-total * 6 // (tasks * 5))

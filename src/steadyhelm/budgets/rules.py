@@ -1,19 +1,19 @@
-"""How a budget follows a run's progress, and how far: every rule can be set."""
+"""The rules by which a budget adapts to the progress of a run."""
 
 import math
 from typing import Any, Final, TypedDict
 
 from msgspec import Struct, structs
 
-from steadyhelm.budgets.amounts import LARGEST_LIMIT, LIMITS, UNITS, LimitName
+from steadyhelm.budgets.amounts import LIMITS, MAX_LIMIT, UNITS, LimitName
 from steadyhelm.errors import SettingsError
 
-LONGEST_WINDOW: Final = 1000
-LARGEST_FACTOR: Final = 100.0
+MAX_WINDOW_STEPS: Final = 1000
+MAX_FACTOR: Final = 100.0
 
 
 class BudgetRules(Struct, frozen=True, kw_only=True):
-    """What makes limits grow and shrink, and where that ends.
+    """The rules by which limits grow and shrink.
 
     Args:
         min_velocity: Progress per step that is good enough.
@@ -24,9 +24,9 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
         stuck_factor: What being stuck multiplies the limits by.
         ceiling_factor: How many times the original a limit may grow to.
         adaptive_limits: The limits that grow and shrink; the others stay as they were set.
-        landing_reserve: The share of each limit kept for handing over in order; 0 for none.
+        landing_reserve: The share of each limit kept for finishing in order; 0 for none.
         enable_historical_profiling: Learn from completed tasks, and recommend by them.
-        enable_emergency_extensions: Let extensions be granted at all.
+        enable_emergency_extensions: Whether extensions are granted at all.
         extension_progress: How far the run must have come for an extension.
         extension_share: The most an extension may ask for, as a share of the original.
         most_extensions: How many are granted to one run.
@@ -48,17 +48,17 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
     most_extensions: int = 1
 
     def __post_init__(self) -> None:
-        _number(self, "min_velocity", 0, 1)
-        _whole(self, "velocity_window", 1, LONGEST_WINDOW)
-        _number(self, "expansion_factor", 1, LARGEST_FACTOR)
-        _number(self, "contraction_factor", 0, 1)
-        _whole(self, "stuck_steps", 1, LONGEST_WINDOW)
-        _number(self, "stuck_factor", 0, 1)
-        _number(self, "ceiling_factor", 1, LARGEST_FACTOR)
-        _number(self, "landing_reserve", 0, 0.9)
-        _number(self, "extension_progress", 0, 1)
-        _number(self, "extension_share", 0, 1)
-        _whole(self, "most_extensions", 0, LONGEST_WINDOW)
+        _check_number(self, "min_velocity", 0, 1)
+        _check_whole(self, "velocity_window", 1, MAX_WINDOW_STEPS)
+        _check_number(self, "expansion_factor", 1, MAX_FACTOR)
+        _check_number(self, "contraction_factor", 0, 1)
+        _check_whole(self, "stuck_steps", 1, MAX_WINDOW_STEPS)
+        _check_number(self, "stuck_factor", 0, 1)
+        _check_number(self, "ceiling_factor", 1, MAX_FACTOR)
+        _check_number(self, "landing_reserve", 0, 0.9)
+        _check_number(self, "extension_progress", 0, 1)
+        _check_number(self, "extension_share", 0, 1)
+        _check_whole(self, "most_extensions", 0, MAX_WINDOW_STEPS)
         for name in ("enable_historical_profiling", "enable_emergency_extensions"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(f"{name} must be true or false, got {getattr(self, name)!r}.")
@@ -72,7 +72,7 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
 
 
 class FurtherRules(TypedDict, total=False):
-    """The rules that are given by name only."""
+    """The rules that are keyword arguments only."""
 
     stuck_steps: int
     stuck_factor: float
@@ -84,28 +84,28 @@ class FurtherRules(TypedDict, total=False):
     most_extensions: int
 
 
-def checked_limit(setting: str, name: LimitName, value: Any) -> int | None:
-    """A limit a user set, in whole units; None is no limit."""
+def parse_limit(setting: str, name: LimitName, value: Any) -> int | None:
+    """Return a limit that a user set in whole units, None for no limit; raises SettingsError."""
     if value is None:
         return None
-    unit, largest = UNITS[name], LARGEST_LIMIT // UNITS[name]
-    sound = _is_number(value) and 1 / unit <= value <= largest
-    if sound and (unit > 1 or isinstance(value, int)):
+    unit, largest = UNITS[name], MAX_LIMIT // UNITS[name]
+    is_valid = _is_number(value) and 1 / unit <= value <= largest
+    if is_valid and (unit > 1 or isinstance(value, int)):
         amount: int = round(value * unit)
         return amount
     words = f"a whole number from 1 to {largest}" if unit == 1 else f"a number above 0, at most {largest}"
     raise SettingsError(f"{setting} must be {words}, or None for no limit, got {value!r}.")
 
 
-def _number(rules: BudgetRules, name: str, low: float, high: float) -> None:
+def _check_number(rules: BudgetRules, name: str, low: float, high: float) -> None:
     value = getattr(rules, name)
     if not _is_number(value) or not low <= value <= high:
         raise SettingsError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}.")
-    # A 1 given for 1.0 would not be the same any more when it was saved and read back.
+    # A 1 passed for 1.0 would come back as another type after it was saved.
     structs.force_setattr(rules, name, float(value))
 
 
-def _whole(rules: BudgetRules, name: str, low: int, high: int) -> None:
+def _check_whole(rules: BudgetRules, name: str, low: int, high: int) -> None:
     value = getattr(rules, name)
     if not _is_number(value) or not isinstance(value, int) or not low <= value <= high:
         raise SettingsError(f"{name} must be a whole number from {low} to {high}, got {value!r}.")

@@ -1,34 +1,34 @@
-"""What a budget says of itself at any moment."""
+"""The status of a budget: what is used, what is left, and what could not be checked."""
 
 from typing import Final, NamedTuple
 
-from steadyhelm.budgets.adjustments import factor, velocity
 from steadyhelm.budgets.amounts import UNITS, LimitName
-from steadyhelm.budgets.forecasts import steps_left
+from steadyhelm.budgets.forecasts import count_steps_left
 from steadyhelm.budgets.memory import BudgetMemory
+from steadyhelm.budgets.steps import choose_factor, measure_velocity
 from steadyhelm.decisions import BudgetState
 
-_USD: Final = UNITS["cost_usd"]
-_SECOND: Final = UNITS["wall_s"]
-_TOLD: Final[dict[LimitName, str]] = {
+_UNITS_PER_USD: Final = UNITS["cost_usd"]
+_UNITS_PER_SECOND: Final = UNITS["wall_s"]
+_MEASURE_NAMES: Final[dict[LimitName, str]] = {
     "tokens": "how many tokens",
     "cost_usd": "how much money",
     "wall_s": "how much time",
 }
 
 
-class Outlook(NamedTuple):
-    """What all limits together mean for the run."""
+class LimitStatus(NamedTuple):
+    """The state of all limits together."""
 
     exhausted_by: tuple[LimitName, ...]
     landing: bool
     steps_to_exhaustion: float | None
 
 
-def status(memory: BudgetMemory) -> BudgetState:
-    """The state of a budget as one record."""
+def build_status(memory: BudgetMemory) -> BudgetState:
+    """Return the state of a budget as one record."""
     steps, tokens, cost, wall = memory.steps, memory.tokens, memory.cost_usd, memory.wall_s
-    speed, ahead = velocity(memory.deltas), outlook(memory)
+    speed, limits = measure_velocity(memory.deltas), check_limits(memory)
     return BudgetState(
         steps_used=steps.used,
         steps_limit=steps.limit,
@@ -38,27 +38,27 @@ def status(memory: BudgetMemory) -> BudgetState:
         tokens_limit=tokens.limit,
         tokens_reserved=tokens.reserved,
         tokens_remaining=tokens.remaining,
-        cost_used_usd=cost.used / _USD,
-        cost_limit_usd=_in_ones(cost.limit, _USD),
-        cost_reserved_usd=cost.reserved / _USD,
-        cost_remaining_usd=_in_ones(cost.remaining, _USD),
-        wall_used_s=wall.used / _SECOND,
-        wall_limit_s=_in_ones(wall.limit, _SECOND),
-        wall_remaining_s=_in_ones(wall.remaining, _SECOND),
+        cost_used_usd=cost.used / _UNITS_PER_USD,
+        cost_limit_usd=_to_whole(cost.limit, _UNITS_PER_USD),
+        cost_reserved_usd=cost.reserved / _UNITS_PER_USD,
+        cost_remaining_usd=_to_whole(cost.remaining, _UNITS_PER_USD),
+        wall_used_s=wall.used / _UNITS_PER_SECOND,
+        wall_limit_s=_to_whole(wall.limit, _UNITS_PER_SECOND),
+        wall_remaining_s=_to_whole(wall.remaining, _UNITS_PER_SECOND),
         progress=memory.progress,
         velocity=speed,
-        pace=pace(memory),
+        pace=measure_pace(memory),
         adjustment_factor=1.0
-        if ahead.exhausted_by
-        else factor(memory.rules, memory.deltas, memory.idle, speed),
-        exhausted_by=ahead.exhausted_by,
-        landing=ahead.landing,
-        steps_to_exhaustion=ahead.steps_to_exhaustion,
+        if limits.exhausted_by
+        else choose_factor(memory.rules, memory.deltas, memory.idle, speed),
+        exhausted_by=limits.exhausted_by,
+        landing=limits.landing,
+        steps_to_exhaustion=limits.steps_to_exhaustion,
     )
 
 
-def pace(memory: BudgetMemory) -> float | None:
-    """The progress made minus the largest share of any limit used, -1 to 1; None while it is unknown."""
+def measure_pace(memory: BudgetMemory) -> float | None:
+    """Return the progress minus the largest share of any limit used, -1 to 1; None while it is unknown."""
     if memory.progress is None:
         return None
     share = 0.0
@@ -68,36 +68,36 @@ def pace(memory: BudgetMemory) -> float | None:
     return memory.progress - share
 
 
-def outlook(memory: BudgetMemory) -> Outlook:
-    """Look at every limit that is set: the one that is furthest gone speaks for all."""
+def check_limits(memory: BudgetMemory) -> LimitStatus:
+    """Return the state of the limits that are set, by the one closest to its end."""
     reserve = memory.rules.landing_reserve
     exhausted: tuple[LimitName, ...] = ()
-    landing, to_go = False, None
+    landing, fewest = False, None
     for name, meter in memory.meters().items():
         left = meter.remaining
         if left is None:
             continue
         if meter.exhausted:
             exhausted += (name,)
-        # What is only lent comes back: it is no reason to land.
-        landing = landing or (reserve > 0.0 and left + meter.reserved <= meter.landing_units(reserve))
-        steps = steps_left(left, meter.mean, meter.growth(memory.seen))
-        if steps is not None and (to_go is None or steps < to_go):
-            to_go = steps
-    return Outlook(exhausted, landing and not exhausted, to_go if memory.seen else None)
+        # What is only reserved may come back: it is no reason to land.
+        landing = landing or (reserve > 0.0 and left + meter.reserved <= meter.reserve_for_landing(reserve))
+        steps = count_steps_left(left, meter.mean, meter.growth_per_step(memory.seen))
+        if steps is not None and (fewest is None or steps < fewest):
+            fewest = steps
+    return LimitStatus(exhausted, landing and not exhausted, fewest if memory.seen else None)
 
 
-def not_checked(memory: BudgetMemory) -> dict[LimitName, str]:
-    """The limits that are set but cannot be judged, each with the reason: no step has told what it took."""
+def find_unchecked_limits(memory: BudgetMemory) -> dict[LimitName, str]:
+    """Return the limits that are set but cannot be checked, each with the reason."""
     if not memory.seen:
         return {}
     meters = memory.meters()
     return {
-        name: f"no step has told {what} it took"
-        for name, what in _TOLD.items()
+        name: f"no step has reported {what} it used"
+        for name, what in _MEASURE_NAMES.items()
         if meters[name].limit and not meters[name].used
     }
 
 
-def _in_ones(amount: int | None, per_one: int) -> float | None:
+def _to_whole(amount: int | None, per_one: int) -> float | None:
     return None if amount is None else amount / per_one

@@ -66,11 +66,11 @@ def recommend(
     as_json: AsJson = False,
 ) -> None:
     """Say what a task of this type should be given: the mean of those completed and a fifth more."""
-    from steadyhelm.budgets.profiles import recommendation
+    from steadyhelm.budgets.profiles import recommend_budget
 
     with closing(context.obj.store()) as store:
         profile = _profile_of(store, agent_named(store, agent), task_type)
-    advice = recommendation(profile, profile.task_type)
+    advice = recommend_budget(profile, profile.task_type)
     if as_json:
         print_json({"agent_id": profile.agent_id, **_fields(advice)})
         return
@@ -85,11 +85,11 @@ def export_profiles(
     yes: Yes = False,
 ) -> None:
     """Write what is known of tasks as one JSON document."""
-    from steadyhelm.budgets.profiles import exported
+    from steadyhelm.budgets.profiles import export_profiles
 
     with closing(context.obj.store()) as store:
         found = store.list_profiles(agent_named(store, agent) if agent is not None else None)
-    document = exported(found)
+    document = export_profiles(found)
     if str(file) == "-":
         typer.echo(document, nl=False)
         return
@@ -143,9 +143,9 @@ def _fields(record: "TaskProfile | BudgetRecommendation") -> dict[str, Any]:
 
 
 def _plain(profile: "TaskProfile") -> dict[str, Any]:
-    from steadyhelm.budgets.profiles import recommendation
+    from steadyhelm.budgets.profiles import recommend_budget
 
-    return {**_fields(profile), "recommended": recommendation(profile, profile.task_type)}
+    return {**_fields(profile), "recommended": recommend_budget(profile, profile.task_type)}
 
 
 def _line(profile: "TaskProfile") -> tuple[Any, ...]:
@@ -212,7 +212,7 @@ def write_task_profiles(path: Path, document: str) -> None:
 
 def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
     """The profiles in a file; raises FormatError with what is wrong with it."""
-    from steadyhelm.budgets.profiles import imported
+    from steadyhelm.budgets.profiles import import_profiles
 
     try:
         if path.stat().st_size > _LARGEST_FILE_BYTES:
@@ -223,7 +223,7 @@ def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
     except OSError as exc:
         raise FormatError(f"{path} cannot be read: {exc}.") from exc
     try:
-        profiles = imported(document)
+        profiles = import_profiles(document)
     except FormatError as exc:
         raise FormatError(f"{path}: {exc} Nothing was changed.") from exc
     if not profiles:

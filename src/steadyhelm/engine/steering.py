@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.profiles import recommendation
+from steadyhelm.budgets.profiles import recommend_budget
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunInfo
 from steadyhelm.policy.drift_engine import DriftEngine
@@ -52,7 +52,7 @@ class Steering(Struct, frozen=True, kw_only=True):
         """A fresh budget for a run, by what tasks of its type have taken where that is wanted and known."""
         options = self.budget
         if self.budget_rules is not None and profile is not None:
-            known = recommendation(profile, run.task_type)
+            known = recommend_budget(profile, run.task_type)
             if known:
                 limits = {"initial_steps": known.steps, "initial_tokens": known.tokens}
                 options = {**(options or self.budget_rules), **limits}

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.budgets.profiles import task_name
+from steadyhelm.budgets.profiles import clean_task_name
 from steadyhelm.calibration import calibrate
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import NotFoundError
@@ -167,7 +167,7 @@ def completed_task(run: RunSummary) -> TaskProfile | None:
     >>> completed_task(structs.replace(run, outcome="resolved: no")) is None
     True
     """
-    task_type = task_name(run.task_type)
+    task_type = clean_task_name(run.task_type)
     if not task_type or run.had_incident or not run.events:
         return None
     if str(run.outcome).strip(" .!").casefold() not in _COMPLETED:

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.lending import MOST_CHILDREN
+from steadyhelm.budgets.adaptive_budget import MAX_CHILDREN, AdaptiveBudget
 
 
 def work(budget, steps, *, tokens=100, cost_usd=0.0, wall_s=0.0):
@@ -248,10 +247,10 @@ class TestGivingBack:
         Beyond a hundred or so children the oldest share counts as spent, and cannot come back any more.
         """
         parent = AdaptiveBudget(initial_steps=10_000)
-        children = [parent.reserve(steps=10, tokens=1) for _ in range(MOST_CHILDREN + 1)]
+        children = [parent.reserve(steps=10, tokens=1) for _ in range(MAX_CHILDREN + 1)]
         now = parent.get_status()
 
-        assert (10, 10 * MOST_CHILDREN) == (now.steps_used, now.steps_reserved)
+        assert (10, 10 * MAX_CHILDREN) == (now.steps_used, now.steps_reserved)
         assert [False, True] == [parent.give_back(children[0]), parent.give_back(children[1])]
 
 
