@@ -31,7 +31,7 @@ from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped
 from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware, install
-from steadyhelm.adapters.langchain.callbacks import eyes_of
+from steadyhelm.adapters.langchain.hooks import handler_of
 from steadyhelm.boundary.driver import is_asking
 from steadyhelm.errors import SettingsError
 from steadyhelm.testing.alarm import Alarm
@@ -1225,8 +1225,8 @@ class TestCancelled:
 
     @staticmethod
     def left(monitor):
-        tree = eyes_of(monitor).agents.tree
-        return len(tree._nodes), len(tree._spaces)
+        contexts = handler_of(monitor).contexts
+        return len(contexts._callback_runs), len(contexts._places)
 
     @pytest.fixture(params=["wrapped", "middleware", "installed"])
     def watched(self, request, monitors, installed):
@@ -1355,9 +1355,9 @@ class TestOddMessages:
         """
         What breaks on our side is counted, and the agent notices nothing.
         """
-        monkeypatch.setattr("steadyhelm.adapters.langchain.eyes.reply_of", lambda *_: 1 / 0)
-        monkeypatch.setattr("steadyhelm.adapters.langchain.middleware.result_of", lambda *_: 1 / 0)
-        monkeypatch.setattr("steadyhelm.adapters.langchain.scopes.goal_of", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.hooks.read_reply", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.middleware.read_result", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.adapters.langchain.contexts.read_goal", lambda *_: 1 / 0)
         monitor = monitors("enforce")
         state = monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor))).invoke(ASKED)
 

@@ -66,12 +66,16 @@ class RunTable(Generic[R]):
         """Return the run that waits under one of the keys, and forget these keys of it.
 
         Returns None when there is none, or when the monitor does not keep the run any more: it has ended, or
-        was closed for being idle.
+        was closed for being idle. Then `end` is called for what the adapter may still keep of it.
         """
         record = self.take(*keys)
-        if record is None or record.run is None or record.run.has_ended:
+        if record is None:
             return None
-        return record if self._boundary.monitor.seen(record.run.run_id) else None
+        run = record.run
+        if run is not None and not run.has_ended and self._boundary.monitor.seen(run.run_id):
+            return record
+        self._end(record)
+        return None
 
     def take(self, *keys: Hashable) -> R | None:
         """Return and forget what waits under one of the keys, whether or not it can be resumed."""

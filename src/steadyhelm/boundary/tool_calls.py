@@ -1,10 +1,6 @@
-"""A tool call and what stands around it, for frameworks that hand over the call itself, awaited or not.
+"""Make a tool call, recorded and steered, for frameworks that hand over the call itself, awaited or not."""
 
-A flow is a generator that stops once, where the call is made: whoever walks through it makes the call,
-awaited or not, and hands back what came of it.
-"""
-
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
@@ -12,80 +8,61 @@ from msgspec import Struct
 from steadyhelm.adapter import Instruction, ToolResult
 from steadyhelm.boundary.agent_run import AgentRun
 
-Flow = Generator[Any, Any, Any]
-
 
 class ToolCall(Struct, frozen=True, kw_only=True):
     """How a framework calls a tool.
 
-    `refused` gives what stands in for a result when the call is not made; it raises to stop.
-    `result` reads what came back. `ask` puts a question to the user by the framework's own means.
+    `refuse` returns what stands in for a result when the call is not made; it raises to stop.
+    `read_result` reads what came back. `ask` puts a question to the user by the framework's own means.
     """
 
     call_id: str
     name: str
     args: Any = None
-    refused: Callable[[Instruction], Any]
-    result: Callable[[Any], ToolResult] = lambda value: ToolResult(value=value)
+    refuse: Callable[[Instruction], Any]
+    read_result: Callable[[Any], ToolResult] = lambda value: ToolResult(value=value)
     ask: Callable[[Instruction], object] | None = None
-    surface: str = ""
 
 
 def call_tool(run: AgentRun, call: ToolCall, handler: Callable[[], Any]) -> Any:
-    """Call a tool, watched and steered."""
-    return _walked(_tool_flow(run, call), handler)
+    """Return what the handler returns, or what stands in for it when the call is refused."""
+    instruction = _check_call(run, call)
+    if instruction.verdict != "proceed":
+        return call.refuse(instruction)
+    try:
+        output = handler()
+    except BaseException as exc:
+        run.after_tool(call.call_id, error=exc)
+        raise
+    _record_result(run, call, output)
+    return output
 
 
 async def call_tool_async(run: AgentRun, call: ToolCall, handler: Callable[[], Awaitable[Any]]) -> Any:
-    """Call a tool, watched and steered."""
-    return await _walked_async(_tool_flow(run, call), handler)
+    """Do as `call_tool` for a handler that is awaited."""
+    instruction = _check_call(run, call)
+    if instruction.verdict != "proceed":
+        return call.refuse(instruction)
+    try:
+        output = await handler()
+    except BaseException as exc:
+        run.after_tool(call.call_id, error=exc)
+        raise
+    _record_result(run, call, output)
+    return output
 
 
-def _tool_flow(run: AgentRun, call: ToolCall) -> Flow:
-    instruction = run.before_tool(call.call_id, call.name, call.args, surface=call.surface)
+def _check_call(run: AgentRun, call: ToolCall) -> Instruction:
+    instruction = run.before_tool(call.call_id, call.name, call.args)
     if instruction.verdict == "ask" and call.ask is not None:
         instruction = run.apply_answer(call.ask(instruction), instruction, call.call_id)
-    if instruction.verdict != "proceed":
-        return call.refused(instruction)
-    try:
-        answer = yield
-    except BaseException as exc:
-        run.after_tool(call.call_id, error=exc, surface=call.surface)
-        raise
-    read = ToolResult(value=answer)
-    with run.boundary.guard("tool's result"):
-        read = call.result(answer)
-    run.after_tool(call.call_id, read.value, error=read.error, surface=call.surface)
-    return answer
+    return instruction
 
 
-def _walked(flow: Flow, handler: Callable[[], Any]) -> Any:
+def _record_result(run: AgentRun, call: ToolCall, output: Any) -> None:
+    result = ToolResult(value=output)
     try:
-        next(flow)
-    except StopIteration as done:
-        return done.value
-    try:
-        answer = handler()
-    except BaseException as exc:  # noqa: BLE001 - the flow notes it and raises it again
-        flow.throw(exc)
-    return _last(flow, answer)
-
-
-async def _walked_async(flow: Flow, handler: Callable[[], Awaitable[Any]]) -> Any:
-    try:
-        next(flow)
-    except StopIteration as done:
-        return done.value
-    try:
-        answer = await handler()
-    except BaseException as exc:  # noqa: BLE001 - the flow notes it and raises it again
-        flow.throw(exc)
-    return _last(flow, answer)
-
-
-def _last(flow: Flow, answer: Any) -> Any:
-    try:
-        flow.send(answer)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("a flow stops once")
+        result = call.read_result(output)
+    except Exception as exc:  # noqa: BLE001 - an output that cannot be read is recorded as it is
+        run.boundary.monitor.health.swallowed(f"{run.boundary.source} adapter, tool's result", exc)
+    run.after_tool(call.call_id, result.value, error=result.error)

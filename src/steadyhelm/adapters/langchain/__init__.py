@@ -1,21 +1,25 @@
-"""LangChain and LangGraph: callbacks see, middleware acts, and a wrapped graph owns the outermost call."""
+"""LangChain and LangGraph: callbacks record, middleware acts, and a wrapped graph owns the outermost call.
+
+Beside `entry`, `hooks` and `translate` there are `middleware`, a second way in that needs LangChain where the
+others need only LangGraph, and `contexts`, since callbacks name no agent and it must be found in their tree.
+"""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.langchain.callbacks import SteadyhelmCallbacks as SteadyhelmCallbacks
-    from steadyhelm.adapters.langchain.callbacks import install as install
-    from steadyhelm.adapters.langchain.graph import LangChainAdapter as LangChainAdapter
+    from steadyhelm.adapters.langchain.entry import LangChainAdapter as LangChainAdapter
+    from steadyhelm.adapters.langchain.entry import install as install
+    from steadyhelm.adapters.langchain.hooks import SteadyhelmCallbacks as SteadyhelmCallbacks
     from steadyhelm.adapters.langchain.middleware import SteadyhelmMiddleware as SteadyhelmMiddleware
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "SteadyhelmCallbacks": "callbacks",
+        "SteadyhelmCallbacks": "hooks",
         "SteadyhelmMiddleware": "middleware",
-        "LangChainAdapter": "graph",
-        "install": "callbacks",
+        "LangChainAdapter": "entry",
+        "install": "entry",
     },
 )

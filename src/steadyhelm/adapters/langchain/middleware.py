@@ -1,14 +1,20 @@
-"""Watch and steer an agent of LangChain from inside."""
+"""Watch and steer an agent of LangChain from inside: guide its model, deny its calls, ask its user."""
 
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
 from steadyhelm.adapter import Instruction
-from steadyhelm.adapters.langchain.callbacks import eyes_of
-from steadyhelm.adapters.langchain.messages import result_of
-from steadyhelm.adapters.langchain.scopes import SPACE, Scope, graph_of
-from steadyhelm.adapters.langchain.steering import EYES, carry_out, config_here, make_boundary
+from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun
+from steadyhelm.adapters.langchain.hooks import (
+    CALLBACKS_ONLY,
+    carry_out,
+    current_config,
+    handler_of,
+    make_boundary,
+    make_message,
+)
+from steadyhelm.adapters.langchain.translate import read_result
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask
@@ -20,24 +26,23 @@ from steadyhelm.errors import MissingExtraError
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-    from langchain_core.messages import HumanMessage, ToolMessage
+    from langchain_core.messages import ToolMessage
     from langgraph.types import interrupt
 except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
 
-_SURFACE: Final = "middleware"
-_CHECKPOINTER: Final = "__pregel_checkpointer"
+_CHECKPOINTER_KEY: Final = "__pregel_checkpointer"
 
 
 class SteadyhelmMiddleware(AgentMiddleware):
-    """Watches and steers an agent from inside.
+    """Watch and steer an agent from inside.
 
-    Words go to the model with its next request and stay in the conversation it is shown; the agent's own
-    messages are left as they are. A refused call gets an error as its result.
+    Guidance goes to the model with its next request and stays in the conversation it is shown; the agent's
+    own messages are left as they are. A denied call gets an error as its result.
 
     Args:
-        monitor: Who watches.
-        ask: A function that puts a question to the user and gives the answer. "interrupt" asks by an
+        monitor: The monitor that watches.
+        ask: A function that puts a question to the user and returns the answer. "interrupt" asks by an
             interrupt, where the graph has a checkpointer: `Command(resume=...)` brings the answer.
 
     ```python
@@ -49,132 +54,156 @@ class SteadyhelmMiddleware(AgentMiddleware):
         super().__init__()
         self._interrupts = ask == "interrupt"
         ask = None if ask == "interrupt" else ask
-        self._boundary = make_boundary(monitor, EYES, ask)
-        self._eyes = eyes_of(monitor)
+        self._boundary = make_boundary(monitor, CALLBACKS_ONLY, ask)
+        self._handler = handler_of(monitor)
         self._ask = ask
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SteadyhelmMiddleware":
-        """A copy of an agent is watched by the same monitor."""
+        """Return itself: a copy of an agent is watched by the same monitor."""
         return self
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """The agent asks its model."""
-        scope, run = self._here(before_model=True)
-        if scope is None or run is None:
+        """Let the agent call its model, with our guidance in the request; raises to stop or to ask."""
+        node = self._locate(before_model=True)
+        if node is None or node.context.run is None:
             return handler(request)
-        request = self._steered(scope, run, request)
-        with run.activate():
+        request = self._steer_request(node, node.context.run, request)
+        with node.context.run.activate():
             return handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same, awaited."""
-        scope, run = self._here(before_model=True)
-        if scope is None or run is None:
+        """Do as `wrap_model_call` for a model that is awaited."""
+        node = self._locate(before_model=True)
+        if node is None or node.context.run is None:
             return await handler(request)
-        request = self._steered(scope, run, request)
-        with run.activate():
+        request = self._steer_request(node, node.context.run, request)
+        with node.context.run.activate():
             return await handler(request)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """The agent calls a tool."""
-        scope, run = self._here()
-        if scope is None or run is None or not request.tool_call.get("id"):
+        """Let the agent call a tool, unless the call is denied."""
+        node = self._locate()
+        call_id = str(request.tool_call.get("id") or "")
+        if node is None or node.context.run is None or not call_id:
             return handler(request)
+        context, run = node.context, node.context.run
 
-        def made() -> Any:
+        def make_call() -> Any:
             with run.activate():
                 return handler(request)
 
-        return call_tool(run, self._call(scope, run, request.tool_call), made)
+        context.middleware_calls.add(call_id)
+        try:
+            return call_tool(run, self._describe_call(context, run, request.tool_call), make_call)
+        finally:
+            context.middleware_calls.discard(call_id)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same, awaited."""
-        scope, run = self._here()
-        if scope is None or run is None or not request.tool_call.get("id"):
+        """Do as `wrap_tool_call` for a tool that is awaited."""
+        node = self._locate()
+        call_id = str(request.tool_call.get("id") or "")
+        if node is None or node.context.run is None or not call_id:
             return await handler(request)
+        context, run = node.context, node.context.run
 
-        async def made() -> Any:
+        async def make_call() -> Any:
             with run.activate():
                 return await handler(request)
 
-        return await call_tool_async(run, self._call(scope, run, request.tool_call), made)
+        context.middleware_calls.add(call_id)
+        try:
+            return await call_tool_async(run, self._describe_call(context, run, request.tool_call), make_call)
+        finally:
+            context.middleware_calls.discard(call_id)
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _here(self, *, before_model: bool = False) -> tuple[Scope | None, AgentRun | None]:
-        """The agent this is part of, and its run, which can be steered from here from now on."""
-        scope = run = None
-        with self._boundary.guard("middleware"):
-            scope = None if self._boundary.monitor.disabled else self._eyes.scope_here()
-            if scope is not None:
-                if scope.boundary is None:
-                    scope.boundary = scope.inner = self._boundary
-                run = scope.begun()
-                if run is not None:
-                    self._show_up(scope, run, before_model=before_model)
-        return scope, run
+    def _locate(self, *, before_model: bool = False) -> CallbackRun | None:
+        """Return the node that the code now running is in, with its run started; None if not watched."""
+        monitor = self._boundary.monitor
+        if monitor.disabled:
+            return None
+        try:
+            node = self._handler.find_current()
+            if node is None:
+                return None
+            context = node.context
+            if context.boundary is None:
+                context.boundary = context.inner_boundary = self._boundary
+            run = context.run or context.ensure_run()
+            if run is not None and not (
+                context.can_deny and (not before_model or node.graph in context.guided_graphs)
+            ):
+                self._add_capabilities(node, run, before_model=before_model)
+        except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
+            monitor.health.swallowed("langchain adapter, middleware", exc)
+            return None
+        return node
 
-    def _show_up(self, scope: Scope, run: AgentRun, *, before_model: bool) -> None:
-        config = config_here()
-        graph = graph_of(str(config.get("metadata", {}).get(SPACE, "")))
-        if scope.can_refuse and (not before_model or graph in scope.speaks_in):
-            return
-        scope.can_refuse = True
+    def _add_capabilities(self, node: CallbackRun, run: AgentRun, *, before_model: bool) -> None:
+        """Let the run know what this middleware can carry out, the first time it is called for it."""
+        context = node.context
+        context.can_deny = True
         if before_model:
-            scope.speaks_in.add(graph)
-        saves = config.get("configurable", {}).get(_CHECKPOINTER) is not None
+            context.guided_graphs.add(node.graph)
+        saves = current_config().get("configurable", {}).get(_CHECKPOINTER_KEY) is not None
         asks = run.boundary.ask is not None or self._ask is not None or (self._interrupts and saves)
         ask: list[Verdict] = ["ask"] if asks else []
-        back: list[Verdict] = ["rollback"] if scope.can_return else []
-        words: list[Verdict] = ["guide", *ask] if scope.speaks_in else []
+        back: list[Verdict] = ["rollback"] if context.can_roll_back else []
+        text: list[Verdict] = ["guide", *ask] if context.guided_graphs else []
         # A stop before a call waits for the model: a call without a result would spoil the conversation.
-        run.set_capabilities({"before_model": ["stop", *words, *back], "before_tool": ["deny", *ask]})
+        run.set_capabilities({"before_model": ["stop", *text, *back], "before_tool": ["deny", *ask]})
 
-    def _steered(self, scope: Scope, run: AgentRun, request: Any) -> Any:
-        """The request after what there is to do; raises to stop, to go back, and to ask."""
-        instruction = scope.returning or run.take_instruction("before_model")
+    def _steer_request(self, node: CallbackRun, run: AgentRun, request: Any) -> Any:
+        """Return the request with our guidance in it; raises to stop, to roll back and to ask."""
+        context = node.context
+        instruction = context.rollback or run.take_instruction("before_model")
         if instruction.verdict == "ask":
-            instruction = run.apply_answer(self._answer(scope, run, instruction), instruction)
-        if instruction.verdict != "guide":
-            carry_out(scope, run, instruction)
-        with self._boundary.guard("words"):
-            graph = graph_of(str(config_here().get("metadata", {}).get(SPACE, "")))
-            if instruction.verdict == "guide":
-                scope.edits.setdefault(graph, ConversationEdits()).add(instruction, len(request.messages))
-            if graph in scope.edits:
-                return request.override(messages=scope.edits[graph].apply(request.messages, said))
-        return request
+            instruction = run.apply_answer(self._put_question(context, run, instruction), instruction)
+        if instruction.verdict not in {"proceed", "guide"}:
+            carry_out(context, run, instruction)
+        if instruction.verdict != "guide" and node.graph not in context.edits:
+            return request
+        messages = request.messages
+        with self._boundary.guard("guidance"):
+            edits = context.edits.setdefault(node.graph, ConversationEdits())
+            edits.add(instruction, len(messages))
+            messages = edits.apply(messages, make_message)
+        return request.override(messages=messages)
 
-    def _call(self, scope: Scope, run: AgentRun, call: dict[str, Any]) -> ToolCall:
+    def _describe_call(self, context: AgentContext, run: AgentRun, call: dict[str, Any]) -> ToolCall:
         call_id, name = str(call["id"]), str(call["name"])
-        scope.asked.pop(call_id, None)
+        context.requested_calls.pop(call_id, None)
 
-        def refused(instruction: Instruction) -> ToolMessage:
+        def refuse(instruction: Instruction) -> ToolMessage:
             if instruction.verdict != "deny":
-                carry_out(scope, run, instruction)
+                carry_out(context, run, instruction)
             return ToolMessage(instruction.text, tool_call_id=call_id, name=name, status="error")
 
         return ToolCall(
             call_id=call_id,
             name=name,
             args=call.get("args"),
-            refused=refused,
-            result=lambda output: result_of(output, call_id),
-            ask=lambda instruction: self._answer(scope, run, instruction, call),
-            surface=_SURFACE,
+            refuse=refuse,
+            read_result=lambda output: read_result(output, call_id),
+            ask=lambda instruction: self._put_question(context, run, instruction, call),
         )
 
-    def _answer(
-        self, scope: Scope, run: AgentRun, instruction: Instruction, call: dict[str, Any] | None = None
+    def _put_question(
+        self,
+        context: AgentContext,
+        run: AgentRun,
+        instruction: Instruction,
+        call: dict[str, Any] | None = None,
     ) -> object:
-        """What the user says; an interrupt leaves the node, which comes back here with the answer."""
+        """Return the user's answer; an interrupt leaves the node, which comes back here with the answer."""
         if self._ask is not None:
-            return self._put(self._ask, scope, run, instruction)
+            return self._call_host(self._ask, context, run, instruction)
         about = {"name": call["name"], "args": call.get("args"), "id": call["id"]} if call else None
         return interrupt({"source": "steadyhelm", "question": instruction.text, "call": about})
 
-    def _put(self, ask: Ask, scope: Scope, run: AgentRun, instruction: Instruction) -> object:
-        """Ask by the host's own function; who cannot be asked cannot let it go on."""
+    def _call_host(self, ask: Ask, context: AgentContext, run: AgentRun, instruction: Instruction) -> object:
+        """Return what the host's function answers; raises to stop when the user cannot be asked."""
         answer: object = None
         try:
             answer = ask(instruction.text)
@@ -183,24 +212,19 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if answer is None:
             run.report_not_carried_out("the user could not be asked")
             carry_out(
-                scope,
+                context,
                 run,
                 Instruction(verdict="stop", text=reason(instruction.decision), decision=instruction.decision),
             )
         return answer
 
 
-def _with_signature(method: Any) -> None:
+def _store_signature(method: Any) -> None:
     # LangChain calls them through LangSmith, which asks for their signatures at every call.
     method.__signature__ = inspect.signature(method)
 
 
-_with_signature(SteadyhelmMiddleware.wrap_model_call)
-_with_signature(SteadyhelmMiddleware.awrap_model_call)
-_with_signature(SteadyhelmMiddleware.wrap_tool_call)
-_with_signature(SteadyhelmMiddleware.awrap_tool_call)
-
-
-def said(words: str) -> HumanMessage:
-    """Words to the model, as a message that every provider takes anywhere in a conversation."""
-    return HumanMessage(words)
+_store_signature(SteadyhelmMiddleware.wrap_model_call)
+_store_signature(SteadyhelmMiddleware.awrap_model_call)
+_store_signature(SteadyhelmMiddleware.wrap_tool_call)
+_store_signature(SteadyhelmMiddleware.awrap_tool_call)

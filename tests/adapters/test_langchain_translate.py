@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.adapter import ToolResult
-from steadyhelm.adapters.langchain.messages import (
-    asked_in,
-    goal_of,
-    is_continued,
-    reply_of,
-    result_of,
-    tool_messages_in,
-    words_of,
+from steadyhelm.adapters.langchain.translate import (
+    find_tool_messages,
+    is_resumption,
+    read_goal,
+    read_reply,
+    read_requested_calls,
+    read_result,
+    read_text,
 )
 
 HUMAN = Thing(type="human", content="add them up")
@@ -55,28 +55,28 @@ class TestGoals:
         """
         However an agent is asked, what the user wants of it is found.
         """
-        assert "add them up" == goal_of(given)
+        assert "add them up" == read_goal(given)
 
     def test_the_last_of_several_counts(self):
         """
         In a conversation the user's latest words say what is to be done now.
         """
-        assert "and now this" == goal_of({"messages": [HUMAN, AI, ("human", "and now this")]})
+        assert "and now this" == read_goal({"messages": [HUMAN, AI, ("human", "and now this")]})
 
     @given(anything)
     def test_anything_may_be_given(self, given):
         """
         What says nothing has no goal, and is no error.
         """
-        assert isinstance(goal_of(given), str)
+        assert isinstance(read_goal(given), str)
 
     def test_an_answer_lets_a_graph_go_on(self):
         """
         An answer to an interrupt, or nothing at all, goes on with what was there.
         """
-        assert is_continued(None)
-        assert is_continued(Thing(resume="yes", update=None))
-        assert not is_continued({"messages": []})
+        assert is_resumption(None)
+        assert is_resumption(Thing(resume="yes", update=None))
+        assert not is_resumption({"messages": []})
 
 
 class TestReplies:
@@ -84,7 +84,7 @@ class TestReplies:
         """
         What a reply tells about itself is read.
         """
-        reply = reply_of(
+        reply = read_reply(
             answer(
                 content=[{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "three"}],
                 usage_metadata={"input_tokens": 10, "output_tokens": 5},
@@ -105,7 +105,7 @@ class TestReplies:
         Models that complete text tell their tokens beside their answers.
         """
         usage = {"token_usage": {"prompt_tokens": 3, "completion_tokens": 4}}
-        reply = reply_of(Thing(generations=[[Thing(text="three")]], llm_output=usage), "old")
+        reply = read_reply(Thing(generations=[[Thing(text="three")]], llm_output=usage), "old")
 
         assert ("three", "old", 3, 4) == (reply.text, reply.model, reply.input_tokens, reply.output_tokens)
 
@@ -114,8 +114,8 @@ class TestReplies:
         """
         A model that failed has said nothing.
         """
-        assert "" == reply_of(response).text
-        assert [] == asked_in(response)
+        assert "" == read_reply(response).text
+        assert [] == read_requested_calls(response)
 
     @given(anything, anything, anything)
     def test_a_reply_may_hold_anything(self, content, usage, told):
@@ -126,8 +126,8 @@ class TestReplies:
             content=content, usage_metadata=usage, response_metadata=told, content_blocks=content
         )
 
-        assert reply_of(response).input_tokens >= 0
-        asked_in(response)
+        assert read_reply(response).input_tokens >= 0
+        read_requested_calls(response)
 
     def test_calls_with_no_id_cannot_be_told_apart(self):
         """
@@ -135,7 +135,9 @@ class TestReplies:
         """
         calls = [{"id": "c1", "name": "add", "args": {"a": 1}}, {"id": None, "name": "add", "args": {}}]
 
-        assert ["c1"] == [asked.call_id for asked in asked_in(answer(content="", tool_calls=calls))]
+        assert ["c1"] == [
+            asked.call_id for asked in read_requested_calls(answer(content="", tool_calls=calls))
+        ]
 
     def test_a_providers_own_failure_is_one(self):
         """
@@ -145,7 +147,7 @@ class TestReplies:
             {"type": "server_tool_call", "id": "s1", "name": "web_search", "args": {"query": "x"}},
             {"type": "server_tool_result", "tool_call_id": "s1", "status": "error", "output": "too many"},
         ]
-        (asked,) = asked_in(answer(content=[{"type": "text"}], content_blocks=blocks))
+        (asked,) = read_requested_calls(answer(content=[{"type": "text"}], content_blocks=blocks))
 
         assert ("web_search", ToolResult(error="too many")) == (asked.name, asked.result)
 
@@ -165,27 +167,27 @@ class TestResults:
         """
         Wherever a tool or its node puts the message, it is found by the call's id.
         """
-        assert ToolResult(value="3") == result_of(output, "c1")
+        assert ToolResult(value="3") == read_result(output, "c1")
 
     def test_an_error_is_no_result(self):
         """
         A message that says it is an error makes the call a failed one.
         """
-        assert ToolResult(error="no such tool") == result_of(tool_message("no such tool", status="error"))
-        assert ToolResult(error="failed") == result_of(tool_message("", status="error"))
+        assert ToolResult(error="no such tool") == read_result(tool_message("no such tool", status="error"))
+        assert ToolResult(error="failed") == read_result(tool_message("", status="error"))
 
     def test_what_is_no_message_is_the_result_itself(self):
         """
         A tool that was called without an id gives what it gives.
         """
-        assert ToolResult(value={"total": 3}) == result_of({"total": 3})
-        assert ToolResult(value={"seen": True}) == result_of(Thing(update={"seen": True}), "c1")
+        assert ToolResult(value={"total": 3}) == read_result({"total": 3})
+        assert ToolResult(value={"seen": True}) == read_result(Thing(update={"seen": True}), "c1")
 
     @given(anything)
     def test_a_tool_may_give_anything(self, output):
         """
         Nothing a tool gives makes reading it fail.
         """
-        result_of(output, "c1")
-        assert [] == list(tool_messages_in(output))
-        assert isinstance(words_of(output), str)
+        read_result(output, "c1")
+        assert [] == list(find_tool_messages(output))
+        assert isinstance(read_text(output), str)
