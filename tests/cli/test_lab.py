@@ -177,18 +177,18 @@ class TestImport:
         assert not (tmp_path / "out.jsonl").exists()
 
 
-class TestBars:
+class TestAccuracy:
     def test_no_data(self, steadyhelm, tmp_path):
         """
         Without labelled data it says so.
         """
-        assert "There is no labelled data" in steadyhelm(f"lab bars --data {tmp_path / 'none'}")[2]
+        assert "There is no labelled data" in steadyhelm(f"lab accuracy --data {tmp_path / 'none'}")[2]
 
     @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
     def test_table(self, steadyhelm):
         """
-        The table has a line for every bar.
+        The table has a row for every target.
         """
-        status, out, _ = steadyhelm(f"lab bars --data {DATA} --no-cost")
+        status, out, _ = steadyhelm(f"lab accuracy --data {DATA} --no-cost")
         assert status in {0, 3}
         assert 10 == len(out.strip().splitlines())

@@ -5,8 +5,8 @@ import pytest
 
 from steadyhelm.corrections.forecast import foresee_correction
 from steadyhelm.corrections.reply_classifier import classify_user_reply
-from steadyhelm.lab.training.figures import auc, macro_f1, scored_f1
-from steadyhelm.lab.training.replies import read_replies
+from steadyhelm.lab.training.classifier_metrics import auc, decision_f1, macro_f1
+from steadyhelm.lab.training.labelled_replies import read_replies
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REPLIES = DATA / "replies" / "dev.jsonl"
@@ -46,7 +46,7 @@ class TestTheRepliesItWasLearntFrom:
         truth = [reply.is_drift for reply in replies]
 
         assert auc(truth, [label.drift for label in labels]) > 0.88
-        assert scored_f1(truth, [label.is_drift for label in labels]) > 0.6
+        assert decision_f1(truth, [label.is_drift for label in labels]) > 0.6
         assert (
             macro_f1([reply.labels.primary for reply in replies], [label.primary for label in labels]) > 0.75
         )

@@ -4,7 +4,7 @@ from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, set_of
 
 from steadyhelm.lab.evaluation.comparison import Comparer
 from steadyhelm.lab.evaluation.expectations import Question
-from steadyhelm.lab.evaluation.report_text import comparison_text
+from steadyhelm.lab.evaluation.report_text import format_comparison
 from steadyhelm.settings import Settings
 
 
@@ -69,5 +69,5 @@ class TestText:
         from steadyhelm.lab.evaluation.comparison import Comparison
 
         one = compared(4, 6, line("aaaa", run_id="r\x1b[2J"))
-        text = comparison_text(Comparison(before="a", after="b", question=Question(), sets=[one]))
+        text = format_comparison(Comparison(before="a", after="b", question=Question(), sets=[one]))
         assert "no longer flagged  r\\x1b[2J" in text

@@ -4,9 +4,9 @@ import json
 import pytest
 
 from steadyhelm.corrections.deferred import find_corrections
-from steadyhelm.lab.evaluation.expectations import Question, expect
-from steadyhelm.lab.importers.importing import write_runs
-from steadyhelm.lab.training.correction_labels import labelled_runs
+from steadyhelm.lab.evaluation.expectations import Question, read_expectation
+from steadyhelm.lab.importers.layouts import write_runs
+from steadyhelm.lab.training.correction_labels import label_runs
 from steadyhelm.recordings.run_file import ReadRun, RunFile
 
 CALL = {"type": "tool_call", "name": "edit", "args": {"file_path": "parser.py"}, "call_id": "1"}
@@ -38,7 +38,7 @@ class TestLabels:
         """
         A corrected turn has a label at its last step, with the message and how likely it is.
         """
-        [run] = labelled_runs(read(CORRECTED))
+        [run] = label_runs(read(CORRECTED))
         [label] = run["labels"]
 
         assert ("correction", 2, 1, 3) == (label["kind"], label["at"], label["from"], label["message"])
@@ -49,7 +49,7 @@ class TestLabels:
         """
         Written and read again, the label points at the reply that was corrected.
         """
-        write_runs(labelled_runs(read(CORRECTED)), tmp_path / "labelled.jsonl")
+        write_runs(label_runs(read(CORRECTED)), tmp_path / "labelled.jsonl")
         [run] = list(RunFile(tmp_path / "labelled.jsonl"))
 
         assert "The parser is fixed." == run.events[run.labels[0]["at"]].text
@@ -60,7 +60,7 @@ class TestLabels:
         A label at a call's result stands at the call, which holds both now; odd ones stay as they are.
         """
         marks = [{"kind": "loop", "at": 2}, {"kind": "loop", "at": 3}, {"kind": "odd", "at": None}, "what"]
-        [run] = labelled_runs(read(line(*CORRECTED["events"], labels=marks)))
+        [run] = label_runs(read(line(*CORRECTED["events"], labels=marks)))
 
         assert [1, 2, None] == [label["at"] for label in run["labels"][:3]]
         assert "what" == run["labels"][3]
@@ -69,14 +69,17 @@ class TestLabels:
         """
         Where the user said nothing more, nobody knows what came of it.
         """
-        assert [] == list(labelled_runs(read(UNANSWERED)))
+        assert [] == list(label_runs(read(UNANSWERED)))
 
     @pytest.mark.parametrize(("run", "expected"), [(CORRECTED, True), (ACCEPTED, False)])
     def test_the_lab_understands_them(self, run, expected):
         """
         With `--label correction` the lab takes a run with such a label for drift, and one without for clean.
         """
-        lines = labelled_runs(read(run))
+        lines = label_runs(read(run))
         [labelled] = read(*lines)
 
-        assert expected is expect(labelled, Question(kind="loop", label="correction"), is_used=True).run
+        assert (
+            expected
+            is read_expectation(labelled, Question(kind="loop", label="correction"), is_used=True).run
+        )

@@ -1,13 +1,13 @@
 import pytest
 from labelled_runs import mark, run_of
 
-from steadyhelm.lab.evaluation.expectations import Expectation, Question, expect, uses
+from steadyhelm.lab.evaluation.expectations import Expectation, Question, has_label, read_expectation
 
 LOOP = Question()
 
 
 def expected(picture="abc", *, question=LOOP, is_used=True, **keys):
-    return expect(run_of(picture, **keys), question, is_used=is_used)
+    return read_expectation(run_of(picture, **keys), question, is_used=is_used)
 
 
 class TestLayouts:
@@ -91,4 +91,4 @@ class TestUses:
         A set uses a label as soon as one of its runs carries it.
         """
         runs = [run_of("a", labels=[]), run_of("b", labels=[mark(0)])]
-        assert (True, False) == (uses(runs, "loop"), uses(runs, "goal_deviation"))
+        assert (True, False) == (has_label(runs, "loop"), has_label(runs, "goal_deviation"))

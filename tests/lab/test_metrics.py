@@ -7,13 +7,13 @@ from steadyhelm.lab.evaluation.metrics import (
     Counts,
     balanced_accuracy,
     bootstrap,
-    estimates,
+    estimate_all,
+    estimate_share,
     f1,
     false_alarms,
     precision,
-    proportion,
     recall,
-    total,
+    sum_counts,
 )
 
 answers = st.lists(
@@ -54,20 +54,24 @@ class TestByHand:
         """
         The interval of 3 in 10 is Wilson's, as tables give it.
         """
-        share = proportion(3, 10)
+        share = estimate_share(3, 10)
         assert (0.3, 0.1078, 0.6032) == (share.value, round(share.low, 4), round(share.high, 4))
 
     def test_nothing_flagged_has_no_precision(self):
         """
         A figure that would divide by nothing is undefined, not zero.
         """
-        assert [None, None, None] == [precision(Counts(fn=2)), recall(Counts(tn=2)), proportion(0, 0).value]
+        assert [None, None, None] == [
+            precision(Counts(fn=2)),
+            recall(Counts(tn=2)),
+            estimate_share(0, 0).value,
+        ]
 
     def test_short_words(self):
         """
         A figure is shown with at most three places, and says so when it is undefined.
         """
-        assert ("1 [.207, 1]", "undefined") == (str(proportion(1, 1)), str(proportion(0, 0)))
+        assert ("1 [.207, 1]", "undefined") == (str(estimate_share(1, 1)), str(estimate_share(0, 0)))
 
 
 class TestInvariants:
@@ -77,7 +81,7 @@ class TestInvariants:
         Who is always right has precision, recall, F1 and balanced accuracy 1 and no false alarm.
         """
         assume(any(truth) and not all(truth))
-        sums = total(Counts.of(expected=one, found=one) for one in truth)
+        sums = sum_counts(Counts.of(expected=one, found=one) for one in truth)
         assert [1, 1, 1, 1, 0] == [statistic(sums) for statistic in STATISTICS.values()]
 
     @given(st.lists(st.booleans(), min_size=2))
@@ -86,7 +90,7 @@ class TestInvariants:
         Who is always wrong has balanced accuracy 0.
         """
         assume(any(truth) and not all(truth))
-        assert 0 == balanced_accuracy(total(Counts.of(expected=one, found=not one) for one in truth))
+        assert 0 == balanced_accuracy(sum_counts(Counts.of(expected=one, found=not one) for one in truth))
 
     @given(counts)
     def test_between_zero_and_one(self, sums):
@@ -103,7 +107,7 @@ class TestInvariants:
         """
         Every interval holds its estimate and stays between 0 and 1.
         """
-        for estimate in estimates(runs, samples=30).values():
+        for estimate in estimate_all(runs, samples=30).values():
             if estimate.value is not None and estimate.low is not None:
                 assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
@@ -121,7 +125,7 @@ class TestInvariants:
         A share lies in its interval, which is never a point.
         """
         assume(hits <= of)
-        share = proportion(hits, of)
+        share = estimate_share(hits, of)
         assert share.low <= share.value <= share.high
         assert share.low < share.high
 
@@ -141,7 +145,7 @@ class TestResampling:
         """
         Three of three found does not prove that all ever will be.
         """
-        assert estimates([Counts(tp=1)] * 3)["recall"].low < 0.5
+        assert estimate_all([Counts(tp=1)] * 3)["recall"].low < 0.5
 
     def test_no_samples_no_interval(self):
         """
@@ -153,4 +157,4 @@ class TestResampling:
         """
         No runs give no figures.
         """
-        assert {} == estimates([])
+        assert {} == estimate_all([])

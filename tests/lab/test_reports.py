@@ -5,13 +5,12 @@ import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation.evaluation import Evaluator
+from steadyhelm.lab.evaluation.evaluator import Evaluator
 from steadyhelm.lab.evaluation.expectations import Question
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.plots import PlotRow, histogram, intervals
-from steadyhelm.lab.evaluation.report_html import page
-from steadyhelm.lab.evaluation.report_text import evaluation_text
-from steadyhelm.lab.evaluation.tables import table
+from steadyhelm.lab.evaluation.plots import PlotRow, draw_histogram, draw_intervals
+from steadyhelm.lab.evaluation.report_html import render_evaluation
+from steadyhelm.lab.evaluation.report_text import format_evaluation, format_table
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&"
 VOID = {"meta", "br"}
@@ -61,44 +60,44 @@ class TestPage:
         The page runs no script and loads nothing.
         """
         reader = Reader()
-        reader.feed(page(evil))
+        reader.feed(render_evaluation(evil))
         assert not reader.tags & {"script", "link", "img", "iframe", "object"}
         assert [] == reader.links
-        assert "url(" not in page(evil)
+        assert "url(" not in render_evaluation(evil)
 
     def test_well_formed(self, evil):
         """
         Every tag that is opened is closed.
         """
         reader = Reader()
-        reader.feed(page(evil))
+        reader.feed(render_evaluation(evil))
         assert [] == reader.open
 
     def test_hostile_text_is_escaped(self, evil):
         """
         What an agent says is shown, not obeyed.
         """
-        assert "&lt;script&gt;" in page(evil)
-        assert not re.search("[\x00-\x08\x1b\u202e]", page(evil))
+        assert "&lt;script&gt;" in render_evaluation(evil)
+        assert not re.search("[\x00-\x08\x1b\u202e]", render_evaluation(evil))
 
     def test_plots(self, evil):
         """
         There is a plot of the figures and one of the delay, both with words for who cannot see them.
         """
-        assert 2 == page(evil).count('<svg role="img" aria-label=')
+        assert 2 == render_evaluation(evil).count('<svg role="img" aria-label=')
 
     def test_light_and_dark(self, evil):
         """
         The page follows the reader's choice of light or dark.
         """
-        assert "prefers-color-scheme:dark" in page(evil)
+        assert "prefers-color-scheme:dark" in render_evaluation(evil)
 
     def test_steps(self):
         """
         Figures step by step have a table of their own.
         """
         run = line("aaaa", source="sola-x", labels=[mark(3)])
-        assert "Step by step" in page(evaluated(run, severity=Severity.LOW, adjacent=True))
+        assert "Step by step" in render_evaluation(evaluated(run, severity=Severity.LOW, adjacent=True))
 
     def test_troubles_are_told(self, evil):
         """
@@ -106,7 +105,7 @@ class TestPage:
         """
         from msgspec import structs
 
-        told = page(structs.replace(evil, troubles={"error in detector x": 3}))
+        told = render_evaluation(structs.replace(evil, troubles={"error in detector x": 3}))
         assert "<b>error in detector x</b>, 3 times" in told
 
 
@@ -115,13 +114,13 @@ class TestText:
         """
         No control character reaches a terminal.
         """
-        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", evaluation_text(evil))
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", format_evaluation(evil))
 
     def test_where_it_was_wrong(self, evil):
         """
         Wrong runs are named with what was expected and found, and the rest is counted.
         """
-        text = evaluation_text(evil, most=1)
+        text = format_evaluation(evil, most=1)
         assert "missed; expected first at 3; found nothing" in text
         assert "... 1 not shown" in text
 
@@ -129,7 +128,7 @@ class TestText:
         """
         A set without labels says so.
         """
-        assert "2 runs, none labelled" in evaluation_text(evaluated(line("aaaa"), line("b")))
+        assert "2 runs, none labelled" in format_evaluation(evaluated(line("aaaa"), line("b")))
 
 
 class TestPlots:
@@ -138,14 +137,14 @@ class TestPlots:
         A figure that is undefined is written as none, not drawn at zero.
         """
         row = PlotRow(name="a", mark="rule", estimates=[Estimate(value=None), None])
-        assert 2 == intervals(["x", "y"], [row], title="t").count(">none<")
+        assert 2 == draw_intervals(["x", "y"], [row], title="t").count(">none<")
 
     @pytest.mark.parametrize("values", [[0], [-7, 0, 1, 1], list(range(500)), [-1000, 1000]])
     def test_histogram(self, values):
         """
         Every value is in a bar, however far they lie apart.
         """
-        counts = re.findall(r"<title>[^<]*: (\d+)</title>", histogram(values, title="t", axis="a"))
+        counts = re.findall(r"<title>[^<]*: (\d+)</title>", draw_histogram(values, title="t", axis="a"))
         assert len(values) == sum(map(int, counts))
         assert 25 >= len(counts)
 
@@ -155,4 +154,4 @@ class TestTable:
         """
         Columns are as wide as their widest cell, and nothing trails.
         """
-        assert "a    b\nccc  d" == table(("a", "b"), [("ccc", "d")])
+        assert "a    b\nccc  d" == format_table(("a", "b"), [("ccc", "d")])

@@ -4,7 +4,7 @@ from labelled_runs import run_of
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.expectations import Expectation, Question
 from steadyhelm.lab.evaluation.metrics import Counts
-from steadyhelm.lab.evaluation.scoring import RunScore, counted, in_words
+from steadyhelm.lab.evaluation.scoring import RunScore, describe_expectation, select_findings
 from steadyhelm.replay import FindingReport
 
 
@@ -31,7 +31,7 @@ class TestCounted:
         """
         run = run_of("abc")
         found = [finding(0, severity=Severity.LOW), finding(1), finding(2, kind="goal")]
-        assert [1] == [one.at for one in counted(run, found, Question())]
+        assert [1] == [one.at for one in select_findings(run, found, Question())]
 
     def test_adjacent(self):
         """
@@ -39,7 +39,7 @@ class TestCounted:
         """
         run = run_of("ab.c")
         found = [finding(3, evidence=[1]), finding(3, evidence=[0]), finding(0)]
-        assert [[1, 3]] == [one.evidence for one in counted(run, found, Question(adjacent=True))]
+        assert [[1, 3]] == [one.evidence for one in select_findings(run, found, Question(adjacent=True))]
 
 
 class TestRunScore:
@@ -55,7 +55,7 @@ class TestRunScore:
     )
     def test_run_level(self, expected, places, counts):
         """
-        A run is right or wrong as a whole, and nothing when nobody said.
+        A run is right or wrong as a whole, and nothing when not labelled.
         """
         assert counts == score(Expectation(run=expected), *places).counts
 
@@ -91,7 +91,7 @@ class TestInWords:
     @pytest.mark.parametrize(
         ("expected", "words"),
         [
-            (Expectation(run=None), "nobody said"),
+            (Expectation(run=None), "not labelled"),
             (Expectation(run=False, steps=frozenset()), "clean"),
             (Expectation(run=True, steps=frozenset({4, 2})), "at 2, 4"),
             (Expectation(run=True, at_most=3), "no later than 3"),
@@ -103,4 +103,4 @@ class TestInWords:
         """
         What people say about a run can be said in a few words.
         """
-        assert words == in_words(expected)
+        assert words == describe_expectation(expected)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
 from steadyhelm.decisions import DriftAction
-from steadyhelm.lab.evaluation.places import RunSet, read_sets
-from steadyhelm.lab.simulation.html import page
-from steadyhelm.lab.simulation.simulation import SimulationReport, simulate
-from steadyhelm.lab.simulation.text import simulation_text
-from steadyhelm.lab.simulation.truth import known_of, truth_of
+from steadyhelm.lab.evaluation.run_sets import RunSet, read_sets
+from steadyhelm.lab.simulation.ground_truth import read_run_truth, read_set_truth
+from steadyhelm.lab.simulation.report_html import render_simulation
+from steadyhelm.lab.simulation.report_text import format_simulation
+from steadyhelm.lab.simulation.simulate import SimulationReport, simulate
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 
@@ -47,7 +47,7 @@ def judging(*kinds):
     return judge
 
 
-def simulated(*lines, kinds=(), samples=20, **budget):
+def simulate_lines(*lines, kinds=(), samples=20, **budget):
     """What our own detectors would do is their tests' affair: these know exact repetition only."""
     chosen = Settings(**{f"budget_{name}": limit for name, limit in budget.items()})
     judge = Judge(chosen, mode="enforce")
@@ -57,7 +57,7 @@ def simulated(*lines, kinds=(), samples=20, **budget):
 
 def truth(one, *others):
     runs = set_of(one, *others).runs
-    return truth_of(runs[0], known_of(runs))
+    return read_run_truth(runs[0], read_set_truth(runs))
 
 
 def without_tokens(one):
@@ -119,8 +119,8 @@ class TestTruth:
         """
         Where nobody said anything about any run of a set, its runs are taken for healthy.
         """
-        assert "unjudged" == truth(line("ABCD")).well
-        assert "" == truth(line("ABCD"), FAILED).well
+        assert "unjudged" == truth(line("ABCD")).healthy_because
+        assert "" == truth(line("ABCD"), FAILED).healthy_because
 
 
 class TestLoops:
@@ -129,14 +129,14 @@ class TestLoops:
         A run counts as stopped when it would have been re-planned at least, as reminded when it got a word.
         """
         short = line("Baaaa", run_id="short", outcome="failure")
-        loops = simulated(STUCK, short, FAILED).together.loops
+        loops = simulate_lines(STUCK, short, FAILED).together.loops
         assert (2, 1, 2) == (loops.runs, loops.stopped.hits, loops.reminded.hits)
 
     def test_delay(self):
         """
         The delay is counted in steps, from the first evidence to the answer.
         """
-        loops = simulated(STUCK).together.loops
+        loops = simulate_lines(STUCK).together.loops
         assert [2] == loops.delay_to_reminder.values
         assert [4] == loops.delay_to_stop.values
 
@@ -144,7 +144,7 @@ class TestLoops:
         """
         Without looping runs there is no share and no delay.
         """
-        loops = simulated(HEALTHY).together.loops
+        loops = simulate_lines(HEALTHY).together.loops
         assert (0, None, None) == (loops.runs, loops.stopped.share.value, loops.delay_to_stop)
 
     def test_refused(self):
@@ -161,7 +161,7 @@ class TestTokens:
         """
         What was spent after the stop is saved, as a sum and as a share of everything.
         """
-        tokens = simulated(STUCK, FAILED).together.tokens
+        tokens = simulate_lines(STUCK, FAILED).together.tokens
         assert (1800, 300, 300) == (tokens.spent, tokens.saved, tokens.in_looping)
         assert pytest.approx(1 / 6) == tokens.share.value
 
@@ -169,44 +169,44 @@ class TestTokens:
         """
         What comes after the user's next word is not saved: it may be about something else.
         """
-        assert 100 == simulated(line("Aaaaaaaa BCDEF", outcome="failure")).together.tokens.saved
+        assert 100 == simulate_lines(line("Aaaaaaaa BCDEF", outcome="failure")).together.tokens.saved
 
     def test_unknown_is_not_nought(self):
         """
         Where no tokens were recorded nothing is known, and such runs are counted apart.
         """
-        assert simulated(without_tokens(STUCK)).together.tokens is None
-        mixed = simulated(without_tokens(STUCK), FAILED).together.tokens
+        assert simulate_lines(without_tokens(STUCK)).together.tokens is None
+        mixed = simulate_lines(without_tokens(STUCK), FAILED).together.tokens
         assert (1, 1, 800) == (mixed.runs, mixed.unknown_runs, mixed.spent)
 
     def test_success_is_no_waste(self):
         """
         What a run that succeeded spent after its stop was no waste, and is told apart.
         """
-        tokens = simulated({**STUCK, "outcome": "success"}, FAILED).together.tokens
-        assert (0, 0, 300) == (tokens.saved, tokens.in_looping, tokens.in_well)
+        tokens = simulate_lines({**STUCK, "outcome": "success"}, FAILED).together.tokens
+        assert (0, 0, 300) == (tokens.saved, tokens.in_looping, tokens.in_healthy)
 
     def test_no_interval_at_nought(self):
         """
         Where nothing was saved resampling knows nothing, and no interval is given.
         """
-        assert simulated(FAILED).together.tokens.share.high is None
+        assert simulate_lines(FAILED).together.tokens.share.high is None
 
 
 class TestHealthy:
     def test_disturbed(self):
         """
-        A healthy run that gets more than a reminder is counted, and the bar is not met.
+        A healthy run that gets more than a reminder is counted, and the limit is not kept.
         """
-        report = simulated(HEALTHY, DISTURBED, kinds=[Alternates])
+        report = simulate_lines(HEALTHY, DISTURBED, kinds=[Alternates])
         assert (1, 2) == (report.together.succeeded.disturbed.hits, report.together.succeeded.disturbed.of)
-        assert report.is_gentle is False
+        assert report.is_harmless is False
 
     def test_listed_with_evidence(self):
         """
         Each of them is listed with what was noticed, where, and the events around it.
         """
-        [one] = simulated(HEALTHY, DISTURBED, kinds=[Alternates]).disturbed
+        [one] = simulate_lines(HEALTHY, DISTURBED, kinds=[Alternates]).disturbed
         assert "disturbed" == one.run_id
         assert ("SUMMARIZE_REPLAN", "loop", "to and fro") == (
             one.reached[0].action,
@@ -217,42 +217,42 @@ class TestHealthy:
 
     def test_left_alone(self):
         """
-        Where no healthy run is disturbed the bar is met.
+        Where no healthy run is disturbed the limit is kept.
         """
-        report = simulated(HEALTHY, STUCK)
-        assert (True, []) == (report.is_gentle, report.disturbed)
+        report = simulate_lines(HEALTHY, STUCK)
+        assert (True, []) == (report.is_harmless, report.disturbed)
 
     def test_left_out(self):
         """
         A success in which something repeats is left out, not held against the policy.
         """
-        succeeded = simulated({**STUCK, "outcome": "success"}, HEALTHY).together.succeeded
+        succeeded = simulate_lines({**STUCK, "outcome": "success"}, HEALTHY).together.succeeded
         assert (1, 1) == (succeeded.left_out, succeeded.disturbed.of)
 
     def test_nobody_succeeded(self):
         """
-        Where no run is known to have succeeded, nobody knows whether the bar is met.
+        Where no run is known to have succeeded, nobody knows whether the limit is kept.
         """
-        assert simulated(FAILED).is_gentle is None
+        assert simulate_lines(FAILED).is_harmless is None
 
     def test_unjudged(self):
         """
-        Runs of which nobody says anything have a figure of their own, and no bar.
+        Runs of which nobody says anything have a figure of their own, and no limit.
         """
-        report = simulated(line("ABababababab"), kinds=[Alternates])
+        report = simulate_lines(line("ABababababab"), kinds=[Alternates])
         assert (1, None, None) == (
             report.together.unjudged.disturbed.hits,
             report.together.succeeded,
-            report.is_gentle,
+            report.is_harmless,
         )
 
 
 class TestLadder:
     def test_runs_on_each_rung(self):
         """
-        A run stands on its strongest level and on all below, with what first led there.
+        A run counts at its strongest level and at all below, with its first cause.
         """
-        levels = simulated(STUCK, FAILED).together.ladder
+        levels = simulate_lines(STUCK, FAILED).together.levels
         assert [1, 1, 1] == [level.runs for level in levels[:3]]
         assert {"loop": 1} == levels[0].by
         assert (1, 0, 0) == (levels[0].looping, levels[0].healthy, levels[0].other)
@@ -261,16 +261,16 @@ class TestLadder:
         """
         `ignored` means that the recorded agent went on.
         """
-        [reminded, *_] = simulated(line("Aaaaaaaaaaaa")).together.answers
+        [reminded, *_] = simulate_lines(line("Aaaaaaaaaaaa")).together.outcomes
         assert 1 == reminded.outcomes["ignored"]
 
     def test_it_came_off_by_itself(self):
         """
         An agent that stops repeating by itself gives the base rate.
         """
-        report = simulated(line("AaaaaBCDEFGHIJKLMN"))
-        assert 1 == report.together.answers[0].outcomes["worked"]
-        assert 1.0 == report.together.by_itself.value
+        report = simulate_lines(line("AaaaaBCDEFGHIJKLMN"))
+        assert 1 == report.together.outcomes[0].outcomes["worked"]
+        assert 1.0 == report.together.unaided_recovery.value
 
 
 class TestBudget:
@@ -278,27 +278,27 @@ class TestBudget:
         """
         A run that succeeded and would have run out is named, with how much of it was still to come.
         """
-        [harmed] = simulated(HEALTHY, FAILED, steps=2).together.budget.harmed
+        [harmed] = simulate_lines(HEALTHY, FAILED, steps=2).together.budget.harmed
         assert ("healthy", 2) == (harmed.run_id, harmed.steps_left)
 
     def test_just_enough(self):
         """
         A run that ends with its last step has not run out.
         """
-        assert [] == simulated(HEALTHY, steps=4).together.budget.harmed
+        assert [] == simulate_lines(HEALTHY, steps=4).together.budget.harmed
 
     def test_cut(self):
         """
         What a failing run spent after it ran out is saved.
         """
-        budget = simulated(FAILED, steps=3).together.budget
+        budget = simulate_lines(FAILED, steps=3).together.budget
         assert (1, 500) == (budget.failed.hits, budget.tokens_saved)
 
     def test_what_is_not_recorded(self):
         """
         A limit on what a run does not record says nothing about it, and that is said.
         """
-        budget = simulated(without_tokens(FAILED), tokens=100, wall_s=1.0).together.budget
+        budget = simulate_lines(without_tokens(FAILED), tokens=100, wall_s=1.0).together.budget
         assert ({"tokens": 1, "wall_s": 1}, 0, None) == (
             budget.not_applied,
             budget.failed.hits,
@@ -309,15 +309,15 @@ class TestBudget:
         """
         Without limits there is nothing to say about a budget.
         """
-        report = simulated(FAILED)
+        report = simulate_lines(FAILED)
         assert (None, {}) == (report.together.budget, report.limits)
-        assert "BUDGET" not in simulation_text(report)
+        assert "BUDGET" not in format_simulation(report)
 
     def test_by_the_budget(self):
         """
         The ladder tells what the budget led to from what drift did.
         """
-        assert {"budget": 1} == simulated(FAILED, steps=3).together.ladder[-1].by
+        assert {"budget": 1} == simulate_lines(FAILED, steps=3).together.levels[-1].by
 
 
 class TestReport:
@@ -325,15 +325,15 @@ class TestReport:
         """
         The same runs and settings give the same report.
         """
-        assert simulated(STUCK, HEALTHY) == simulated(STUCK, HEALTHY)
+        assert simulate_lines(STUCK, HEALTHY) == simulate_lines(STUCK, HEALTHY)
 
     def test_nothing_at_all(self):
         """
         No runs give a report that says so, in figures and in words.
         """
         report = simulate([], Settings())
-        assert (0, None, None) == (report.together.runs, report.together.tokens, report.is_gentle)
-        assert "No run here loops." in simulation_text(report)
+        assert (0, None, None) == (report.together.runs, report.together.tokens, report.is_harmless)
+        assert "No run here loops." in format_simulation(report)
 
     def test_each_run_is_told(self):
         """
@@ -347,24 +347,24 @@ class TestReport:
         """
         The report is plain data, there and back.
         """
-        report = simulated(STUCK, DISTURBED, HEALTHY, kinds=[Alternates], steps=3)
+        report = simulate_lines(STUCK, DISTURBED, HEALTHY, kinds=[Alternates], steps=3)
         assert report == msgspec.json.decode(msgspec.json.encode(report), type=SimulationReport)
 
     def test_absent_data_is_said(self):
         """
         What the runs do not record is said in words.
         """
-        text = " ".join(simulation_text(simulated(without_tokens(FAILED))).split())
+        text = " ".join(format_simulation(simulate_lines(without_tokens(FAILED))).split())
         assert "No tokens were recorded" in text
-        assert "not known, there is none here" in text
+        assert "unknown, there is none here" in text
 
     def test_trouble_is_said(self):
         """
         A detector that failed is named: its figures are not complete.
         """
-        report = msgspec.structs.replace(simulated(FAILED), troubles={"error in detector x": 3})
-        assert "error in detector x, 3 times" in simulation_text(report)
-        assert "error in detector x" in page(report)
+        report = msgspec.structs.replace(simulate_lines(FAILED), troubles={"error in detector x": 3})
+        assert "error in detector x, 3 times" in format_simulation(report)
+        assert "error in detector x" in render_simulation(report)
 
     @settings(max_examples=25, deadline=None)
     @given(
@@ -381,11 +381,11 @@ class TestReport:
         """
         lines = [line(picture, run_id=str(i), outcome=end) for i, (picture, end) in enumerate(pictures)]
         report = simulate([set_of(*lines)], Settings(), samples=5)
-        levels = report.together.ladder
+        levels = report.together.levels
         assert [level.runs for level in levels] == sorted((level.runs for level in levels), reverse=True)
         assert all(level.runs == level.looping + level.healthy + level.other for level in levels)
         assert all(level.runs == sum(level.by.values()) for level in levels)
-        assert all(len(one) <= 80 for one in simulation_text(report).splitlines())
+        assert all(len(one) <= 80 for one in format_simulation(report).splitlines())
 
 
 class Reader(HTMLParser):
@@ -413,15 +413,15 @@ class TestHostileText:
         The page runs nothing that an agent said.
         """
         reader = Reader()
-        reader.feed(page(evil))
+        reader.feed(render_simulation(evil))
         assert not reader.tags & {"script", "link", "img", "iframe"}
-        assert "\x1b" not in page(evil)
+        assert "\x1b" not in render_simulation(evil)
 
     def test_text(self, evil):
         """
         Nothing unprintable reaches a terminal, and no line is wider than 80 columns.
         """
-        shown = simulation_text(evil).splitlines()
+        shown = format_simulation(evil).splitlines()
         assert all(one.isprintable() for one in shown)
         assert max(map(len, shown)) <= 80
 
@@ -433,6 +433,7 @@ def report():
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
+@pytest.mark.xdist_group("simulation")
 class TestRealRuns:
     def test_healthy_runs_are_left_alone(self, report):
         """
@@ -440,7 +441,7 @@ class TestRealRuns:
         """
         succeeded = report.together.succeeded
         assert 200 == succeeded.disturbed.of + succeeded.left_out
-        assert report.is_gentle, [one.run_id for one in report.disturbed]
+        assert report.is_harmless, [one.run_id for one in report.disturbed]
 
     def test_tokens_are_known_for_three_sets(self, report):
         """
@@ -456,4 +457,4 @@ class TestRealRuns:
         """
         [openhands] = [one for one in report.sets if one.name == "openhands_swebench"]
         assert openhands.loops.reminded.hits == openhands.loops.runs
-        assert DriftAction.SUMMARIZE_REPLAN in {level.action for level in openhands.ladder if level.runs}
+        assert DriftAction.SUMMARIZE_REPLAN in {level.action for level in openhands.levels if level.runs}

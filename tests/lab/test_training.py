@@ -5,7 +5,10 @@ import pytest
 from msgspec import structs
 
 from steadyhelm.errors import FormatError
-from steadyhelm.lab.training.replies import LabelledReply, ReplyLabels, read_replies
+from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels, read_replies
+
+pytestmark = pytest.mark.xdist_group("training")
+"""One worker runs all of these tests, so that the models are fitted once."""
 
 SAID = {
     "correction_substance": [
@@ -56,7 +59,7 @@ def report():
 @pytest.fixture(scope="module")
 def leaks():
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from steadyhelm.lab.training.leaks import check_leaks
+    from steadyhelm.lab.training.leak_check import check_leaks
 
     return {leak.shuffled: leak for leak in check_leaks(labelled())}
 
@@ -139,15 +142,15 @@ class TestTraining:
         The seed's forest and plain words are judged on the same folds.
         """
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
-        from steadyhelm.lab.training.folds import folds
-        from steadyhelm.lab.training.rivals import rivals
+        from steadyhelm.lab.training.alternatives import measure_alternatives
+        from steadyhelm.lab.training.fitting import make_folds
         from steadyhelm.lab.training.weights import prepare
 
         replies = labelled(8)
-        found = rivals(prepare(replies), folds([reply.session for reply in replies], 2))
+        found = measure_alternatives(prepare(replies), make_folds([reply.session for reply in replies], 2))
 
         assert 3 == len(found)
-        assert all(rival.auc > 0.8 for rival in found)
+        assert all(one.auc > 0.8 for one in found)
 
     def test_a_project_s_own_words(self, report):
         """
@@ -161,11 +164,11 @@ class TestTraining:
         Training twice writes the same bytes.
         """
         from steadyhelm.lab.training.train import write_weights
-        from steadyhelm.lab.training.weights import learn, prepare
+        from steadyhelm.lab.training.weights import learn_weights, prepare
 
         one, two = tmp_path / "one.json", tmp_path / "two.json"
         write_weights(report.weights, one)
-        write_weights(learn(prepare(labelled())), two)
+        write_weights(learn_weights(prepare(labelled())), two)
 
         assert one.read_bytes() == two.read_bytes()
 
@@ -180,37 +183,37 @@ class TestTraining:
         one, two = prepare([reply, other])
 
         assert one.features == two.features
-        assert one.outlook == two.outlook
+        assert one.forecast_features == two.forecast_features
 
     def test_what_is_foreseen_never_saw_the_reply(self):
         """
-        A turn's outlook is the same whatever the reply to it was.
+        A turn's forecast is the same whatever the reply to it was.
         """
         from steadyhelm.lab.training.weights import prepare
 
         (reply, *_) = labelled()
         one, two = prepare([reply, structs.replace(reply, reply="all of it is wrong", interrupted=True)])
 
-        assert one.outlook == two.outlook
+        assert one.forecast_features == two.forecast_features
 
     def test_the_report(self, report):
         """
-        The report says figures, confusion, calibration, importances, leaks and rivals.
+        The report says figures, confusion, calibration, importances, leaks and other learners.
         """
-        from steadyhelm.lab.training.leaks import LeakFigure
-        from steadyhelm.lab.training.report import report_text
-        from steadyhelm.lab.training.rivals import Rival
+        from steadyhelm.lab.training.alternatives import AlternativeFigures
+        from steadyhelm.lab.training.leak_check import LeakFigure
+        from steadyhelm.lab.training.train import format_report
 
         leak = LeakFigure(shuffled="labels", drift=0.9, foreseen=0.5, must_fall=("drift",))
-        rival = Rival(name="ExtraTrees", f1=0.4, auc=0.8)
-        text = report_text(structs.replace(report, leaks=[leak], rivals={"session": [rival]}))
+        other = AlternativeFigures(name="ExtraTrees", f1=0.4, auc=0.8)
+        text = format_report(structs.replace(report, leaks=[leak], alternatives={"session": [other]}))
 
         assert all(
             words in text
             for words in (
                 "drift AUC",
-                "kind said by people",
-                "drift that was",
+                "labelled kind",
+                "actual drift",
                 "cue score",
                 "LEAK",
                 "ExtraTrees",
@@ -243,9 +246,9 @@ class TestTheCommand:
         import sys
 
         from steadyhelm.errors import MissingExtraError
-        from steadyhelm.lab.training.fit import scikit
+        from steadyhelm.lab.training.fitting import import_scikit
 
         monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
 
         with pytest.raises(MissingExtraError, match=r"steadyhelm\[lab\]"):
-            scikit("sklearn.linear_model")
+            import_scikit("sklearn.linear_model")

@@ -191,10 +191,10 @@ def _summary(told: Sequence["Told"]) -> str:
 
 
 def _write_labels(target: Path, runs: "Sequence[ReadRun]") -> None:
-    from steadyhelm.lab.importers.importing import write_runs
-    from steadyhelm.lab.training.correction_labels import labelled_runs
+    from steadyhelm.lab.importers.layouts import write_runs
+    from steadyhelm.lab.training.correction_labels import label_runs
 
-    written = write_runs(labelled_runs(runs), target)
+    written = write_runs(label_runs(runs), target)
     say(f"Wrote {counted(written, 'labelled run')} to {safe(target)}.")
 
 

@@ -1,4 +1,4 @@
-"""`steadyhelm lab`: how right the detectors are, measured on labelled runs."""
+"""`steadyhelm lab`: how accurate the detectors are, measured on labelled runs."""
 
 import enum
 from collections.abc import Iterable
@@ -13,54 +13,11 @@ from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.lab.evaluation.expectations import Question
-    from steadyhelm.lab.evaluation.places import RunSet
-
-
-def train(
-    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the weights go; without it none are written.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Without the leak check and the other ways of learning.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
-    """Learn the reply classifier and foresight, and say what they are worth on replies kept back.
-
-    Takes some minutes; the same replies give the same weights.
-    """
-    from steadyhelm.lab.training.replies import read_replies
-    from steadyhelm.lab.training.report import report_text
-    from steadyhelm.lab.training.train import train as trained
-    from steadyhelm.lab.training.train import write_weights
-
-    if not replies.is_file():
-        fail(f"there is no file {safe(replies)}.", USAGE)
-    if output is not None and output.exists():
-        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
-    report = trained(read_replies(replies), quick=quick)
-    if as_json:
-        print_json(
-            {
-                "replies": report.weights.replies,
-                "projects": report.weights.projects,
-                "drift_from": report.weights.drift_from,
-                "figures": report.figures,
-                "importances": report.importances,
-                "leaks": report.leaks,
-                "rivals": report.rivals,
-            }
-        )
-    else:
-        typer.echo(report_text(report), nl=False)
-    if output is not None:
-        say(f"Wrote {write_weights(report.weights, output)} bytes to {safe(output)}.")
+    from steadyhelm.lab.evaluation.run_sets import RunSet
 
 
 app = typer.Typer(
-    help="How right the detectors are, measured on labelled runs.",
+    help="How accurate the detectors are, measured on labelled runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -77,8 +34,8 @@ class Kind(enum.StrEnum):
     TRANSITION = "transition"
 
 
-class Level(enum.StrEnum):
-    """A severity as it is typed."""
+class SeverityOption(enum.StrEnum):
+    """A severity as it is typed on the command line."""
 
     LOW = "low"
     MED = "med"
@@ -96,20 +53,20 @@ class Layout(enum.StrEnum):
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH...", help="Run files, folders of them, or a database of ours."),
+    typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
 ]
-OfKind = Annotated[Kind, typer.Option("--kind", help="The kind of finding, and the detectors that look.")]
-Least = Annotated[Level, typer.Option("--severity", help="The lowest severity that counts.")]
+OfKind = Annotated[Kind, typer.Option("--kind", help="The kind of finding, and the detectors that run.")]
+Least = Annotated[SeverityOption, typer.Option("--severity", help="The lowest severity that counts.")]
 Label = Annotated[
     str | None,
-    typer.Option("--label", help="The label to hold findings against; by default the one of the kind."),
+    typer.Option("--label", help="The label to compare findings with; by default that of the kind."),
 ]
 Adjacent = Annotated[
     bool,
     typer.Option("--adjacent", help="Count a finding only when its evidence holds the call just before."),
 ]
 Samples = Annotated[int, typer.Option("--bootstrap", min=0, help="Resamples of runs for each interval.")]
-Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals repeatable.")]
+Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
@@ -118,7 +75,7 @@ def evaluate(
     context: typer.Context,
     paths: Paths,
     kind: OfKind = Kind.LOOP,
-    severity: Least = Level.MED,
+    severity: Least = SeverityOption.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     group: Annotated[
@@ -130,9 +87,9 @@ def evaluate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replay labelled runs and say how right each detector was, beside simple rules."""
-    from steadyhelm.lab.evaluation.evaluation import Evaluator
-    from steadyhelm.lab.evaluation.report_text import evaluation_text
+    """Replay labelled runs and print how accurate each detector is, beside simple rules."""
+    from steadyhelm.lab.evaluation.evaluator import Evaluator
+    from steadyhelm.lab.evaluation.report_text import format_evaluation
     from steadyhelm.replay import Judge
 
     sets = _sets(paths)
@@ -141,32 +98,32 @@ def evaluate(
     evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
     evaluation = evaluator.evaluate(sets)
     if html is not None:
-        from steadyhelm.lab.evaluation.report_html import page
+        from steadyhelm.lab.evaluation.report_html import render_evaluation
 
-        _write(html, page(evaluation))
+        _write(html, render_evaluation(evaluation))
     if as_json:
         print_json(evaluation)
     else:
-        typer.echo(evaluation_text(evaluation, most=wrong))
+        typer.echo(format_evaluation(evaluation, most=wrong))
     raise typer.Exit(_status(sets))
 
 
 @app.command("compare")
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="A.toml", help="The settings as they are.")],
-    after: Annotated[Path, typer.Argument(metavar="B.toml", help="The settings as they might be.")],
+    before: Annotated[Path, typer.Argument(metavar="A.toml", help="The current settings.")],
+    after: Annotated[Path, typer.Argument(metavar="B.toml", help="The changed settings.")],
     paths: Paths,
     kind: OfKind = Kind.LOOP,
-    severity: Least = Level.MED,
+    severity: Least = SeverityOption.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     samples: Samples = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a change of settings would have done on the same runs."""
+    """Print what a change of settings would have done on the same runs."""
     from steadyhelm.lab.evaluation.comparison import Comparer, Comparison
-    from steadyhelm.lab.evaluation.report_text import comparison_text
+    from steadyhelm.lab.evaluation.report_text import format_comparison
     from steadyhelm.settings import load
 
     sets = _sets(paths)
@@ -179,7 +136,7 @@ def compare(
     if as_json:
         print_json(comparison)
     else:
-        typer.echo(comparison_text(comparison))
+        typer.echo(format_comparison(comparison))
     raise typer.Exit(_status(sets))
 
 
@@ -188,18 +145,18 @@ def leak_check(
     context: typer.Context,
     paths: Paths,
     kind: OfKind = Kind.LOOP,
-    severity: Least = Level.MED,
+    severity: Least = SeverityOption.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Shuffle what must not matter and what must, and see that figures stay and fall.
+    """Shuffle what must not matter and what must, and check that figures stay and fall.
 
-    Exit status: 0 as it should be, 3 something leaks or is not used, 1 something could not be read.
+    Exit status: 0 ok, 3 something leaks or is not used, 1 something could not be read.
     """
-    from steadyhelm.lab.evaluation.leaks import LeakCheck
-    from steadyhelm.lab.evaluation.report_text import leak_text
+    from steadyhelm.lab.evaluation.leak_check import LeakCheck
+    from steadyhelm.lab.evaluation.report_text import format_leak_reports
     from steadyhelm.replay import Judge
 
     sets = _sets(paths)
@@ -209,7 +166,7 @@ def leak_check(
     if as_json:
         print_json(reports)
     else:
-        typer.echo(leak_text(reports))
+        typer.echo(format_leak_reports(reports))
     is_clean = all(report.is_clean for report in reports)
     raise typer.Exit(_status(sets) or (OK if is_clean else FLAGGED))
 
@@ -234,31 +191,71 @@ def simulate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what the policy would have done to recorded runs, had it been on: good and bad.
+    """Print what a policy would have done to recorded runs, good and bad.
 
-    Exit status: 0 as it should be, 3 more than 2 in 100 healthy runs get more than a reminder, 1 something
+    Exit status: 0 ok, 3 more than 2 in 100 healthy runs get more than a reminder, 1 something
     could not be read.
     """
-    from steadyhelm.lab.simulation.simulation import simulate as simulated
-    from steadyhelm.lab.simulation.text import simulation_text
+    from steadyhelm.lab.simulation.report_text import format_simulation
+    from steadyhelm.lab.simulation.simulate import simulate as run_simulation
     from steadyhelm.settings import load
 
     settings = load(_policy(policy or ()), path=config or context.obj.config_file).settings
     sets = _sets(paths)
     with counting("simulating", sum(len(one.runs) for one in sets)) as on_run:
-        report = simulated(sets, settings, samples=samples, seed=seed, on_run=on_run)
+        report = run_simulation(sets, settings, samples=samples, seed=seed, on_run=on_run)
     if html is not None:
-        from steadyhelm.lab.simulation.html import page
+        from steadyhelm.lab.simulation.report_html import render_simulation
 
-        _write(html, page(report))
+        _write(html, render_simulation(report))
     if as_json:
         print_json(report)
     else:
-        typer.echo(simulation_text(report, most=shown))
-    raise typer.Exit(_status(sets) or (FLAGGED if report.is_gentle is False else OK))
+        typer.echo(format_simulation(report, most=shown))
+    raise typer.Exit(_status(sets) or (FLAGGED if report.is_harmless is False else OK))
 
 
-app.command("train")(train)
+@app.command("train")
+def train(
+    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the weights to this file.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Without the leak check and the other learners.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Train the reply classifier and the forecast, and print their figures on held-out replies.
+
+    Takes some minutes; the same replies lead to the same weights.
+    """
+    from steadyhelm.lab.training.labelled_replies import read_replies
+    from steadyhelm.lab.training.train import format_report, write_weights
+    from steadyhelm.lab.training.train import train as run_training
+
+    if not replies.is_file():
+        fail(f"there is no file {safe(replies)}.", USAGE)
+    if output is not None and output.exists():
+        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
+    report = run_training(read_replies(replies), quick=quick)
+    if as_json:
+        print_json(
+            {
+                "replies": report.weights.replies,
+                "projects": report.weights.projects,
+                "drift_from": report.weights.drift_from,
+                "figures": report.figures,
+                "importances": report.importances,
+                "leaks": report.leaks,
+                "alternatives": report.alternatives,
+            }
+        )
+    else:
+        typer.echo(format_report(report), nl=False)
+    if output is not None:
+        say(f"Wrote {write_weights(report.weights, output)} bytes to {safe(output)}.")
 
 
 @app.command("import")
@@ -270,18 +267,17 @@ def import_runs(
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
 ) -> None:
-    """Turn runs in a public layout into a run file, labels kept."""
-    from steadyhelm.lab.importers.importing import documents, write_runs
-    from steadyhelm.lab.importers.table import IMPORTERS
+    """Convert runs in a public layout to a run file, with their labels."""
+    from steadyhelm.lab.importers.layouts import IMPORTERS, read_documents, write_runs
 
     if output.exists():
         confirm(f"{safe(output)} exists. Replace it?", yes=yes)
-    written = write_runs(IMPORTERS[layout.value](documents(paths)), output)
+    written = write_runs(IMPORTERS[layout.value](read_documents(paths)), output)
     say(f"Wrote {counted(written, 'run')} to {safe(output)}.")
 
 
-@app.command("bars")
-def bars(
+@app.command("accuracy")
+def accuracy(
     context: typer.Context,
     data: Annotated[
         Path | None, typer.Option("--data", help="The folder of labelled data; else STEADYHELM_DATA.")
@@ -290,23 +286,23 @@ def bars(
     cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure the cost too.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure every bar the loop detectors are held to, in one go.
+    """Measure every accuracy target of the loop detectors.
 
-    Exit status: 0 all met, 3 one is not, 1 nothing could be measured.
+    Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
     """
-    from steadyhelm.lab.evaluation.bars import Bars, as_data, in_text
-    from steadyhelm.lab.evaluation.places import data_folder
+    from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, format_targets, targets_to_builtins
+    from steadyhelm.lab.evaluation.run_sets import find_data_folder
 
-    measured = Bars(data_folder(data), context.obj.load().settings).measure(cost=cost)
+    measured = AccuracyCheck(find_data_folder(data), context.obj.load().settings).measure(cost=cost)
     if as_json:
-        print_json(as_data(measured))
+        print_json(targets_to_builtins(measured))
     else:
-        typer.echo(in_text(measured, wrong=wrong))
-    raise typer.Exit(OK if all(bar.met for bar in measured) else FLAGGED)
+        typer.echo(format_targets(measured, wrong=wrong))
+    raise typer.Exit(OK if all(target.is_met for target in measured) else FLAGGED)
 
 
 def _sets(paths: list[Path]) -> "list[RunSet]":
-    from steadyhelm.lab.evaluation.places import read_sets
+    from steadyhelm.lab.evaluation.run_sets import read_sets
 
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
@@ -321,7 +317,7 @@ def _sets(paths: list[Path]) -> "list[RunSet]":
 
 
 def _policy(given: Iterable[str]) -> dict[str, str]:
-    """Settings of the policy and its budget by name; a name without a dot is one of the policy's own."""
+    """Return settings of the policy and its budget by name; a name without a dot is the policy's."""
     settings = {}
     for one in given:
         name, is_set, value = one.partition("=")
@@ -332,7 +328,7 @@ def _policy(given: Iterable[str]) -> dict[str, str]:
     return settings
 
 
-def _question(kind: Kind, severity: Level, label: str | None, adjacent: bool) -> "Question":
+def _question(kind: Kind, severity: SeverityOption, label: str | None, adjacent: bool) -> "Question":
     from steadyhelm.findings import Severity
     from steadyhelm.lab.evaluation.expectations import LABELS, Question
 

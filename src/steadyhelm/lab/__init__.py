@@ -1,1 +1,1 @@
-"""The lab: labelled runs in, figures out, through the same session that watches live agents."""
+"""Measure how accurate the detectors are, on labelled and on recorded runs."""

@@ -1,4 +1,4 @@
-"""What a change of settings would have done on the same runs."""
+"""Compare what two settings find in the same runs."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal
@@ -6,21 +6,21 @@ from typing import Literal
 from msgspec import Struct
 
 from steadyhelm.lab.evaluation.expectations import Question
-from steadyhelm.lab.evaluation.metrics import Estimate, estimates
-from steadyhelm.lab.evaluation.places import RunSet
+from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all
+from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport
 from steadyhelm.settings import Settings
 
-Change = Literal["newly flagged", "no longer flagged", "earlier", "later"]
+ChangeKind = Literal["newly flagged", "no longer flagged", "earlier", "later"]
 
 
-class Changed(Struct, frozen=True, kw_only=True):
-    """A run that the two settings judge differently; `expected` is None when nobody said."""
+class RunChange(Struct, frozen=True, kw_only=True):
+    """A run that the two settings judge differently; `expected` is None when it is not labelled."""
 
     run_id: str
-    change: Change
+    change: ChangeKind
     before: int | None
     after: int | None
     expected: bool | None
@@ -28,18 +28,18 @@ class Changed(Struct, frozen=True, kw_only=True):
 
 
 class SetComparison(Struct, frozen=True, kw_only=True):
-    """What the change does to one set."""
+    """The effect of the change on one set."""
 
     name: str
     runs: int
     flagged: tuple[int, int]
     tokens_saved: tuple[int, int]
     f1: tuple[Estimate, Estimate] | None
-    changed: list[Changed]
+    changed: list[RunChange]
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What `steadyhelm lab compare` found out."""
+    """The result of `steadyhelm lab compare`."""
 
     before: str
     after: str
@@ -51,10 +51,10 @@ class Comparer:
     """Replays the same runs under two settings.
 
     Args:
-        before: The settings as they are.
-        after: The settings as they might be.
-        question: Which findings count, and the label they are held against.
-        kinds: Only detectors of these kinds look; None lets all of them.
+        before: The current settings.
+        after: The changed settings.
+        question: Which findings count, and the label they are compared with.
+        kinds: Only detectors of these kinds run; None means all.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Comparer:
         self._seed = seed
 
     def compare(self, one: RunSet) -> SetComparison:
-        """What the change does to the runs of one set."""
+        """Return the effect of the change on the runs of one set."""
         before, after = ([(run, judge.judge(run).report) for run in one.runs] for judge in self._judges)
         first, second = score_runs(before, self._question), score_runs(after, self._question)
         pairs = list(zip(first, second, strict=True))
@@ -81,36 +81,36 @@ class Comparer:
         return SetComparison(
             name=one.name,
             runs=len(one.runs),
-            flagged=(_flagged(first), _flagged(second)),
-            tokens_saved=(_saved(before), _saved(after)),
-            f1=(self._f1(first), self._f1(second)) if is_labelled else None,
-            changed=[change for pair in pairs if (change := _change(*pair)) is not None],
+            flagged=(_count_flagged(first), _count_flagged(second)),
+            tokens_saved=(_sum_tokens_saved(before), _sum_tokens_saved(after)),
+            f1=(self._estimate_f1(first), self._estimate_f1(second)) if is_labelled else None,
+            changed=[change for pair in pairs if (change := _compare_scores(*pair)) is not None],
         )
 
-    def _f1(self, scores: Sequence[RunScore]) -> Estimate:
+    def _estimate_f1(self, scores: Sequence[RunScore]) -> Estimate:
         counts = [score.counts for score in scores if score.expected.run is not None]
-        return estimates(counts, samples=self._samples, seed=self._seed)["f1"]
+        return estimate_all(counts, samples=self._samples, seed=self._seed)["f1"]
 
 
-def _flagged(scores: Sequence[RunScore]) -> int:
+def _count_flagged(scores: Sequence[RunScore]) -> int:
     return sum(bool(score.found) for score in scores)
 
 
-def _saved(reports: Sequence[tuple[ReadRun, RunReport]]) -> int:
+def _sum_tokens_saved(reports: Sequence[tuple[ReadRun, RunReport]]) -> int:
     return sum(report.tokens_saved or 0 for _, report in reports)
 
 
-def _change(before: RunScore, after: RunScore) -> Changed | None:
+def _compare_scores(before: RunScore, after: RunScore) -> RunChange | None:
     if before.first == after.first:
         return None
     if before.first is None:
-        change: Change = "newly flagged"
+        change: ChangeKind = "newly flagged"
     elif after.first is None:
         change = "no longer flagged"
     else:
         change = "earlier" if after.first < before.first else "later"
     told = after if after.found else before
-    return Changed(
+    return RunChange(
         run_id=before.run.info.run_id,
         change=change,
         before=before.first,

@@ -1,4 +1,4 @@
-"""What the detectors cost per event, in units of fingerprinting one tool event.
+"""Measure what the detectors cost per event, in units of fingerprinting one tool event.
 
 Both are measured in the same process within seconds of each other, in processor time, so that a busy
 machine changes the ratio little.
@@ -33,7 +33,7 @@ _ARGUMENTS: Final[dict[str, Any]] = {
 _RESULT: Final = ("row 0000017 of 48, sorted by date: the parcel left the warehouse in Bergen, " * 4)[:230]
 
 
-class Cost(Struct, frozen=True, kw_only=True):
+class DetectorCost(Struct, frozen=True, kw_only=True):
     """The detectors' cost: `ratio` in references, `growth` late in a long run against early in short ones.
 
     `given_ratio` is the same as `ratio` with fingerprints already computed, as in live monitoring.
@@ -47,25 +47,25 @@ class Cost(Struct, frozen=True, kw_only=True):
     long_events: int
 
 
-def measure(settings: Settings, runs: Sequence[ReadRun], *, kind: str = "loop") -> Cost:
-    """What all detectors of a kind cost together on these runs."""
+def measure_cost(settings: Settings, runs: Sequence[ReadRun], *, kind: str = "loop") -> DetectorCost:
+    """Return what all detectors of a kind cost together on these runs."""
     make = detector_factory(with_soft_limits(with_kinds(settings, {kind})))
     alone = [(run.info, run.events) for run in runs]
-    given = [(info, [_fingerprinted(event) for event in events]) for info, events in alone]
-    joined = _one_long_run(alone)
+    given = [(info, [_add_fingerprints(event) for event in events]) for info, events in alone]
+    joined = _join_runs(alone)
     late = range(len(joined) // 2, len(joined))
     pairs, shares, growths = [], [], []
     for _ in range(_REPEATS):
-        reference = _reference_s()
-        spent = _spent(make, alone)
+        reference = _measure_reference_s()
+        spent = _time_events(make, alone)
         pairs.append((sum(spent) / len(spent), reference))
-        shares.append(sum(_spent(make, given)) / len(spent) / reference)
-        long = _spent(make, [(runs[0].info, joined)])
+        shares.append(sum(_time_events(make, given)) / len(spent) / reference)
+        long = _time_events(make, [(runs[0].info, joined)])
         growths.append(sum(long[i] for i in late) / sum(spent[i] for i in late))
     ratios = [event / reference for event, reference in pairs]
-    return Cost(
-        ratio=_middle(ratios),
-        growth=_middle(growths),
+    return DetectorCost(
+        ratio=_summarise_values(ratios),
+        growth=_summarise_values(growths),
         given_ratio=statistics.median(shares),
         event_us=statistics.median(event for event, _ in pairs) * 1e6,
         reference_us=statistics.median(reference for _, reference in pairs) * 1e6,
@@ -73,10 +73,10 @@ def measure(settings: Settings, runs: Sequence[ReadRun], *, kind: str = "loop") 
     )
 
 
-def _spent(
+def _time_events(
     make: Callable[[], list[Detector]], runs: Sequence[tuple[RunInfo, Sequence[TraceEvent]]]
 ) -> list[float]:
-    """Processor seconds for each event of each run, one after the other."""
+    """Return the processor seconds of each event of each run, in order."""
     clock = time.process_time
     spent = []
     for info, events in runs:
@@ -92,8 +92,8 @@ def _spent(
     return spent
 
 
-def _reference_s() -> float:
-    """Seconds to fingerprint one tool event with the standard library: canonical JSON, two short hashes."""
+def _measure_reference_s() -> float:
+    """Return the seconds to fingerprint one tool event with the standard library: JSON and two hashes."""
     before = time.process_time()
     for _ in range(_REFERENCE_EVENTS):
         arguments = json.dumps(_ARGUMENTS, sort_keys=True, separators=(",", ":")).encode()
@@ -102,13 +102,13 @@ def _reference_s() -> float:
     return (time.process_time() - before) / _REFERENCE_EVENTS
 
 
-def _fingerprinted(event: TraceEvent) -> TraceEvent:
+def _add_fingerprints(event: TraceEvent) -> TraceEvent:
     key = fingerprint(event)
     return structs.replace(event, call_hash=key.call, result_hash=key.result)
 
 
-def _one_long_run(runs: Sequence[tuple[RunInfo, Sequence[TraceEvent]]]) -> list[TraceEvent]:
-    """All runs as one, so that the same event can be timed after a long history."""
+def _join_runs(runs: Sequence[tuple[RunInfo, Sequence[TraceEvent]]]) -> list[TraceEvent]:
+    """Return all runs as one, so that the same event can be timed after a long history."""
     joined: list[TraceEvent] = []
     for _, events in runs:
         offset = len(joined)
@@ -124,5 +124,5 @@ def _one_long_run(runs: Sequence[tuple[RunInfo, Sequence[TraceEvent]]]) -> list[
     return joined
 
 
-def _middle(values: Sequence[float]) -> Estimate:
+def _summarise_values(values: Sequence[float]) -> Estimate:
     return Estimate(value=statistics.median(values), low=min(values), high=max(values))

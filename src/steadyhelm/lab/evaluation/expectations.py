@@ -1,4 +1,4 @@
-"""What people say about a run, in one shape, whatever layout they said it in.
+"""Read what the labels of a run say, whatever layout they have.
 
 A `Question` names what is asked ("did this run loop?") and which findings answer it.
 An `Expectation` is what the labels of one run answer.
@@ -37,9 +37,9 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What the labels of one run answer to a question.
+    """What the labels of one run say about a question.
 
-    `run` is whether it should be flagged, None when nobody said.
+    `run` is whether it should be flagged, None when it is not labelled.
     `steps` are the entries at which it should be, None when steps were not judged one by one.
     `first` is the earliest entry a label points at, for the delay; `at_most` the last entry by
     which it must have been found.
@@ -53,38 +53,38 @@ class Expectation(Struct, frozen=True, kw_only=True):
     group: str = ""
 
 
-NOBODY_SAID: Final = Expectation(run=None)
+NOT_LABELLED: Final = Expectation(run=None)
 
 
-def expect(run: ReadRun, question: Question, *, is_used: bool) -> Expectation:
-    """What the labels of this run answer; `is_used` says that its set uses this label at all."""
+def read_expectation(run: ReadRun, question: Question, *, is_used: bool) -> Expectation:
+    """Return what the labels of this run say; `is_used` is whether its set uses this label at all."""
     if question.label in OUTCOMES:
         return Expectation(run=run.outcome == question.label if run.outcome in OUTCOMES else None)
     if "expect_loop" in run.extra:
-        return _case(run, question)
+        return _read_case(run, question)
     if run.extra.get(REVIEWED):
-        return _reviewed(run, question)
-    source = source_of(run)
+        return _read_reviews(run, question)
+    source = get_source(run)
     for prefix, reader in _READERS:
         if source.startswith(prefix):
             return reader(run, question, is_used)
-    return _bound(run, question, is_used)
+    return _read_labels(run, question, is_used)
 
 
-def uses(runs: Sequence[ReadRun], label: str) -> bool:
-    """Whether any run of a set carries this label: only then does its absence say something."""
-    return any(_kind(mark) == label for run in runs for mark in run.labels)
+def has_label(runs: Sequence[ReadRun], label: str) -> bool:
+    """Return whether any run of a set has this label: only then does its absence mean something."""
+    return any(_get_kind(mark) == label for run in runs for mark in run.labels)
 
 
-def source_of(run: ReadRun) -> str:
-    """Where the run was recorded, as its file says."""
+def get_source(run: ReadRun) -> str:
+    """Return where the run was recorded, as its file says."""
     return str((run.info.metadata or {}).get("source", ""))
 
 
-def _case(run: ReadRun, question: Question) -> Expectation:
-    """A scenario that says as a whole whether it is a loop, and no later than where."""
+def _read_case(run: ReadRun, question: Question) -> Expectation:
+    """Read a scenario that says for the whole run whether it loops, and by which entry it must be found."""
     if question.label != "loop":
-        return NOBODY_SAID
+        return NOT_LABELLED
     expected = run.extra["expect_loop"]
     at = run.extra.get("at_event")
     return Expectation(
@@ -94,61 +94,61 @@ def _case(run: ReadRun, question: Question) -> Expectation:
     )
 
 
-def _reviewed(run: ReadRun, question: Question) -> Expectation:
-    """A run of our own store: only what people said about its incidents counts, silence says nothing."""
-    marks = _marks(run, question.label)
+def _read_reviews(run: ReadRun, question: Question) -> Expectation:
+    """Read a run of our own store: only reviewed incidents count, a run without reviews is not labelled."""
+    marks = _find_marks(run, question.label)
     if not marks:
-        return NOBODY_SAID
+        return NOT_LABELLED
     real = [mark for mark in marks if not mark.get("false_alarm")]
-    return Expectation(run=bool(real), first=_first(real))
+    return Expectation(run=bool(real), first=_find_first_place(real))
 
 
-def _bound(run: ReadRun, question: Question, is_used: bool) -> Expectation:
-    """Labels bound to entries where something was seen; elsewhere nothing was said step by step."""
-    marks = _marks(run, question.label)
+def _read_labels(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+    """Read labels that point at entries; entries without a label were not judged one by one."""
+    marks = _find_marks(run, question.label)
     if not marks and not is_used:
-        return NOBODY_SAID
-    return Expectation(run=bool(marks), first=_first(marks))
+        return NOT_LABELLED
+    return Expectation(run=bool(marks), first=_find_first_place(marks))
 
 
-def _every_step(run: ReadRun, question: Question, is_used: bool) -> Expectation:
-    """Every neighbouring pair of calls was judged, so a step without a label is a clean step."""
-    marks = _marks(run, question.label)
+def _read_every_step(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+    """Read a set in which every pair of neighbouring calls was judged: no label means a clean step."""
+    marks = _find_marks(run, question.label)
     if not marks and not is_used:
-        return NOBODY_SAID
-    return Expectation(run=bool(marks), steps=frozenset(_places(marks)), first=_first(marks))
+        return NOT_LABELLED
+    return Expectation(run=bool(marks), steps=frozenset(_list_places(marks)), first=_find_first_place(marks))
 
 
-def _typed_only(run: ReadRun, question: Question, is_used: bool) -> Expectation:
-    """Failures were typed for some runs only: the others answer nothing about types."""
-    kinds = {_kind(mark) for mark in run.labels}
+def _read_if_typed(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+    """Read a set in which only some failures have a type; the others are not labelled for types."""
+    kinds = {_get_kind(mark) for mark in run.labels}
     if question.label == "decisive_error" or kinds - {"decisive_error"}:
-        return _bound(run, question, is_used)
-    return NOBODY_SAID
+        return _read_labels(run, question, is_used)
+    return NOT_LABELLED
 
 
 _Reader = Callable[[ReadRun, Question, bool], Expectation]
 _READERS: Final[tuple[tuple[str, _Reader], ...]] = (
-    ("sola", _every_step),
-    ("whowhen", _typed_only),
-    ("tau", _typed_only),
-    ("agentrx", _typed_only),
+    ("sola", _read_every_step),
+    ("whowhen", _read_if_typed),
+    ("tau", _read_if_typed),
+    ("agentrx", _read_if_typed),
 )
 
 
-def _marks(run: ReadRun, label: str) -> list[dict[str, Any]]:
-    return [mark for mark in run.labels if _kind(mark) == label]
+def _find_marks(run: ReadRun, label: str) -> list[dict[str, Any]]:
+    return [mark for mark in run.labels if _get_kind(mark) == label]
 
 
-def _kind(mark: Any) -> str:
+def _get_kind(mark: Any) -> str:
     return str(mark.get("kind", "")) if isinstance(mark, dict) else ""
 
 
-def _first(marks: Sequence[dict[str, Any]]) -> int | None:
-    return min(_places(marks), default=None)
+def _find_first_place(marks: Sequence[dict[str, Any]]) -> int | None:
+    return min(_list_places(marks), default=None)
 
 
-def _places(marks: Sequence[dict[str, Any]]) -> list[int]:
+def _list_places(marks: Sequence[dict[str, Any]]) -> list[int]:
     return [at for mark in marks if _is_index(at := mark.get("at"))]
 
 

@@ -1,4 +1,4 @@
-"""Figures from counts of right and wrong, each with an interval.
+"""Compute figures from counts of right and wrong, each with an interval.
 
 Everything is computed from one `Counts` per run: what is resampled is runs, never steps, because the
 steps of one run are not independent of each other.
@@ -25,7 +25,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, *, expected: bool, found: bool) -> "Counts":
-        """The counts of a single answer.
+        """Return the counts of a single answer.
 
         >>> Counts.of(expected=True, found=False)
         Counts(tp=0, fp=0, fn=1, tn=0)
@@ -35,7 +35,7 @@ class Counts(NamedTuple):
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """A figure and the interval in which 95 of 100 such samples would put it; None when it is undefined."""
+    """A figure with its 95 % interval; None when it is undefined."""
 
     value: float | None
     low: float | None = None
@@ -45,54 +45,54 @@ class Estimate(Struct, frozen=True, kw_only=True):
         if self.value is None:
             return "undefined"
         if self.low is None or self.high is None:
-            return _short(self.value)
-        return f"{_short(self.value)} [{_short(self.low)}, {_short(self.high)}]"
+            return _format_figure(self.value)
+        return f"{_format_figure(self.value)} [{_format_figure(self.low)}, {_format_figure(self.high)}]"
 
 
 Statistic = Callable[[Counts], float | None]
 
 
-def total(counts: Iterable[Counts]) -> Counts:
-    """The sum over runs."""
+def sum_counts(counts: Iterable[Counts]) -> Counts:
+    """Return the sum over runs."""
     columns = list(zip(*counts, strict=True))
     return Counts(*map(sum, columns)) if columns else Counts()
 
 
 def precision(counts: Counts) -> float | None:
-    """Of what was flagged, the share that deserved it; undefined when nothing was flagged."""
-    return _share(counts.tp, counts.tp + counts.fp)
+    """Return the share of flagged cases that deserved it; None when nothing was flagged."""
+    return _divide(counts.tp, counts.tp + counts.fp)
 
 
 def recall(counts: Counts) -> float | None:
-    """Of what should be flagged, the share that was."""
-    return _share(counts.tp, counts.tp + counts.fn)
+    """Return the share of cases that were flagged, of those that should be."""
+    return _divide(counts.tp, counts.tp + counts.fn)
 
 
 def false_alarms(counts: Counts) -> float | None:
-    """Of what should not be flagged, the share that was."""
-    return _share(counts.fp, counts.fp + counts.tn)
+    """Return the share of cases that were flagged, of those that should not be."""
+    return _divide(counts.fp, counts.fp + counts.tn)
 
 
 def f1(counts: Counts) -> float | None:
-    """The harmonic mean of precision and recall; undefined when there was nothing to flag and nothing was.
+    """Return the harmonic mean of precision and recall; None when nothing should be flagged and nothing was.
 
     >>> f1(Counts(tp=3, fp=1, fn=2))
     0.6666666666666666
     """
-    return _share(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn)
+    return _divide(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn)
 
 
 def balanced_accuracy(counts: Counts) -> float | None:
-    """The mean of recall and of the share of clean cases left alone; .5 is what a coin reaches."""
+    """Return the mean of recall and of the share of clean cases not flagged; guessing reaches .5."""
     found, alarmed = recall(counts), false_alarms(counts)
     return None if found is None or alarmed is None else (found + 1 - alarmed) / 2
 
 
-def estimates(runs: Sequence[Counts], *, samples: int = 1000, seed: int = 0) -> dict[str, Estimate]:
-    """Every statistic over runs, each with its interval.
+def estimate_all(runs: Sequence[Counts], *, samples: int = 1000, seed: int = 0) -> dict[str, Estimate]:
+    """Return every statistic over runs, each with its interval.
 
-    Where each run gives at most one answer, precision, recall and false alarms are plain shares and get
-    the Wilson interval: resampling has nothing to say about a share of 0 or 1.
+    Where each run has at most one answer, precision, recall and false alarms are plain shares and get
+    the Wilson interval: resampling cannot estimate a share of 0 or 1.
     """
     if not runs:
         return {}
@@ -101,11 +101,11 @@ def estimates(runs: Sequence[Counts], *, samples: int = 1000, seed: int = 0) -> 
     }
     if any(sum(counts) > 1 for counts in runs):
         return found
-    sums = total(runs)
+    sums = sum_counts(runs)
     return found | {
-        "precision": proportion(sums.tp, sums.tp + sums.fp),
-        "recall": proportion(sums.tp, sums.tp + sums.fn),
-        "false_alarms": proportion(sums.fp, sums.fp + sums.tn),
+        "precision": estimate_share(sums.tp, sums.tp + sums.fp),
+        "recall": estimate_share(sums.tp, sums.tp + sums.fn),
+        "false_alarms": estimate_share(sums.fp, sums.fp + sums.tn),
     }
 
 
@@ -121,16 +121,16 @@ STATISTICS: Final[dict[str, Statistic]] = {
 def bootstrap(
     runs: Sequence[Counts], statistic: Statistic, *, samples: int = 1000, seed: int = 0
 ) -> Estimate:
-    """A statistic over runs with its percentile interval from resampled runs.
+    """Return a statistic over runs with its percentile interval from resampled runs.
 
     A resample in which the statistic is undefined is left out.
     The interval is widened to hold the estimate where resampling alone would miss it.
     """
-    value = statistic(total(runs))
+    value = statistic(sum_counts(runs))
     if value is None or samples < 1:
         return Estimate(value=value)
     draw = random.Random(seed)  # noqa: S311 - resampling, not secrets
-    drawn = (statistic(total(draw.choices(runs, k=len(runs)))) for _ in range(samples))
+    drawn = (statistic(sum_counts(draw.choices(runs, k=len(runs)))) for _ in range(samples))
     values = sorted(figure for figure in drawn if figure is not None)
     if not values:
         return Estimate(value=value)
@@ -139,10 +139,10 @@ def bootstrap(
     return Estimate(value=value, low=min(low, value), high=max(high, value))
 
 
-def proportion(hits: int, of: int) -> Estimate:
-    """A share of independent cases with its Wilson interval, which does not collapse at 0 and 1.
+def estimate_share(hits: int, of: int) -> Estimate:
+    """Return a share of independent cases with its Wilson interval, which does not collapse at 0 and 1.
 
-    >>> str(proportion(0, 40))
+    >>> str(estimate_share(0, 40))
     '0 [0, .088]'
     """
     if of == 0:
@@ -152,17 +152,17 @@ def proportion(hits: int, of: int) -> Estimate:
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
-    """The value at a part of the way through a sorted list, between neighbours if need be."""
+    """Return the value at a part of the way through a sorted list, interpolated between neighbours."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _share(part: int, whole: int) -> float | None:
+def _divide(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _short(value: float) -> str:
+def _format_figure(value: float) -> str:
     text = f"{value:.3f}".rstrip("0").rstrip(".")
     return text.removeprefix("0") if text.startswith("0.") else text

@@ -1,4 +1,4 @@
-"""An evaluation as one self-contained page: plots, tables, and the events behind every mistake.
+"""Render an evaluation as one self-contained page: plots, tables, and the events behind every wrong run.
 
 Everything an agent or a label says is escaped; the page loads nothing and runs nothing.
 """
@@ -6,9 +6,9 @@ Everything an agent or a label says is escaped; the page loads nothing and runs 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from steadyhelm.lab.evaluation.evaluation import TOGETHER, Evaluation, Figures, SetReport
+from steadyhelm.lab.evaluation.evaluator import TOGETHER, Evaluation, Figures, SetReport
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.plots import Mark, PlotRow, histogram, intervals
+from steadyhelm.lab.evaluation.plots import Mark, PlotRow, draw_histogram, draw_intervals
 from steadyhelm.reports.pages import render
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PANELS: Final = {
 }
 
 
-def page(evaluation: Evaluation) -> str:
+def render_evaluation(evaluation: Evaluation) -> str:
     """Return the whole page."""
     rendered = render(
         "evaluation.html",
@@ -34,26 +34,26 @@ def page(evaluation: Evaluation) -> str:
         samples=evaluation.samples,
         seed=evaluation.seed,
         troubles=evaluation.troubles,
-        sets=[_set(one) for one in evaluation.sets],
+        sets=[_describe_set(one) for one in evaluation.sets],
     )
     return f"{rendered}\n"
 
 
-def _set(one: SetReport) -> dict[str, object]:
+def _describe_set(one: SetReport) -> dict[str, object]:
     """Return what the template shows of one set of runs."""
     delay = one.figures[0].delay
     return {
         "name": one.name,
-        "known": _known(one),
-        "plot": _interval_plot(one) if one.labelled else "",
+        "known": _describe_labels(one),
+        "plot": _draw_figures(one) if one.labelled else "",
         "titles": _TITLES,
-        "figures": _figure_rows(one),
+        "figures": _format_rows(one),
         "steps": [
             (figures.finder, *(str(figures.step_level[key]) for key in ("precision", "recall", "f1")))
             for figures in one.figures
             if figures.step_level
         ],
-        "delay": histogram(
+        "delay": draw_histogram(
             delay.values, title=f"Delay on {one.name}", axis="entries after the label; below 0: before it"
         )
         if delay is not None
@@ -62,42 +62,44 @@ def _set(one: SetReport) -> dict[str, object]:
     }
 
 
-def _interval_plot(one: SetReport) -> "Markup":
+def _draw_figures(one: SetReport) -> "Markup":
     title = f"Figures on {one.name} with their intervals"
-    return intervals(list(_PANELS.values()), [_row(figures) for figures in one.figures], title=title)
+    return draw_intervals(
+        list(_PANELS.values()), [_build_plot_row(figures) for figures in one.figures], title=title
+    )
 
 
-def _known(one: SetReport) -> str:
+def _describe_labels(one: SetReport) -> str:
     if not one.labelled:
-        known = f"{one.runs} runs, none labelled: what is flagged is listed, for people to judge."
+        known = f"{one.runs} runs, none labelled: flagged runs are listed for review."
     else:
         known = f"{one.runs} runs, {one.labelled} labelled, {one.positive} of them positive."
     return known + (f" {one.broken} lines could not be read." if one.broken else "")
 
 
-def _row(figures: Figures) -> PlotRow:
+def _build_plot_row(figures: Figures) -> PlotRow:
     mark: Mark = "rule" if figures.is_rule else "together" if figures.finder == TOGETHER else "detector"
     return PlotRow(name=figures.finder, mark=mark, estimates=[figures.run_level.get(key) for key in _PANELS])
 
 
-def _figure_rows(one: SetReport) -> list[list[str]]:
+def _format_rows(one: SetReport) -> list[list[str]]:
     named = [(figures.finder, figures) for figures in one.figures]
     named += [(f"together, {group}", figures) for group, figures in one.by_group.items()]
-    return [list(_cells(name, figures)) for name, figures in named]
+    return [list(_format_cells(name, figures)) for name, figures in named]
 
 
-def _cells(name: str, figures: Figures) -> Iterator[str]:
+def _format_cells(name: str, figures: Figures) -> Iterator[str]:
     level = figures.run_level
     delay = figures.delay
     yield name
     yield f"{figures.flagged} of {figures.runs}"
     for key in (*_PANELS, "false_alarms"):
-        yield _shown(level.get(key))
-    yield _shown(figures.in_time)
+        yield _format_estimate(level.get(key))
+    yield _format_estimate(figures.in_time)
     yield "-" if delay is None else f"{delay.median:g} ({delay.low:g} to {delay.high:g})"
     yield f"{figures.tokens_after:,}" if figures.tokens_after else "-"
     yield "-" if figures.tokens_saved is None else f"{figures.tokens_saved:,}"
 
 
-def _shown(estimate: Estimate | None) -> str:
+def _format_estimate(estimate: Estimate | None) -> str:
     return "-" if estimate is None else str(estimate)

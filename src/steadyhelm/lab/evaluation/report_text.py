@@ -1,24 +1,23 @@
-"""Lab reports as plain text: tables and short lists, with hostile characters made harmless."""
+"""Format lab reports as plain text: tables and short lists, with control characters escaped."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from steadyhelm.lab.evaluation.comparison import Changed, Comparison
-from steadyhelm.lab.evaluation.evaluation import Evaluation, Figures, Miss, SetReport
-from steadyhelm.lab.evaluation.leaks import LeakReport
+from steadyhelm.lab.evaluation.comparison import Comparison, RunChange
+from steadyhelm.lab.evaluation.evaluator import Evaluation, Figures, SetReport, WrongRun
+from steadyhelm.lab.evaluation.leak_check import LeakReport
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.tables import table
 from steadyhelm.reports.formats import printable
 
-_MISSES: Final = 20
+_MAX_WRONG_RUNS: Final = 20
 _TITLES: Final = (
     *("", "flagged", "precision", "recall", "F1", "balanced accuracy", "false alarms"),
     *("delay", "tokens after"),
 )
 
 
-def evaluation_text(evaluation: Evaluation, *, most: int = _MISSES) -> str:
-    """The whole evaluation; at most `most` wrong runs of a set are shown."""
+def format_evaluation(evaluation: Evaluation, *, most: int = _MAX_WRONG_RUNS) -> str:
+    """Return the whole evaluation; at most `most` wrong runs of a set are shown."""
     question = evaluation.question
     head = (
         f"Findings of kind {question.kind}, {question.severity} or above, against the label "
@@ -28,11 +27,13 @@ def evaluation_text(evaluation: Evaluation, *, most: int = _MISSES) -> str:
     if question.adjacent:
         head += " A finding counts when its evidence holds the call just before it."
     troubles = [printable(f"{why}, {times} times") for why, times in evaluation.troubles.items()]
-    return "\n\n".join([head, *troubles, *(part for one in evaluation.sets for part in _set(one, most))])
+    return "\n\n".join(
+        [head, *troubles, *(part for one in evaluation.sets for part in _format_set(one, most))]
+    )
 
 
-def set_summary(one: SetReport) -> str:
-    """How many runs a set has, and what is known about them."""
+def summarise_set(one: SetReport) -> str:
+    """Return how many runs a set has and how many are labelled."""
     words = f"{one.name}: {one.runs} runs"
     words += (
         f", {one.labelled} labelled, {one.positive} of them positive" if one.labelled else ", none labelled"
@@ -40,8 +41,8 @@ def set_summary(one: SetReport) -> str:
     return words + (f"; {one.broken} lines could not be read" if one.broken else "")
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """What a change of settings would have done, set by set."""
+def format_comparison(comparison: Comparison) -> str:
+    """Return the effect of a change of settings, set by set."""
     parts = [printable(f"{comparison.before} -> {comparison.after}")]
     for one in comparison.sets:
         rows = [
@@ -51,15 +52,15 @@ def comparison_text(comparison: Comparison) -> str:
         if one.f1 is not None:
             rows.append(("F1", *map(str, one.f1)))
         parts.append(printable(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
-        parts.append(table(("", "before", "after"), rows))
-        changes = [_changed(change) for change in one.changed]
+        parts.append(format_table(("", "before", "after"), rows))
+        changes = [_format_change(change) for change in one.changed]
         if changes:
-            parts.append(table(("change", "run", "before", "after", "label", "what was found"), changes))
+            parts.append(format_table(("change", "run", "before", "after", "label", "finding"), changes))
     return "\n\n".join(parts)
 
 
-def leak_text(reports: Sequence[LeakReport]) -> str:
-    """What was shuffled, what came of it, and whether that is right."""
+def format_leak_reports(reports: Sequence[LeakReport]) -> str:
+    """Return what was shuffled, what changed, and whether that is right."""
     parts = []
     for report in reports:
         rows = [
@@ -67,76 +68,81 @@ def leak_text(reports: Sequence[LeakReport]) -> str:
                 row.shuffled,
                 "must matter" if row.must_matter else "must not matter",
                 f"{row.runs_changed} of {row.runs}",
-                _accuracy(row.before),
-                _accuracy(row.after),
+                _format_accuracy(row.before),
+                _format_accuracy(row.after),
                 row.verdict,
             )
             for row in report.rows
         ]
         titles = ("shuffled", "", "runs changed", "balanced accuracy", "after", "verdict")
-        parts.append(f"{printable(report.name)}\n\n{table(titles, rows)}")
+        parts.append(f"{printable(report.name)}\n\n{format_table(titles, rows)}")
     return "\n\n".join(parts)
 
 
-def _changed(change: Changed) -> tuple[str, ...]:
+def _format_change(change: RunChange) -> tuple[str, ...]:
     label = {True: "positive", False: "clean", None: "-"}[change.expected]
     places = ("-" if at is None else str(at) for at in (change.before, change.after))
     return (change.change, change.run_id, *places, label, change.words)
 
 
-def _accuracy(value: float | None) -> str:
+def _format_accuracy(value: float | None) -> str:
     return str(Estimate(value=value)) if value is not None else "-"
 
 
-def _set(one: SetReport, most: int) -> Iterator[str]:
-    yield printable(set_summary(one))
-    rows = [_row(figures.finder, figures) for figures in one.figures]
-    rows += [_row(f"together, {group}", figures) for group, figures in one.by_group.items()]
-    yield table(_TITLES, rows)
+def _format_set(one: SetReport, most: int) -> Iterator[str]:
+    yield printable(summarise_set(one))
+    rows = [_format_figures(figures.finder, figures) for figures in one.figures]
+    rows += [_format_figures(f"together, {group}", figures) for group, figures in one.by_group.items()]
+    yield format_table(_TITLES, rows)
     stepped = [figures for figures in one.figures if figures.step_level]
     if stepped:
         titles = ("step by step", "precision", "recall", "F1")
-        yield table(titles, [_step_row(figures) for figures in stepped])
+        yield format_table(titles, [_format_step_figures(figures) for figures in stepped])
     dated = [figures for figures in one.figures if figures.in_time is not None]
     if dated:
-        yield table(("", "found in time"), [(figures.finder, str(figures.in_time)) for figures in dated])
+        yield format_table(
+            ("", "found in time"), [(figures.finder, str(figures.in_time)) for figures in dated]
+        )
     if not one.misses:
         return
     more = len(one.misses) - most
-    shown = [_miss(miss) for miss in one.misses[:most]]
+    shown = [_format_wrong_run(miss) for miss in one.misses[:most]]
     rest = [f"  ... {more} not shown; --json and --html have all of them."] if more > 0 else []
-    yield "\n".join([f"Where it was wrong ({len(one.misses)} runs):", *shown, *rest])
+    yield "\n".join([f"Judged wrongly ({len(one.misses)} runs):", *shown, *rest])
 
 
-def _row(name: str, figures: Figures) -> tuple[str, ...]:
+def _format_figures(name: str, figures: Figures) -> tuple[str, ...]:
     level = figures.run_level
     delay = figures.delay
     return (
         name,
         f"{figures.flagged} of {figures.runs}",
         *(
-            _figure(level.get(key))
+            _format_estimate(level.get(key))
             for key in ("precision", "recall", "f1", "balanced_accuracy", "false_alarms")
         ),
         "-" if delay is None else f"{delay.median:g} ({delay.low:g} to {delay.high:g})",
-        _tokens(figures),
+        _format_tokens(figures),
     )
 
 
-def _tokens(figures: Figures) -> str:
+def _format_tokens(figures: Figures) -> str:
     words = f"{figures.tokens_after:,}" if figures.tokens_after else "-"
     return words if figures.tokens_saved is None else f"{words}, saved {figures.tokens_saved:,}"
 
 
-def _step_row(figures: Figures) -> tuple[str, ...]:
-    return (figures.finder, *(_figure(figures.step_level[key]) for key in ("precision", "recall", "f1")))
+def _format_step_figures(figures: Figures) -> tuple[str, ...]:
+    return (
+        figures.finder,
+        *(_format_estimate(figures.step_level[key]) for key in ("precision", "recall", "f1")),
+    )
 
 
-def _figure(estimate: Estimate | None) -> str:
+def _format_estimate(estimate: Estimate | None) -> str:
     return "-" if estimate is None else str(estimate)
 
 
-def _miss(miss: Miss) -> str:
+def _format_wrong_run(miss: WrongRun) -> str:
     found = ", ".join(f"{finding.at} {finding.detector} {finding.severity}" for finding in miss.found[:4])
     tier = f" [{miss.group}]" if miss.group else ""
     lines = [f"  {miss.run_id}{tier}: {miss.wrong}; expected {miss.expected}; found {found or 'nothing'}"]
@@ -144,3 +150,13 @@ def _miss(miss: Miss) -> str:
         marks = ("L" if event.labelled else " ") + ("F" if event.found else " ")
         lines.append(f"    {marks} {event.at:>4} {event.what}: {event.said}")
     return "\n".join(map(printable, lines))
+
+
+def format_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under their titles, each column as wide as its widest cell."""
+    cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )

@@ -1,1 +1,1 @@
-"""Turn public benchmarks into run files."""
+"""Convert public benchmarks to run files."""

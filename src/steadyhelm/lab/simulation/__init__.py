@@ -1,1 +1,1 @@
-"""Replay recorded runs under a policy, and count what it would have done."""
+"""Simulate a policy on recorded runs."""

@@ -1,1 +1,1 @@
-"""Fit and check the weights of the classifier of user replies."""
+"""Train the reply classifier on labelled replies."""

@@ -1,7 +1,7 @@
-"""Runs labelled by what their users corrected later: a delayed outcome to hold findings against.
+"""Label runs by what their users corrected later: a delayed outcome to compare findings with.
 
 The labels are weak: they are read off later messages by a classifier that is itself often wrong, and a user
-who says nothing may just have given up.
+who does not reply may just have given up.
 They must never judge the detectors that read the same messages (kind `correction`): that would measure the
 classifier's agreement with itself.
 """
@@ -19,23 +19,23 @@ from steadyhelm.corrections.deferred import (
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.stores.run_lines import build_entry
 
-LABEL: Final = "correction"
-_BY: Final = "a later message of the user"
+CORRECTION_LABEL: Final = "correction"
+_LABEL_SOURCE: Final = "a later message of the user"
 
 
-def labelled_runs(runs: Iterable[ReadRun], *, max_distance: int = MAX_DISTANCE) -> Iterator[dict[str, Any]]:
-    """The runs as objects of a run file, with their corrections among the labels.
+def label_runs(runs: Iterable[ReadRun], *, max_distance: int = MAX_DISTANCE) -> Iterator[dict[str, Any]]:
+    """Yield the runs as objects of a run file, with their corrections among the labels.
 
-    A run in which the user never answered is left out: nobody knows what came of it.
+    A run in which the user never answered is left out: its outcome is unknown.
     """
     for run in runs:
         history = find_corrections(run.events, max_distance=max_distance)
         if history.judged:
-            yield labelled_run(run, history)
+            yield label_run(run, history)
 
 
-def labelled_run(run: ReadRun, history: CorrectionHistory) -> dict[str, Any]:
-    """One run as an object of a run file; labels it had stay, at the places of its entries now."""
+def label_run(run: ReadRun, history: CorrectionHistory) -> dict[str, Any]:
+    """Return one run as an object of a run file; its own labels stay, moved to its entries' new places."""
     info = run.info
     known = {
         "run_id": info.run_id,
@@ -52,14 +52,14 @@ def labelled_run(run: ReadRun, history: CorrectionHistory) -> dict[str, Any]:
     return {
         **{key: value for key, value in known.items() if value},
         "events": [build_entry(event) for event in run.events],
-        "labels": [*_kept(run), *map(_label, history.corrections)],
+        "labels": [*_move_labels(run), *map(_make_label, history.corrections)],
     }
 
 
-def _label(correction: DeferredCorrection) -> dict[str, Any]:
-    """A label at the last step of the turn: by then it had gone wrong."""
+def _make_label(correction: DeferredCorrection) -> dict[str, Any]:
+    """Return a label at the last step of the turn: by then it had gone wrong."""
     return {
-        "kind": LABEL,
+        "kind": CORRECTION_LABEL,
         "at": correction.last,
         "from": correction.first,
         "turn": correction.turn,
@@ -67,13 +67,13 @@ def _label(correction: DeferredCorrection) -> dict[str, Any]:
         "distance": correction.distance,
         "reply": correction.kind,
         "probability": round(correction.probability, 4),
-        "by": _BY,
+        "by": _LABEL_SOURCE,
         "derived": True,
     }
 
 
-def _kept(run: ReadRun) -> Iterator[Any]:
-    """The labels of the file, moved: a call and its result are one entry now, where the call stood."""
+def _move_labels(run: ReadRun) -> Iterator[Any]:
+    """Yield the labels of the file at their new places: a call and its result are one entry now."""
     began = sorted((int(event.event_id), place) for place, event in enumerate(run.events))
     for label in run.labels:
         at = label.get("at") if isinstance(label, dict) else None

@@ -1,47 +1,69 @@
-"""Learn the weights of the reply classifier and of foresight from labelled replies.
+"""Learn the weights of the reply classifier and of the forecast, and report the result.
 
-The same replies give the same weights.
+The same replies lead to the same weights.
 """
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
-from steadyhelm.corrections.model import CorrectionWeights
+from steadyhelm.corrections.model import CorrectionWeights, LinearModel
 from steadyhelm.errors import FormatError
-from steadyhelm.lab.training.folds import Fold, folds
-from steadyhelm.lab.training.kept_back import figures_of, judge_kept_back
-from steadyhelm.lab.training.leaks import check_leaks
-from steadyhelm.lab.training.replies import LabelledReply
-from steadyhelm.lab.training.report import TrainingReport, importances
-from steadyhelm.lab.training.rivals import rivals
-from steadyhelm.lab.training.weights import Prepared, learn, prepare
+from steadyhelm.lab.evaluation.metrics import Estimate
+from steadyhelm.lab.evaluation.report_text import format_table
+from steadyhelm.lab.training.alternatives import AlternativeFigures, measure_alternatives
+from steadyhelm.lab.training.classifier_metrics import count_confusions, tabulate_calibration
+from steadyhelm.lab.training.fitting import Fold, make_folds
+from steadyhelm.lab.training.held_out import HeldOutResults, estimate_figures, judge_held_out
+from steadyhelm.lab.training.labelled_replies import LabelledReply
+from steadyhelm.lab.training.leak_check import LeakFigure, check_leaks
+from steadyhelm.lab.training.weights import PreparedReply, learn_weights, prepare
 
-_SESSION_PARTS: Final = 10
+_SESSION_FOLDS: Final = 10
+_IMPORTANCES_SHOWN: Final = 15
+_KINDS: Final = (
+    *("continuation", "correction_substance", "approval"),
+    *("correction_style", "frustration", "new_task"),
+)
+
+
+class TrainingReport(Struct, frozen=True, kw_only=True):
+    """The result of one training run; `figures` and `judged` are by what was held out."""
+
+    weights: CorrectionWeights
+    figures: dict[str, dict[str, Estimate]]
+    judged: dict[str, HeldOutResults]
+    importances: dict[str, float]
+    leaks: list[LeakFigure]
+    alternatives: dict[str, list[AlternativeFigures]]
 
 
 def train(replies: Sequence[LabelledReply], *, quick: bool = False, samples: int = 1000) -> TrainingReport:
-    """Learn from all replies, and judge by folds of sessions and of projects what that is worth.
+    """Learn from all replies, and measure the result on folds of sessions and of projects.
 
     With `quick` the leak check and the comparison with other ways of learning are left out.
     """
     cases = prepare(replies)
-    weights = learn(cases)
-    judged = {name: judge_kept_back(cases, parts) for name, parts in _folds(replies).items()}
+    weights = learn_weights(cases)
+    judged = {name: judge_held_out(cases, parts) for name, parts in _make_fold_sets(replies).items()}
     return TrainingReport(
         weights=weights,
-        figures={name: figures_of(one, samples=samples) for name, one in judged.items()},
+        figures={name: estimate_figures(one, samples=samples) for name, one in judged.items()},
         judged=judged,
-        importances=_importances(cases, weights),
+        importances=_collect_importances(cases, weights),
         leaks=[] if quick else check_leaks(replies),
-        rivals={} if quick else {name: rivals(cases, parts) for name, parts in _folds(replies).items()},
+        alternatives={}
+        if quick
+        else {name: measure_alternatives(cases, parts) for name, parts in _make_fold_sets(replies).items()},
     )
 
 
 def write_weights(weights: CorrectionWeights, target: Path) -> int:
-    """Write the file that is shipped, and say how many bytes it has."""
+    """Write the file that is shipped, and return its size in bytes."""
     content = msgspec.json.encode(weights) + b"\n"
     try:
         target.write_bytes(content)
@@ -50,14 +72,85 @@ def write_weights(weights: CorrectionWeights, target: Path) -> int:
     return len(content)
 
 
-def _folds(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
+def _make_fold_sets(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
     return {
-        "session": folds([reply.session for reply in replies], _SESSION_PARTS),
-        "project": folds([reply.repo for reply in replies]),
+        "session": make_folds([reply.session for reply in replies], _SESSION_FOLDS),
+        "project": make_folds([reply.repo for reply in replies]),
     }
 
 
-def _importances(cases: Sequence[Prepared], weights: CorrectionWeights) -> dict[str, float]:
-    of_replies = importances(weights.reply, [case.features.numbers for case in cases], "correction")
-    of_turns = importances(weights.forecast, [case.outlook for case in cases], "correction")
-    return of_replies | {f"foreseen: {name}": value for name, value in of_turns.items()}
+def _collect_importances(cases: Sequence[PreparedReply], weights: CorrectionWeights) -> dict[str, float]:
+    of_replies = measure_importances(weights.reply, [case.features.numbers for case in cases], "correction")
+    of_turns = measure_importances(weights.forecast, [case.forecast_features for case in cases], "correction")
+    return of_replies | {f"forecast: {name}": value for name, value in of_turns.items()}
+
+
+def format_report(report: TrainingReport) -> str:
+    """Return the whole report as plain text."""
+    weights = report.weights
+    learnt = f"Learnt from {weights.replies} replies of {weights.projects} projects"
+    parts = [
+        f"{learnt}. Drift from {weights.drift_from:.3f}; {len(weights.reply.terms)} terms.",
+        "Held out (weights and thresholds from the other folds; 95% intervals over sessions):",
+        _format_figures(report.figures),
+    ]
+    for name, judged in report.judged.items():
+        parts += [f"By {name}, labelled kind (down) and predicted kind (across):", _format_confusion(judged)]
+        parts += [f"By {name}, predicted and actual drift:", _format_calibration(judged)]
+    parts += [
+        "Change of the log-odds of a correction per standard deviation:",
+        _format_importances(report.importances),
+    ]
+    parts += [_format_leaks(report.leaks)] if report.leaks else []
+    for name, alternatives in report.alternatives.items():
+        rows = [(one.name, f"{one.f1:.3f}", f"{one.auc:.3f}") for one in alternatives]
+        parts += [f"Other learners, by {name}:", format_table(("", "drift F1", "drift AUC"), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def measure_importances(
+    model: LinearModel, numbers: Sequence[dict[str, float]], towards: str
+) -> dict[str, float]:
+    """Return what each number moves the log-odds by when it moves by its standard deviation."""
+    return {
+        name: model.get_weight(name, towards) * statistics.pstdev([one[name] for one in numbers])
+        for name in model.numbers
+    }
+
+
+def _format_figures(figures: dict[str, dict[str, Estimate]]) -> str:
+    names = list(next(iter(figures.values())))
+    return format_table(
+        ("", *names), [(kept, *(str(row[name]) for name in names)) for kept, row in figures.items()]
+    )
+
+
+def _format_confusion(judged: HeldOutResults) -> str:
+    counts = count_confusions(judged.truth, judged.primary)
+    return format_table(("", *_KINDS), [(kind, *(counts[kind, said] for said in _KINDS)) for kind in _KINDS])
+
+
+def _format_calibration(judged: HeldOutResults) -> str:
+    rows = tabulate_calibration(judged.is_drift, judged.drift)
+    return format_table(
+        ("predicted", "actual", "replies"),
+        [(f"{mean:.3f}", f"{share:.3f}", count) for mean, share, count in rows],
+    )
+
+
+def _format_importances(moved: dict[str, float]) -> str:
+    strongest = sorted(moved.items(), key=lambda item: -abs(item[1]))[:_IMPORTANCES_SHOWN]
+    return format_table(("number", "change"), [(name, f"{value:+.2f}") for name, value in strongest])
+
+
+def _format_leaks(leaks: Sequence[LeakFigure]) -> str:
+    rows = [
+        (
+            leak.shuffled,
+            f"{leak.drift:.3f}",
+            f"{leak.foreseen:.3f}",
+            "ok" if leak.is_clean else "LEAK",
+        )
+        for leak in leaks
+    ]
+    return "AUC with something shuffled:\n\n" + format_table(("shuffled", "drift", "forecast", ""), rows)

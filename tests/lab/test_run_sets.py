@@ -5,8 +5,8 @@ from labelled_runs import line
 
 from steadyhelm import DriftMonitor
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.lab.evaluation.expectations import Question, expect
-from steadyhelm.lab.evaluation.places import data_folder, read_set, read_sets
+from steadyhelm.lab.evaluation.expectations import Question, read_expectation
+from steadyhelm.lab.evaluation.run_sets import find_data_folder, read_set, read_sets
 from steadyhelm.stores.sqlite import SQLiteStore
 
 
@@ -16,7 +16,7 @@ class TestDataFolder:
         The environment names the folder of labelled data.
         """
         monkeypatch.setenv("STEADYHELM_DATA", str(tmp_path))
-        assert tmp_path == data_folder()
+        assert tmp_path == find_data_folder()
 
     def test_absent(self, tmp_path, monkeypatch):
         """
@@ -24,7 +24,7 @@ class TestDataFolder:
         """
         monkeypatch.setenv("STEADYHELM_DATA", str(tmp_path / "none"))
         with pytest.raises(SteadyhelmError, match="set STEADYHELM_DATA"):
-            data_folder()
+            find_data_folder()
 
 
 class TestSets:
@@ -71,6 +71,6 @@ class TestOurStore:
                 store.review(incident.incident_id, verdicts[incident.run_id])
         store.close()
         runs = read_set(database).runs
-        answers = {run.info.run_id: expect(run, Question(), is_used=True) for run in runs}
+        answers = {run.info.run_id: read_expectation(run, Question(), is_used=True) for run in runs}
         assert {"one": True, "two": False, "three": None} == {key: a.run for key, a in answers.items()}
         assert answers["one"].first is not None

@@ -1,4 +1,4 @@
-"""Had this policy been on: what it would have done to recorded runs, good and bad."""
+"""Simulate a policy on recorded runs: what it would have done, good and bad."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,52 +6,53 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from steadyhelm.lab.evaluation.evaluation import TOGETHER
-from steadyhelm.lab.evaluation.excerpts import ShownEvent
+from steadyhelm.lab.evaluation.evaluator import TOGETHER, ShownEvent
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.places import RunSet
-from steadyhelm.lab.simulation.budget import BudgetFigures, budget_figures
+from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.simulation.figures import (
-    Answers,
+    BudgetFigures,
     HealthyFigures,
+    LevelFigures,
+    LevelOutcomes,
     LoopFigures,
-    Rung,
     TokenFigures,
-    answers,
-    by_itself,
-    healthy_figures,
-    ladder,
-    loop_figures,
-    token_figures,
+    count_outcomes,
+    estimate_unaided_recovery,
+    measure_budget,
+    measure_healthy,
+    measure_levels,
+    measure_loops,
+    measure_tokens,
 )
-from steadyhelm.lab.simulation.runs import Reached, Refusal, SimulatedRun, simulated
-from steadyhelm.lab.simulation.truth import Well, known_of
+from steadyhelm.lab.simulation.ground_truth import HealthReason, read_set_truth
+from steadyhelm.lab.simulation.simulated_run import ReachedLevel, Refusal, SimulatedRun, simulate_run
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 
-MOST_DISTURBED: Final = 0.02
+MAX_DISTURBED_SHARE: Final = 0.02
 """Of the runs known to have succeeded, the share that may get more than a reminder."""
 
 _LIMITS: Final = ("steps", "tokens", "cost_usd", "wall_s")
 
 
-class Disturbed(Struct, frozen=True, kw_only=True):
-    """A run that should be left alone, and what it would have got: for people to judge."""
+class DisturbedRun(Struct, frozen=True, kw_only=True):
+    """A healthy run that would have received a response, with that response for review."""
 
     set_name: str
     run_id: str
-    well: Well
-    reached: list[Reached]
+    healthy_because: HealthReason
+    reached: list[ReachedLevel]
     refusals: list[Refusal]
     events: list[ShownEvent]
 
 
 class SetSimulation(Struct, frozen=True, kw_only=True):
-    """What the policy would have done to the runs of one set.
+    """The responses that the runs of one set would have received.
 
-    `succeeded` and `unjudged` are the two kinds of runs that should be left alone: known to have succeeded,
-    and of a set of which nobody said anything.
-    `by_itself` is how often a recorded agent came off after the first answer, without having heard it.
+    `succeeded` and `unjudged` are the two kinds of runs that should get no response: known to have succeeded,
+    and of a set without outcomes and labels.
+    `unaided_recovery` is how often a recorded agent recovered after the first intervention, which it did not
+    receive.
     """
 
     name: str
@@ -62,16 +63,16 @@ class SetSimulation(Struct, frozen=True, kw_only=True):
     tokens: TokenFigures | None
     succeeded: HealthyFigures | None
     unjudged: HealthyFigures | None
-    ladder: list[Rung]
-    answers: list[Answers]
-    by_itself: Estimate
+    levels: list[LevelFigures]
+    outcomes: list[LevelOutcomes]
+    unaided_recovery: Estimate
     budget: BudgetFigures | None
 
 
 class SimulationReport(Struct, frozen=True, kw_only=True):
-    """What `steadyhelm lab simulate` found out.
+    """The result of `steadyhelm lab simulate`.
 
-    `is_gentle` says whether at most 2 in 100 healthy runs known to have succeeded get more than a reminder;
+    `is_harmless` says whether at most 2 in 100 healthy runs known to have succeeded get more than a reminder;
     it is None where none is known to.
     """
 
@@ -83,8 +84,8 @@ class SimulationReport(Struct, frozen=True, kw_only=True):
     troubles: dict[str, int]
     sets: list[SetSimulation]
     together: SetSimulation
-    disturbed: list[Disturbed]
-    is_gentle: bool | None
+    disturbed: list[DisturbedRun]
+    is_harmless: bool | None
 
 
 def simulate(
@@ -98,60 +99,60 @@ def simulate(
 ) -> SimulationReport:
     """Replay recorded runs through the session that watches live agents, and count what it would have done.
 
-    The same runs and settings give the same report.
+    The same runs and settings lead to the same report.
 
     Args:
         sets: The runs, each judged alone, without a baseline.
         settings: The policy, its budget and its detectors.
         samples: How often runs are resampled for an interval.
-        seed: Makes the intervals repeatable.
+        seed: Makes the intervals reproducible.
         judge: Replays the runs, instead of one made from the settings.
-        on_run: Called after each run, for those who show how far it is.
+        on_run: Called after each run, to show progress.
     """
     judge = judge or Judge(settings, mode="enforce")
-    limits = limits_of(settings)
-    summed = partial(_summed, limits=limits, samples=samples, seed=seed)
-    replayed = [_replayed(one, judge, on_run) for one in sets]
+    limits = get_budget_limits(settings)
+    summarise = partial(_summarise_runs, limits=limits, samples=samples, seed=seed)
+    replayed = [_replay_set(one, judge, on_run) for one in sets]
     everything = [run for it in replayed for run in it.runs]
-    together = summed(
+    together = summarise(
         TOGETHER, everything, definition="as in each set", broken=sum(it.broken for it in replayed)
     )
     return SimulationReport(
         detectors=judge.detectors,
-        thresholds=_thresholds(settings),
+        thresholds=_get_thresholds(settings),
         limits=limits,
         samples=samples,
         seed=seed,
         troubles=judge.troubles,
-        sets=[summed(it.name, it.runs, definition=it.definition, broken=it.broken) for it in replayed],
+        sets=[summarise(it.name, it.runs, definition=it.definition, broken=it.broken) for it in replayed],
         together=together,
-        disturbed=_disturbed(replayed),
-        is_gentle=_is_gentle(together.succeeded),
+        disturbed=_find_disturbed(replayed),
+        is_harmless=_is_gentle(together.succeeded),
     )
 
 
-def limits_of(settings: Settings) -> dict[str, float]:
-    """The limits of the budget that are set, by name."""
+def get_budget_limits(settings: Settings) -> dict[str, float]:
+    """Return the limits of the budget that are set, by name."""
     return {name: limit for name in _LIMITS if (limit := getattr(settings, f"budget_{name}"))}
 
 
-class _Replayed(NamedTuple):
+class _ReplayedSet(NamedTuple):
     name: str
     runs: list[SimulatedRun]
     definition: str
     broken: int
 
 
-def _replayed(one: RunSet, judge: Judge, on_run: Callable[[], None]) -> _Replayed:
-    known = known_of(one.runs)
+def _replay_set(one: RunSet, judge: Judge, on_run: Callable[[], None]) -> _ReplayedSet:
+    known = read_set_truth(one.runs)
     runs = []
     for run in one.runs:
-        runs.append(simulated(run, judge, known))
+        runs.append(simulate_run(run, judge, known))
         on_run()
-    return _Replayed(one.name, runs, known.definition, len(one.broken))
+    return _ReplayedSet(one.name, runs, known.definition, len(one.broken))
 
 
-def _summed(
+def _summarise_runs(
     name: str,
     runs: Sequence[SimulatedRun],
     *,
@@ -166,37 +167,37 @@ def _summed(
         runs=len(runs),
         steps=sum(run.steps for run in runs),
         broken=broken,
-        loops=loop_figures(runs, definition),
-        tokens=token_figures(runs, samples=samples, seed=seed),
-        succeeded=healthy_figures(runs, "succeeded"),
-        unjudged=healthy_figures(runs, "unjudged"),
-        ladder=ladder(runs),
-        answers=answers(runs),
-        by_itself=by_itself(runs, samples=samples, seed=seed),
-        budget=budget_figures(runs, limits),
+        loops=measure_loops(runs, definition),
+        tokens=measure_tokens(runs, samples=samples, seed=seed),
+        succeeded=measure_healthy(runs, "succeeded"),
+        unjudged=measure_healthy(runs, "unjudged"),
+        levels=measure_levels(runs),
+        outcomes=count_outcomes(runs),
+        unaided_recovery=estimate_unaided_recovery(runs, samples=samples, seed=seed),
+        budget=measure_budget(runs, limits),
     )
 
 
 def _is_gentle(healthy: HealthyFigures | None) -> bool | None:
     share = None if healthy is None else healthy.disturbed.share.value
-    return None if share is None else share <= MOST_DISTURBED
+    return None if share is None else share <= MAX_DISTURBED_SHARE
 
 
-def _thresholds(settings: Settings) -> dict[str, float]:
+def _get_thresholds(settings: Settings) -> dict[str, float]:
     names = ("nudge", "replan", "checkpoint", "stop")
     return {name: getattr(settings, f"policy_{name}_threshold") for name in names}
 
 
-def _disturbed(replayed: Sequence[_Replayed]) -> list[Disturbed]:
-    """Every healthy run that would not have been left alone, the strongest answers first."""
+def _find_disturbed(replayed: Sequence[_ReplayedSet]) -> list[DisturbedRun]:
+    """Return every healthy run that would have received a response, the strongest first."""
     found = [
-        Disturbed(
+        DisturbedRun(
             set_name=one.name,
             run_id=run.run_id,
-            well=run.truth.well,
+            healthy_because=run.truth.healthy_because,
             reached=run.reached,
             refusals=run.refusals,
-            events=run.shown,
+            events=run.events_shown,
         )
         for one in replayed
         for run in one.runs

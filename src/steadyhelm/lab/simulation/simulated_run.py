@@ -1,4 +1,4 @@
-"""What a policy would have done to one recorded run."""
+"""Simulate a policy on one recorded run."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,23 +9,23 @@ from msgspec import Struct
 from steadyhelm.decisions import DriftAction, Outcome, Verdict
 from steadyhelm.engine.drift_findings import BUDGET
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
-from steadyhelm.lab.evaluation.excerpts import ShownEvent, around
-from steadyhelm.lab.evaluation.expectations import NOBODY_SAID
+from steadyhelm.lab.evaluation.evaluator import ShownEvent, show_events_around
+from steadyhelm.lab.evaluation.expectations import NOT_LABELLED
 from steadyhelm.lab.evaluation.scoring import RunScore
-from steadyhelm.lab.simulation.truth import Known, Truth, truth_of
+from steadyhelm.lab.simulation.ground_truth import RunTruth, SetTruth, read_run_truth
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FindingReport, Judge, Judged, Replay, spared
 
-STOPPING: Final = DriftAction.SUMMARIZE_REPLAN
-"""From this rung on a run is re-planned or stopped; below it, it is only reminded."""
+REPLAN_LEVEL: Final = DriftAction.SUMMARIZE_REPLAN
+"""From this response level on a run is re-planned or stopped; below it, it is only reminded."""
 
-_LETS_PASS: Final[frozenset[Verdict]] = frozenset({"proceed", "guide"})
-_USED_UP: Final = 1.0
+_PASSING_VERDICTS: Final[frozenset[Verdict]] = frozenset({"proceed", "guide"})
+_USED_UP_SCORE: Final = 1.0
 
 
-class Reached(Struct, frozen=True, kw_only=True):
-    """A rung of the ladder, reached for the first time, and what brought the run there.
+class ReachedLevel(Struct, frozen=True, kw_only=True):
+    """A response level, reached for the first time, and what caused it.
 
     `place` counts the run's steps from 0, `at` is the entry in its own `events` list.
     """
@@ -39,15 +39,15 @@ class Reached(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """A call that would not have been let through before it was made."""
+    """A call that would have been blocked before it was made."""
 
     at: int
     verdict: Verdict
     message: str
 
 
-class RanOut(Struct, frozen=True, kw_only=True):
-    """Where a run's budget would have been used up, and what of the run came after that."""
+class BudgetEnd(Struct, frozen=True, kw_only=True):
+    """The entry at which a run's budget would have been used up, and what of the run came after it."""
 
     run_id: str
     at: int
@@ -60,59 +60,59 @@ class SimulatedRun(Struct, frozen=True, kw_only=True):
     """One run: what is known about it, and what the policy would have done.
 
     `tokens` is None where none were recorded, `tokens_saved` also where nothing was stopped.
-    `given` counts the answers by action and outcome, `first_given` the first of each incident by outcome;
-    `shown` are the events around the strongest one.
+    `outcomes` counts interventions by action and outcome, `first_outcomes` the first of each incident;
+    `events_shown` are the events around the strongest one.
     """
 
     run_id: str
-    truth: Truth
+    truth: RunTruth
     steps: int
     tokens: int | None
     tokens_saved: int | None
     has_durations: bool
     has_costs: bool
-    reached: list[Reached]
+    reached: list[ReachedLevel]
     refusals: list[Refusal]
-    given: dict[tuple[DriftAction, Outcome], int]
-    first_given: dict[Outcome, int]
-    ran_out: RanOut | None
-    shown: list[ShownEvent]
+    outcomes: dict[tuple[DriftAction, Outcome], int]
+    first_outcomes: dict[Outcome, int]
+    budget_end: BudgetEnd | None
+    events_shown: list[ShownEvent]
 
-    def reaches(self, action: DriftAction) -> Reached | None:
-        """The answer that first stood on this rung or above; None when none did."""
+    def find_level(self, action: DriftAction) -> ReachedLevel | None:
+        """Return the first response of this level or above; None when there was none."""
         return next((it for it in self.reached if it.action.level >= action.level), None)
 
     def delay(self, action: DriftAction) -> int | None:
-        """Steps from the first evidence of the loop to that answer; below 0 it came before."""
-        answer, evidence = self.reaches(action), self.truth.evidence
+        """Return the steps from the first evidence of the loop to that response; below 0 it came before."""
+        answer, evidence = self.find_level(action), self.truth.evidence
         return None if answer is None or evidence is None else answer.place - evidence
 
 
-def simulated(run: ReadRun, judge: Judge, known: Known) -> SimulatedRun:
-    """Replay one run, asking before every call as a caller would, and sum up."""
+def simulate_run(run: ReadRun, judge: Judge, known: SetTruth) -> SimulatedRun:
+    """Replay one run, asking before every call as a host would, and return the summary."""
     replay = judge.begin(run.info)
-    refusals = _replayed(run, replay)
+    refusals = _replay(run, replay)
     judged = replay.end(run)
     tokens = sum(event.token_count for event in run.events) or None
     return SimulatedRun(
         run_id=run.info.run_id,
-        truth=truth_of(run, known),
-        steps=_steps(run.events),
+        truth=read_run_truth(run, known),
+        steps=_count_steps(run.events),
         tokens=tokens,
         tokens_saved=None if tokens is None else judged.report.tokens_saved,
         has_durations=any(event.duration_ms > 0 for event in run.events),
         has_costs=any(event.cost_usd is not None for event in run.events),
-        reached=_reached(judged),
+        reached=_list_levels(judged),
         refusals=refusals,
-        given=Counter((it.action, it.outcome) for one in judged.incidents for it in one.interventions),
-        first_given=Counter(one.interventions[0].outcome for one in judged.incidents if one.interventions),
-        ran_out=_ran_out(judged, tokens),
-        shown=_shown(judged),
+        outcomes=Counter((it.action, it.outcome) for one in judged.incidents for it in one.interventions),
+        first_outcomes=Counter(one.interventions[0].outcome for one in judged.incidents if one.interventions),
+        budget_end=_find_budget_end(judged, tokens),
+        events_shown=_show_strongest(judged),
     )
 
 
-def _replayed(run: ReadRun, replay: Replay) -> list[Refusal]:
-    """Show the run event by event; gives the calls that would have been refused beforehand."""
+def _replay(run: ReadRun, replay: Replay) -> list[Refusal]:
+    """Record the run event by event and return the calls that would have been blocked beforehand."""
     issued: dict[int, list[TraceEvent]] = {}
     for event in run.events:
         if event.action_type == TOOL_CALL:
@@ -122,47 +122,47 @@ def _replayed(run: ReadRun, replay: Replay) -> list[Refusal]:
     for event in run.events:
         for call in issued.get(event.seq, ()):
             decision = replay.foresee(call)
-            if decision.verdict not in _LETS_PASS:
+            if decision.verdict not in _PASSING_VERDICTS:
                 message = decision.findings[0].message if decision.findings else ""
                 refusals.append(Refusal(at=int(call.event_id), verdict=decision.verdict, message=message))
         replay.observe(event)
     return refusals
 
 
-def _reached(judged: Judged) -> list[Reached]:
+def _list_levels(judged: Judged) -> list[ReachedLevel]:
     events = judged.run.events
     return [
-        Reached(
+        ReachedLevel(
             action=answer.action,
             verdict=answer.verdict,
             place=answer.place,
             at=int(events[answer.place].event_id),
-            by=_cause(answer.finding),
+            by=_get_cause(answer.finding),
             message=answer.finding.message if answer.finding is not None else "",
         )
         for answer in judged.answers
     ]
 
 
-def _cause(finding: FindingReport | None) -> str:
+def _get_cause(finding: FindingReport | None) -> str:
     if finding is None:
         return ""
     return finding.detector if finding.detector in {DRIFT_SCORE, BUDGET} else finding.kind
 
 
-def _ran_out(judged: Judged, tokens: int | None) -> RanOut | None:
-    """Where the budget was used up, if the agent took any step after that."""
-    used_up = (it for it in judged.report.findings if it.detector == BUDGET and it.score >= _USED_UP)
+def _find_budget_end(judged: Judged, tokens: int | None) -> BudgetEnd | None:
+    """Return the entry at which the budget was used up, if the agent took any step after it."""
+    used_up = (it for it in judged.report.findings if it.detector == BUDGET and it.score >= _USED_UP_SCORE)
     first = next(used_up, None)
     if first is None:
         return None
     events = judged.run.events
     place = next(i for i, event in enumerate(events) if int(event.event_id) == first.at)
-    steps_left = _steps(events[place + 1 :])
+    steps_left = _count_steps(events[place + 1 :])
     if not steps_left:
         return None
     left = sum(event.token_count for event in spared(events, place))
-    return RanOut(
+    return BudgetEnd(
         run_id=judged.run.info.run_id,
         at=first.at,
         message=first.message,
@@ -171,13 +171,13 @@ def _ran_out(judged: Judged, tokens: int | None) -> RanOut | None:
     )
 
 
-def _steps(events: Iterable[TraceEvent]) -> int:
+def _count_steps(events: Iterable[TraceEvent]) -> int:
     return sum(event.action_type in {TOOL_CALL, LLM_REQUEST} for event in events)
 
 
-def _shown(judged: Judged) -> list[ShownEvent]:
-    """The events around the strongest answer, for people to judge it."""
+def _show_strongest(judged: Judged) -> list[ShownEvent]:
+    """Return the events around the strongest response, for review."""
     answer = judged.answers[-1] if judged.answers else None
     if answer is None or answer.finding is None:
         return []
-    return around(RunScore(run=judged.run, expected=NOBODY_SAID, found=[answer.finding]))
+    return show_events_around(RunScore(run=judged.run, expected=NOT_LABELLED, found=[answer.finding]))

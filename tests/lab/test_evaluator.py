@@ -3,7 +3,7 @@ import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark, set_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation.evaluation import TOGETHER, Evaluator
+from steadyhelm.lab.evaluation.evaluator import TOGETHER, Evaluator
 from steadyhelm.lab.evaluation.expectations import Question
 
 FOUR = (LOOPING, MISSED, CLEAN, ALARM)
@@ -16,7 +16,7 @@ def judge():
 
 @pytest.fixture
 def report(judge):
-    return Evaluator(judge, Question(), samples=50).report(set_of(*FOUR))
+    return Evaluator(judge, Question(), samples=50).report_set(set_of(*FOUR))
 
 
 class TestFigures:
@@ -50,7 +50,7 @@ class TestFigures:
         """
         Where nobody said anything, what is flagged is listed and no figure is made up.
         """
-        report = Evaluator(judge, Question()).report(set_of(line("aaaa"), line("AB")))
+        report = Evaluator(judge, Question()).report_set(set_of(line("aaaa"), line("AB")))
         assert (0, {}, 1) == (report.labelled, report.figures[0].run_level, report.figures[0].flagged)
         assert ["flagged, not labelled"] == [miss.wrong for miss in report.misses]
 
@@ -60,7 +60,7 @@ class TestFigures:
         """
         run = line("aaaaB", source="sola-x", labels=[mark(1), mark(3)])
         question = Question(severity=Severity.LOW, adjacent=True)
-        figures = Evaluator(judge, question).report(set_of(run)).figures[0]
+        figures = Evaluator(judge, question).report_set(set_of(run)).figures[0]
         assert {"tp": 1, "fp": 0, "fn": 1, "tn": 2} == figures.step_counts
 
     def test_groups(self, judge):
@@ -69,7 +69,7 @@ class TestFigures:
         """
         cases = [line("aaaa", expect_loop=True, tier=tier) for tier in ("core", "hard", "contested")]
         evaluator = Evaluator(judge, Question(), groups=("core", "hard"))
-        assert ["core", "hard"] == list(evaluator.report(set_of(*cases)).by_group)
+        assert ["core", "hard"] == list(evaluator.report_set(set_of(*cases)).by_group)
 
     def test_same_twice(self, judge):
         """
@@ -102,4 +102,6 @@ class TestMisses:
         A loop found after it was due is wrong too.
         """
         case = line("aaaaaa", expect_loop=True, at_event=1)
-        assert ["late"] == [miss.wrong for miss in Evaluator(judge, Question()).report(set_of(case)).misses]
+        assert ["late"] == [
+            miss.wrong for miss in Evaluator(judge, Question()).report_set(set_of(case)).misses
+        ]

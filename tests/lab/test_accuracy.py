@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.evaluation.bars import Bar, Bars, in_text, main
-from steadyhelm.lab.evaluation.cost import measure
-from steadyhelm.lab.evaluation.metrics import Estimate, proportion
+from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, AccuracyTarget, format_targets, main
+from steadyhelm.lab.evaluation.cost import measure_cost
+from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
 from steadyhelm.settings import Settings
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 with_data = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
 
 
-class TestBar:
+class TestTarget:
     @pytest.mark.parametrize(
-        ("limits", "value", "met"),
+        ("limits", "value", "is_met"),
         [
             ({"least": 0.9}, 0.9, True),
             ({"least": 0.9}, 0.89, False),
@@ -25,20 +25,22 @@ class TestBar:
             ({"most": 0.04}, None, False),
         ],
     )
-    def test_met(self, limits, value, met):
+    def test_met(self, limits, value, is_met):
         """
         The figure itself decides, and a figure that could not be measured meets nothing.
         """
-        assert met is Bar(data="d", what="w", measured=Estimate(value=value), **limits).met
+        assert is_met is AccuracyTarget(data="d", what="w", measured=Estimate(value=value), **limits).is_met
 
     def test_text(self):
         """
         The table says what is asked, what was measured, and names what is wrong when wanted.
         """
-        bar = Bar(data="d", what="w", least=0.9, measured=proportion(1, 2), wrong=["run\x1b[2J"])
-        assert "at least 0.9" in in_text([bar])
-        assert "run\\x1b[2J" in in_text([bar], wrong=True)
-        assert "run" not in in_text([bar])
+        target = AccuracyTarget(
+            data="d", what="w", least=0.9, measured=estimate_share(1, 2), wrong=["run\x1b[2J"]
+        )
+        assert "at least 0.9" in format_targets([target])
+        assert "run\\x1b[2J" in format_targets([target], wrong=True)
+        assert "run" not in format_targets([target])
 
 
 class TestMain:
@@ -52,7 +54,7 @@ class TestMain:
     @with_data
     def test_json(self, capsys):
         """
-        Every bar is measured, with its interval and whether it is met.
+        Every target is measured, with its interval and whether it is met.
         """
         status = main(["--data", str(DATA), "--json", "--no-cost"])
         rows = json.loads(capsys.readouterr().out)
@@ -67,13 +69,13 @@ class TestMain:
         from steadyhelm.engine import registry
 
         off = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
-        bars = {
-            (bar.data, bar.what): bar
-            for bar in Bars(DATA, Settings(detectors=off), samples=10).measure(cost=False)
+        targets = {
+            (target.data, target.what): target
+            for target in AccuracyCheck(DATA, Settings(detectors=off), samples=10).measure(cost=False)
         }
-        assert 0 == bars["cases", "recall, core + hard"].measured.value
-        assert 0 == bars["Claude Code", "sessions flagged"].measured.value
-        assert "0 of 54 runs" == bars["OpenHands", "three equal in a row found by the third"].note
+        assert 0 == targets["cases", "recall, core + hard"].measured.value
+        assert 0 == targets["Claude Code", "sessions flagged"].measured.value
+        assert "0 of 54 runs" == targets["OpenHands", "three equal in a row found by the third"].note
 
 
 class TestCost:
@@ -81,7 +83,7 @@ class TestCost:
         """
         Cost is counted per event and in references, and growth against the same events in short runs.
         """
-        cost = measure(Settings(), [run_of("ABCD.EFGH" * 20, run_id=str(i)) for i in range(3)])
+        cost = measure_cost(Settings(), [run_of("ABCD.EFGH" * 20, run_id=str(i)) for i in range(3)])
         assert 270 == cost.long_events
         assert 0 < cost.ratio.low <= cost.ratio.value <= cost.ratio.high
         assert 0 < cost.growth.value

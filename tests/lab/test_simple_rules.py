@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.evaluation.expectations import Question, expect, uses
-from steadyhelm.lab.evaluation.metrics import f1, precision, recall, total
-from steadyhelm.lab.evaluation.places import read_set
-from steadyhelm.lab.evaluation.rules import RULES, first_triple
+from steadyhelm.lab.evaluation.expectations import Question, has_label, read_expectation
+from steadyhelm.lab.evaluation.metrics import f1, precision, recall, sum_counts
+from steadyhelm.lab.evaluation.run_sets import read_set
 from steadyhelm.lab.evaluation.scoring import RunScore
+from steadyhelm.lab.evaluation.simple_rules import RULES, find_first_triple
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -58,14 +58,14 @@ class TestOracle:
         """
         Three equal calls with equal results in a row are found, with replies and messages between them.
         """
-        assert (1, 3, 5) == first_triple(run_of("Aa.a aab").events)
+        assert (1, 3, 5) == find_first_triple(run_of("Aa.a aab").events)
 
     @pytest.mark.parametrize("picture", ["AAAA", "aabaa", "aa", "aBaBa"])
     def test_not(self, picture):
         """
         A changed result, another call between them or only two of them is no such triple.
         """
-        assert first_triple(run_of(picture).events) is None
+        assert find_first_triple(run_of(picture).events) is None
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
@@ -87,10 +87,10 @@ class TestOnLabelledData:
         """
         runs = read_set(DATA / "runs" / f"{file}.jsonl.gz").runs
         question = Question(label=label)
-        sums = total(
+        sums = sum_counts(
             RunScore(
                 run=run,
-                expected=expect(run, question, is_used=uses(runs, label)),
+                expected=read_expectation(run, question, is_used=has_label(runs, label)),
                 found=RULES[rule](run.events),
             ).counts
             for run in runs

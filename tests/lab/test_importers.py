@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from steadyhelm.errors import FormatError, SteadyhelmError
-from steadyhelm.lab.importers.importing import Document, documents, write_runs
-from steadyhelm.lab.importers.table import IMPORTERS
+from steadyhelm.lab.importers.documents import Document
+from steadyhelm.lab.importers.layouts import IMPORTERS, read_documents, write_runs
 from steadyhelm.recordings.run_file import ReadRun, RunFile
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -216,7 +216,7 @@ class TestBadInput:
         """
         (tmp_path / "broken.json").write_bytes(content)
         with pytest.raises(FormatError, match=r"broken\.json"):
-            documents([tmp_path])
+            read_documents([tmp_path])
 
     @pytest.mark.parametrize("name", ["missing", "empty"])
     def test_nothing_there(self, tmp_path, name):
@@ -225,7 +225,7 @@ class TestBadInput:
         """
         (tmp_path / "empty").mkdir()
         with pytest.raises(SteadyhelmError):
-            documents([tmp_path / name])
+            read_documents([tmp_path / name])
 
 
 class TestWriting:
@@ -264,7 +264,7 @@ class TestSamples:
         """
         with gzip.open(DATA / "runs" / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
             known = {_identity(run): run for run in map(json.loads, lines)}
-        found = list(IMPORTERS[layout](documents([DATA / "samples" / folder])))
+        found = list(IMPORTERS[layout](read_documents([DATA / "samples" / folder])))
         assert found
         for run in found:
             other = known[_identity(run)]

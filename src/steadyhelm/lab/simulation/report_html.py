@@ -1,38 +1,38 @@
-"""A simulation as one self-contained page, which loads nothing and runs nothing.
+"""Render a simulation as one self-contained page, which loads nothing and runs nothing.
 
 Everything an agent or a label says is escaped.
 """
 
 from typing import Final
 
-from steadyhelm.lab.evaluation.plots import Mark, PlotRow, intervals
-from steadyhelm.lab.simulation.simulation import Disturbed, SetSimulation, SimulationReport
-from steadyhelm.lab.simulation.words import head, sections
+from steadyhelm.lab.evaluation.plots import Mark, PlotRow, draw_intervals
+from steadyhelm.lab.simulation.report_text import build_sections, describe_replay
+from steadyhelm.lab.simulation.simulate import DisturbedRun, SetSimulation, SimulationReport
 from steadyhelm.reports.pages import render
 
 _PANELS: Final = ("loops stopped", "loops reminded", "tokens saved", "healthy disturbed")
 
 
-def page(report: SimulationReport) -> str:
+def render_simulation(report: SimulationReport) -> str:
     """Return the whole page."""
     drawn = [*report.sets, report.together] if len(report.sets) > 1 else report.sets
-    plot = intervals(
+    plot = draw_intervals(
         _PANELS,
-        [_row(one, "together" if one is report.together else "detector") for one in drawn],
+        [_build_plot_row(one, "together" if one is report.together else "detector") for one in drawn],
         title="What the policy would have done, with intervals",
     )
     rendered = render(
         "simulation.html",
-        head=head(report),
+        head=describe_replay(report),
         troubles=report.troubles,
         plot=plot,
-        sections=list(sections(report)),
-        disturbed=[_disturbed(one) for one in report.disturbed],
+        sections=list(build_sections(report)),
+        disturbed=[_describe_disturbed(one) for one in report.disturbed],
     )
     return f"{rendered}\n"
 
 
-def _row(one: SetSimulation, mark: Mark) -> PlotRow:
+def _build_plot_row(one: SetSimulation, mark: Mark) -> PlotRow:
     healthy = one.succeeded or one.unjudged
     return PlotRow(
         name=one.name,
@@ -46,15 +46,15 @@ def _row(one: SetSimulation, mark: Mark) -> PlotRow:
     )
 
 
-def _disturbed(one: Disturbed) -> dict[str, object]:
+def _describe_disturbed(one: DisturbedRun) -> dict[str, object]:
     """Return what the template shows of one healthy run that would have been disturbed."""
     responses = [f"{it.at} {it.action} ({it.verdict}) by {it.by}: {it.message}" for it in one.reached] + [
-        f"{it.at} refused ({it.verdict}): {it.message}" for it in one.refusals[:1]
+        f"{it.at} blocked ({it.verdict}): {it.message}" for it in one.refusals[:1]
     ]
     return {
         "run_id": one.run_id,
         "set_name": one.set_name,
-        "strongest": one.reached[-1].action.value if one.reached else "a call refused",
+        "strongest": one.reached[-1].action.value if one.reached else "a call blocked",
         "responses": responses,
         "events": one.events,
     }

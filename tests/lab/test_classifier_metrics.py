@@ -2,9 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.lab.training.figures import auc, calibration, confusion, estimate, macro_f1, scored_f1
-from steadyhelm.lab.training.folds import folds
-from steadyhelm.lab.training.thresholds import best_approval_ratio, best_drift_threshold
+from steadyhelm.lab.training.classifier_metrics import (
+    auc,
+    choose_approval_ratio,
+    choose_drift_threshold,
+    count_confusions,
+    decision_f1,
+    estimate_by_group,
+    macro_f1,
+    tabulate_calibration,
+)
+from steadyhelm.lab.training.fitting import make_folds
 
 CASES = st.lists(st.tuples(st.booleans(), st.floats(0, 1)), min_size=1, max_size=40)
 GROUPS = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=30)
@@ -43,7 +51,7 @@ class TestDecisions:
         """
         One of two found and one false alarm make one half.
         """
-        assert 0.5 == scored_f1([True, True, False], [True, False, True])
+        assert 0.5 == decision_f1([True, True, False], [True, False, True])
 
     def test_macro_f1_leaves_out_the_rare(self):
         """
@@ -57,13 +65,13 @@ class TestDecisions:
         """
         Each pair of said and meant is counted.
         """
-        assert {("a", "b"): 2, ("b", "b"): 1} == confusion(["a", "a", "b"], ["b", "b", "b"])
+        assert {("a", "b"): 2, ("b", "b"): 1} == count_confusions(["a", "a", "b"], ["b", "b", "b"])
 
     def test_the_threshold_is_in_the_middle_of_the_gap(self):
         """
         Where a wide range decides alike, the threshold keeps away from both ends.
         """
-        threshold = best_drift_threshold([True] * 5 + [False] * 5, [0.9] * 5 + [0.1] * 5)
+        threshold = choose_drift_threshold([True] * 5 + [False] * 5, [0.9] * 5 + [0.1] * 5)
 
         assert 0.2 < threshold < 0.7
 
@@ -73,7 +81,7 @@ class TestDecisions:
         """
         truth = ["approval", "continuation"]
 
-        assert best_approval_ratio(truth, lambda ratio: truth if ratio > 1 else truth[::-1]) > 1
+        assert choose_approval_ratio(truth, lambda ratio: truth if ratio > 1 else truth[::-1]) > 1
 
 
 class TestCalibration:
@@ -83,7 +91,7 @@ class TestCalibration:
         The parts hold all cases, lowest first.
         """
         truth, scores = zip(*cases, strict=True)
-        parts = calibration(truth, scores)
+        parts = tabulate_calibration(truth, scores)
 
         assert len(cases) == sum(count for _, _, count in parts)
         assert sorted(said for said, _, _ in parts) == pytest.approx([said for said, _, _ in parts])
@@ -96,7 +104,9 @@ class TestIntervals:
         """
         values = [1.0] * 50 + [0.0] * 50
         groups = ["a"] * 50 + ["b"] * 50
-        found = estimate(lambda places: sum(values[p] for p in places) / len(places), groups, samples=200)
+        found = estimate_by_group(
+            lambda places: sum(values[p] for p in places) / len(places), groups, samples=200
+        )
 
         assert (0.0, 0.5, 1.0) == (found.low, found.value, found.high)
 
@@ -104,7 +114,7 @@ class TestIntervals:
         """
         What is undefined has no interval.
         """
-        assert None is estimate(lambda _: None, ["a"], samples=5).value
+        assert None is estimate_by_group(lambda _: None, ["a"], samples=5).value
 
 
 class TestFolds:
@@ -113,7 +123,7 @@ class TestFolds:
         """
         Whatever is kept back shares no group with what is learnt from, and everything is kept back once.
         """
-        made = folds(groups, parts)
+        made = make_folds(groups, parts)
 
         assert list(range(len(groups))) == sorted(place for fold in made for place in fold.keep)
         for fold in made:
@@ -124,4 +134,4 @@ class TestFolds:
         """
         The same groups give the same folds.
         """
-        assert folds(groups, 3) == folds(list(groups), 3)
+        assert make_folds(groups, 3) == make_folds(list(groups), 3)

@@ -1,4 +1,4 @@
-"""Read labelled replies: JSON Lines, one reply with what stood before it a line."""
+"""Read labelled replies: JSON Lines, one reply with what came before it per line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +23,14 @@ _LEARNT_AS: Final = {
 
 
 class ReplyLabels(Struct, frozen=True, kw_only=True):
-    """The two labels that count; how they were found, and how surely, is left in the file."""
+    """The two labels that count; how they were made, and how surely, stays in the file."""
 
     primary: str
     drift: int
 
 
 class LabelledReply(Struct, frozen=True, kw_only=True):
-    """A reply, what stood before it, and what people say it is."""
+    """A reply, what came before it, and its labels."""
 
     repo: str
     session: str
@@ -45,33 +45,33 @@ class LabelledReply(Struct, frozen=True, kw_only=True):
 
     @property
     def learnt_as(self) -> str:
-        """Which of the learnt classes it belongs to."""
+        """The learnt class it belongs to."""
         return _LEARNT_AS[self.labels.primary]
 
     @property
     def owner(self) -> str:
-        """Whose project it is: projects of one owner speak alike."""
+        """The owner of its project: projects of one owner use the same words."""
         return self.repo.partition("/")[0]
 
     @property
     def is_drift(self) -> bool:
-        """Whether it is evidence that the agent had gone off course."""
+        """Whether it is evidence that the agent had drifted."""
         return self.labels.drift == 1
 
 
 def read_replies(path: Path) -> list[LabelledReply]:
-    """Every reply of a file; a line that is none is an error with its number."""
+    """Return every reply of a file; raise FormatError with the number of a line that is none."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as exc:
         raise FormatError(f"{str(path)!r} cannot be read: {exc.strerror or exc}.") from exc
-    replies = list(_replies(lines, path))
+    replies = list(_decode_replies(lines, path))
     if not replies:
         raise FormatError(f"{str(path)!r} holds no labelled reply.")
     return replies
 
 
-def _replies(lines: list[bytes], path: Path) -> Iterator[LabelledReply]:
+def _decode_replies(lines: list[bytes], path: Path) -> Iterator[LabelledReply]:
     decoder = msgspec.json.Decoder(LabelledReply)
     for number, line in enumerate(lines, start=1):
         if not line.strip():

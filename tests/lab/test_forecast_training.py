@@ -3,7 +3,7 @@ import pytest
 pytest.importorskip("sklearn", reason="learning needs the lab extra")
 
 from steadyhelm.corrections.forecast import FEATURE_GROUPS, extract_forecast_features
-from steadyhelm.lab.training.outlook import Turn, learn_outlook
+from steadyhelm.lab.training.weights import TurnExample, learn_forecast
 
 ASKING = ("agent ends with a question mark", "agent asks at the end")
 
@@ -11,7 +11,7 @@ ASKING = ("agent ends with a question mark", "agent asks at the end")
 def turns(*, of_the_corrected, of_the_others, count=40):
     """As many corrected turns as others, two of each in a session."""
     return [
-        Turn(dict(numbers), corrected, f"session {place // 2}")
+        TurnExample(dict(numbers), corrected, f"session {place // 2}")
         for place in range(count)
         for corrected, numbers in ((True, of_the_corrected(place)), (False, of_the_others(place)))
     ]
@@ -27,7 +27,7 @@ class TestDirections:
         """
         What is more in corrected turns speaks for a correction, what is less against it.
         """
-        found = learn_outlook(
+        found = learn_forecast(
             turns(
                 of_the_corrected=lambda place: {"errors": place % 3 + 2.0, "questions": place % 2},
                 of_the_others=lambda place: {"errors": place % 3, "questions": place % 2 + 1.0},
@@ -40,7 +40,7 @@ class TestDirections:
         """
         A number that is the same everywhere has no voice.
         """
-        found = learn_outlook(
+        found = learn_forecast(
             turns(
                 of_the_corrected=lambda place: {"errors": place % 3 + 2.0, "same": 7.0},
                 of_the_others=lambda place: {"errors": place % 3, "same": 7.0},
@@ -53,7 +53,7 @@ class TestDirections:
         """
         A number counts the same in seconds and in milliseconds.
         """
-        found = learn_outlook(
+        found = learn_forecast(
             turns(
                 of_the_corrected=lambda place: {"s": place % 3 + 1.0, "ms": (place % 3 + 1.0) * 1000},
                 of_the_others=lambda place: {"s": place % 3, "ms": (place % 3) * 1000.0},
@@ -69,7 +69,7 @@ class TestVoices:
         Two numbers about one matter together count as much as one about another.
         """
         names = (*ASKING, "tool")
-        found = learn_outlook(
+        found = learn_forecast(
             turns(
                 of_the_corrected=lambda place: dict.fromkeys(names, place % 3 + 1.0),
                 of_the_others=lambda place: dict.fromkeys(names, place % 3),
@@ -82,7 +82,7 @@ class TestVoices:
         """
         Every number said to be of one matter is taken, and is of that matter alone.
         """
-        named = [name for matter in FEATURE_GROUPS for name in matter]
+        named = [name for group in FEATURE_GROUPS for name in group]
 
         assert len(named) == len(set(named) & set(extract_forecast_features()))
 
@@ -92,7 +92,7 @@ class TestProbabilities:
         """
         A number that separates nothing leaves the share of corrected turns.
         """
-        found = learn_outlook(
+        found = learn_forecast(
             turns(
                 of_the_corrected=lambda place: {"noise": float(place % 4)},
                 of_the_others=lambda place: {"noise": float(place % 4)},
