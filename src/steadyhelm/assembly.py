@@ -20,9 +20,9 @@ from steadyhelm.engine.recorder import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.parts import (
+    build_alert_worker,
     channel_for,
     detector_factory,
-    make_courier,
     make_keeper,
     make_steering,
     open_store,
@@ -143,7 +143,7 @@ class DriftMonitor(Monitor):
         self.settings = settings
         health = Health()
         store = _store_or_none(settings, health)
-        self._courier = make_courier(settings, store, health) if store is not None else None
+        self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._store_sink(settings, store)] if store is not None else []
         sinks = [*sinks, *_otel_or_none(settings, health)]
         super().__init__(
@@ -179,8 +179,8 @@ class DriftMonitor(Monitor):
             attach = getattr(sink, "attach", None)
             if attach is not None:
                 attach(self)
-        if self._courier is not None:
-            self._courier.start()
+        if self._alert_worker is not None:
+            self._alert_worker.start()
         _close_at_exit(self)
 
     def wrap(self, agent: Any, **options: Any) -> Any:
@@ -273,18 +273,18 @@ class DriftMonitor(Monitor):
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Put live runs aside, write what is queued and stop sending, within the time given."""
-        if self._courier is not None:
+        if self._alert_worker is not None:
             # What the last batch calls for should still go out: written first, then sent.
             self.suspend_all()
             self.flush(timeout_s)
-            self._courier.close(timeout_s)
+            self._alert_worker.close(timeout_s)
         return super().close(timeout_s)
 
     def after_fork(self) -> None:
         """In a child process: everything that holds a thread, a lock or a connection begins anew."""
         super().after_fork()
-        if self._courier is not None:
-            self._courier.after_fork()
+        if self._alert_worker is not None:
+            self._alert_worker.after_fork()
 
     def _decorated(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
         if function is None:
@@ -300,9 +300,9 @@ class DriftMonitor(Monitor):
                 cooldown_s=settings.alerts_cooldown_s,
                 digest_s=settings.alerts_digest_s,
             ),
-            channels=[channel_for(settings.alerts_webhook)] if self._courier is not None else (),
+            channels=[channel_for(settings.alerts_webhook)] if self._alert_worker is not None else (),
             on_baseline=self.learnt,
-            on_alert=self._courier.wake if self._courier is not None else None,
+            on_alert=self._alert_worker.wake if self._alert_worker is not None else None,
             payload_days=settings.retention_payload_days,
             run_days=settings.retention_run_days,
         )

@@ -20,7 +20,7 @@ from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
-from steadyhelm.sinks.alerts.courier import Courier
+from steadyhelm.sinks.alerts.worker import AlertWorker
 from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -179,12 +179,12 @@ def channel_for(url: str) -> str:
     return "webhook"
 
 
-def make_courier(settings: Settings, store: Store, health: Health | None = None) -> Courier | None:
+def build_alert_worker(settings: Settings, store: Store, health: Health | None = None) -> AlertWorker | None:
     """What sends the alerts, or None when no address was given."""
     url = settings.alerts_webhook
     if not url:
         return None
-    return Courier(
+    return AlertWorker(
         store,
         {channel_for(url): url},
         secret=settings.alerts_signing_secret or None,

@@ -13,7 +13,7 @@ from steadyhelm.reports.terminal import safe, say, severity
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
-    from steadyhelm.sinks.alerts.sender import Receipt
+    from steadyhelm.sinks.alerts.sender import SendResult
     from steadyhelm.store import Delivery
 
 _MOST: Final = 1000
@@ -98,19 +98,19 @@ def send_test(
 
 def send(context: typer.Context) -> None:
     """Send the alerts that are due now, instead of waiting for the next watched run."""
-    from steadyhelm.parts import make_courier
+    from steadyhelm.parts import build_alert_worker
 
     settings: Settings = context.obj.load().settings
     if not settings.alerts_webhook:
         fail(f"{_NO_ADDRESS}.", USAGE)
     with closing(context.obj.store(read_only=False)) as store:
-        courier = make_courier(settings, store)
-        assert courier is not None
+        worker = build_alert_worker(settings, store)
+        assert worker is not None
         now = time.time()
         due = {
             it.delivery_id for it in store.list_deliveries(state="pending", limit=_MOST) if it.next_at <= now
         }
-        arrived = courier.deliver_due()
+        arrived = worker.deliver_due()
         waiting = store.list_deliveries(state="pending", limit=_MOST)
         failed = [it for it in store.list_deliveries(state="failed", limit=_MOST) if it.delivery_id in due]
     say(f"Sent {counted(arrived, 'alert')}; {len(waiting)} still waiting.")
@@ -136,28 +136,28 @@ def _line(delivery: "Delivery") -> tuple[Any, ...]:
     )
 
 
-def _tried(settings: "Settings") -> "Receipt":
+def _tried(settings: "Settings") -> "SendResult":
     """Send past the outbox, with a store nobody else sees: a test needs no database."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from steadyhelm.parts import channel_for, make_courier, open_store
+    from steadyhelm.parts import build_alert_worker, channel_for, open_store
 
     with TemporaryDirectory(prefix="steadyhelm-") as folder:
         apart = msgspec.structs.replace(settings, db_path=str(Path(folder) / "test.db"))
         with closing(open_store(apart)) as store:
-            courier = make_courier(settings, store)
-            assert courier is not None
-            return courier.test(channel_for(settings.alerts_webhook))
+            worker = build_alert_worker(settings, store)
+            assert worker is not None
+            return worker.send_test(channel_for(settings.alerts_webhook))
 
 
-def _refused(why: str) -> "Receipt":
-    from steadyhelm.sinks.alerts.sender import Receipt
+def _refused(why: str) -> "SendResult":
+    from steadyhelm.sinks.alerts.sender import SendResult
 
-    return Receipt(channel="", kind="", host="", ok=False, error=why)
+    return SendResult(channel="", kind="", host="", ok=False, error=why)
 
 
-def _say_receipt(receipt: "Receipt") -> None:
+def _say_receipt(receipt: "SendResult") -> None:
     where = f"{receipt.kind} at {receipt.host}" if receipt.host else "the address"
     if receipt.ok:
         say(f"Sent: {safe(where)} answered {receipt.status} in {receipt.ms:.0f} ms.")

@@ -233,13 +233,13 @@ def _deliveries(store: "Store") -> Iterator[Check]:
 
 def _address(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.parts import channel_for
-    from steadyhelm.sinks.alerts.guard import parsed
+    from steadyhelm.sinks.alerts.address_guard import parse_url
 
     if not settings.alerts_webhook:
         yield Check(name="alerts", status="ok", message="no address is set, nobody is told")
         return
     try:
-        host = parsed(settings.alerts_webhook).host
+        host = parse_url(settings.alerts_webhook).host
     except SettingsError as exc:
         yield Check(name="alerts", status="FAIL", message=str(exc))
         return

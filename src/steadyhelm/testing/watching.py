@@ -77,7 +77,7 @@ class Watch(DriftMonitor):
 
     def __init__(self, agent_id: str = "tested", *, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load().settings
-        self._courier = None
+        self._alert_worker = None
         self._memory = _Memory()
         self._redactor = Redactor(
             key_words=self.settings.redaction_keys, patterns=self.settings.redaction_patterns

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.sinks.alerts.backoff import Breaker, asked_s, wait_s
+from steadyhelm.sinks.alerts.backoff import CircuitBreaker, compute_wait_s, parse_retry_after_s
 
 
 class TestWait:
@@ -13,26 +13,26 @@ class TestWait:
         """
         nominal = 2.0 ** (attempt - 1)
 
-        assert nominal <= wait_s(delivery_id, attempt) <= nominal * 1.25
+        assert nominal <= compute_wait_s(delivery_id, attempt) <= nominal * 1.25
 
     @given(st.text(max_size=40), st.integers(1, 10**6), st.floats(0, 1e9))
     def test_it_is_never_longer_than_a_quarter_of_an_hour(self, delivery_id, attempt, asked):
         """
         However many attempts there were and whatever was asked, the wait is at most 15 minutes.
         """
-        assert 1.0 <= wait_s(delivery_id, attempt, asked_s=asked) <= 900.0
+        assert 1.0 <= compute_wait_s(delivery_id, attempt, retry_after_s=asked) <= 900.0
 
     def test_it_is_the_same_every_time(self):
         """
         The jitter comes from the delivery's id: the same id waits the same time.
         """
-        assert wait_s("d1", 3) == wait_s("d1", 3) != wait_s("d2", 3)
+        assert compute_wait_s("d1", 3) == compute_wait_s("d1", 3) != compute_wait_s("d2", 3)
 
     def test_what_the_other_side_asks_for_is_honoured(self):
         """
         A longer wait that was asked for replaces ours.
         """
-        assert 30.0 == wait_s("d1", 1, asked_s=30.0)
+        assert 30.0 == compute_wait_s("d1", 1, retry_after_s=30.0)
 
 
 class TestRetryAfter:
@@ -56,7 +56,7 @@ class TestRetryAfter:
         """
         Seconds and dates are understood, capped, and nonsense asks for nothing.
         """
-        assert seconds == asked_s(header, now=100.0)
+        assert seconds == parse_retry_after_s(header, now=100.0)
 
 
 class TestBreaker:
@@ -64,11 +64,11 @@ class TestBreaker:
         """
         The fifth failure in a row rests the channel for a minute.
         """
-        breaker = Breaker()
+        breaker = CircuitBreaker()
         rests = []
         for _ in range(5):
-            breaker.failed("ops", now=100.0)
-            rests.append(breaker.rests_until("ops", now=100.0))
+            breaker.record_failure("ops", now=100.0)
+            rests.append(breaker.get_pause_end("ops", now=100.0))
 
         assert [None, None, None, None, 160.0] == rests
 
@@ -76,32 +76,32 @@ class TestBreaker:
         """
         One alert that arrives clears the failures before it.
         """
-        breaker = Breaker()
+        breaker = CircuitBreaker()
         for _ in range(4):
-            breaker.failed("ops", now=100.0)
-        breaker.worked("ops")
-        breaker.failed("ops", now=100.0)
+            breaker.record_failure("ops", now=100.0)
+        breaker.record_success("ops")
+        breaker.record_failure("ops", now=100.0)
 
-        assert None is breaker.rests_until("ops", now=100.0)
+        assert None is breaker.get_pause_end("ops", now=100.0)
 
     def test_after_the_rest_one_more_failure_is_enough(self):
         """
         A channel that fails right after its rest rests again at once.
         """
-        breaker = Breaker()
+        breaker = CircuitBreaker()
         for _ in range(5):
-            breaker.failed("ops", now=100.0)
-        assert None is breaker.rests_until("ops", now=160.0)
-        breaker.failed("ops", now=161.0)
+            breaker.record_failure("ops", now=100.0)
+        assert None is breaker.get_pause_end("ops", now=160.0)
+        breaker.record_failure("ops", now=161.0)
 
-        assert 221.0 == breaker.rests_until("ops", now=161.0)
+        assert 221.0 == breaker.get_pause_end("ops", now=161.0)
 
     def test_channels_do_not_share_failures(self):
         """
         A channel that fails does not rest another.
         """
-        breaker = Breaker()
+        breaker = CircuitBreaker()
         for _ in range(5):
-            breaker.failed("ops", now=100.0)
+            breaker.record_failure("ops", now=100.0)
 
-        assert None is breaker.rests_until("chat", now=100.0)
+        assert None is breaker.get_pause_end("chat", now=100.0)

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steadyhelm.findings import Severity
-from steadyhelm.sinks.alerts.channel import cleaned, fitted
+from steadyhelm.sinks.alerts.channel import clean_text, fit_text
 from steadyhelm.sinks.alerts.discord import Discord
 from steadyhelm.sinks.alerts.slack import Slack
 from steadyhelm.sinks.alerts.webhook import Webhook
@@ -90,20 +90,22 @@ class TestCleaned:
         """
         Terminal sequences, control, direction and invisible characters go; everything visible stays.
         """
-        assert clean == cleaned(text)
+        assert clean == clean_text(text)
 
     @given(st.text(st.characters(codec=None)), st.integers(1, 100))
     def test_a_text_fits(self, text, limit):
         """
         Whatever the text, it is never longer than asked, escapes included.
         """
-        assert limit >= len(fitted(text, limit, lambda character: "&amp;" if character == "&" else character))
+        assert limit >= len(
+            fit_text(text, limit, lambda character: "&amp;" if character == "&" else character)
+        )
 
     def test_an_escape_is_never_cut_in_half(self):
         """
         A text is cut between characters, not inside what stands for one.
         """
-        assert "&amp;…" == fitted("&&&", 10, lambda character: "&amp;")
+        assert "&amp;…" == fit_text("&&&", 10, lambda character: "&amp;")
 
 
 class TestSlack:
@@ -111,7 +113,7 @@ class TestSlack:
         """
         An alert is one attachment in the colour of its severity, with its words in blocks.
         """
-        payload = Slack().payload(msgspec.structs.replace(alert, also=2))
+        payload = Slack().build_payload(msgspec.structs.replace(alert, also=2))
 
         [attachment] = payload["attachments"]
         kinds = [block["type"] for block in attachment["blocks"]]
@@ -133,7 +135,7 @@ class TestSlack:
         """
         What looks like a mention or a link is shown as text.
         """
-        blocks = Slack().payload(saying(alert, message=hostile))["attachments"][0]["blocks"]
+        blocks = Slack().build_payload(saying(alert, message=hostile))["attachments"][0]["blocks"]
 
         assert {"type": "plain_text", "text": shown, "emoji": False} == blocks[1]["text"]
 
@@ -146,7 +148,7 @@ class TestSlack:
         hostile = saying(
             alert, message=message, agent_id=agent_id, suggested_action=action, severity=severity
         )
-        payload = Slack().payload(hostile)
+        payload = Slack().build_payload(hostile)
         blocks = payload["attachments"][0]["blocks"]
 
         assert json.loads(msgspec.json.encode(payload)) == payload
@@ -161,7 +163,7 @@ class TestDiscord:
         """
         An alert is one embed with its colour as a number, and nobody may be mentioned by it.
         """
-        payload = Discord().payload(msgspec.structs.replace(alert, reason="still"))
+        payload = Discord().build_payload(msgspec.structs.replace(alert, reason="still"))
 
         [embed] = payload["embeds"]
         assert ({"parse": []}, 0xE8710A) == (payload["allowed_mentions"], embed["color"])
@@ -182,13 +184,13 @@ class TestDiscord:
         """
         Mentions, markdown and links are shown as they were written.
         """
-        assert shown == Discord().payload(saying(alert, message=hostile))["embeds"][0]["description"]
+        assert shown == Discord().build_payload(saying(alert, message=hostile))["embeds"][0]["description"]
 
     def test_a_time_no_calendar_has_is_left_out(self, alert):
         """
         An event time far outside the calendar does not stop an alert.
         """
-        assert "timestamp" not in Discord().payload(saying(alert, last_at=1e300))["embeds"][0]
+        assert "timestamp" not in Discord().build_payload(saying(alert, last_at=1e300))["embeds"][0]
 
     @same_alert
     @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
@@ -197,7 +199,7 @@ class TestDiscord:
         Whatever an agent writes, the embed is valid JSON inside Discord's limits.
         """
         hostile = saying(alert, message=message, agent_id=agent_id, run_id=message, suggested_action=action)
-        payload = Discord().payload(hostile)
+        payload = Discord().build_payload(hostile)
         embed = payload["embeds"][0]
         parts = [embed["title"], embed["description"], embed["footer"]["text"]]
         parts += [text for field in embed["fields"] for text in (field["name"], field["value"])]
@@ -213,7 +215,7 @@ class TestWebhook:
         """
         The general payload holds source, event, incident, reason and delivery id.
         """
-        payload = Webhook().payload(msgspec.structs.replace(alert, channel="ops"))
+        payload = Webhook().build_payload(msgspec.structs.replace(alert, channel="ops"))
 
         assert {"source", "event", "incident", "reason", "also", "delivery_id"} == payload.keys()
         assert ("steadyhelm", "opened", "a1-ops") == (
@@ -229,7 +231,7 @@ class TestWebhook:
         """
         Whatever an agent writes, the payload is valid JSON of a bounded size without control characters.
         """
-        payload = Webhook().payload(saying(alert, message=message, event_ids=tuple(event_ids)))
+        payload = Webhook().build_payload(saying(alert, message=message, event_ids=tuple(event_ids)))
 
         assert json.loads(msgspec.json.encode(payload)) == payload
         assert all(len(text) <= 4000 and "\x1b" not in text for text in texts(payload))

@@ -8,16 +8,16 @@ import pytest
 from receiver import Reply
 
 from steadyhelm.errors import AddressRefusedError
-from steadyhelm.sinks.alerts.guard import AddressGuard, parsed
-from steadyhelm.sinks.alerts.transport import RESPONSE_LIMIT, GuardedTransport, post, tls_context
+from steadyhelm.sinks.alerts.address_guard import AddressGuard, parse_url
+from steadyhelm.sinks.alerts.transport import RESPONSE_LIMIT_BYTES, GuardedTransport, build_tls_context, post
 
-TLS = tls_context()
+TLS = build_tls_context()
 
 
 def sent(url, guard, *, timeout_s=5.0, body=b"{}"):
     """The answer to one post."""
     transport = GuardedTransport(guard, timeout_s=timeout_s, tls=TLS)
-    return post(transport, parsed(url), body, {"Content-Type": "application/json"})
+    return post(transport, parse_url(url), body, {"Content-Type": "application/json"})
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ class TestPost:
         """
         receiver.replies.append(Reply(200, {}, b"x" * 5_000_000))
 
-        assert RESPONSE_LIMIT == len(sent(receiver.url, AddressGuard(["127.0.0.1"])).body)
+        assert RESPONSE_LIMIT_BYTES == len(sent(receiver.url, AddressGuard(["127.0.0.1"])).body)
 
     def test_a_compressed_answer_is_not_unpacked(self, receiver):
         """
@@ -122,7 +122,7 @@ class TestNames:
         """
         answers = [["8.8.8.8"], ["127.0.0.1"]]
         guard = AddressGuard(resolve=lambda host, port: answers.pop(0))
-        assert ["8.8.8.8"] == guard.addresses("rebind.example", 443)
+        assert ["8.8.8.8"] == guard.resolve("rebind.example", 443)
 
         with pytest.raises(AddressRefusedError, match=r"rebind\.example: 127\.0\.0\.1 is loopback"):
             sent("https://rebind.example/hook", guard)
@@ -135,7 +135,7 @@ class TestNames:
         class Forgetful(AddressGuard):
             """Lets every name through, so that only the second look is left."""
 
-            def addresses(self, host, port):
+            def resolve(self, host, port):
                 return ["127.0.0.1"]
 
         thread, heard = served(listener, lambda connection: connection.recv(1000))
@@ -229,11 +229,11 @@ class TestDeadline:
 
 
 class TestImport:
-    def test_the_courier_costs_no_web_client_until_it_sends(self):
+    def test_the_worker_costs_no_web_client_until_it_sends(self):
         """
-        Importing the courier does not import httpx or httpcore.
+        Importing the worker does not import httpx or httpcore.
         """
-        code = "import steadyhelm.sinks.alerts.courier, sys; print({'httpx', 'httpcore'} & set(sys.modules))"
+        code = "import steadyhelm.sinks.alerts.worker, sys; print({'httpx', 'httpcore'} & set(sys.modules))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
         assert "set()" == done.stdout.strip()

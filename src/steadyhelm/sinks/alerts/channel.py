@@ -1,4 +1,4 @@
-"""The contract of a channel, and how hostile text is made safe to show in one."""
+"""The contract of a channel, and the functions that make hostile text safe to show in one."""
 
 import re
 import unicodedata
@@ -13,11 +13,11 @@ _ESCAPE_SEQUENCES: Final = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]*[0-~]?"
 )
-_KEPT: Final = "\n\u200c\u200d"  # the joiners hold scripts and emoji together
+_ALLOWED_CONTROLS: Final = "\n\u200c\u200d"  # the joiners hold scripts and emoji together
 _GROUP_MENTIONS: Final = re.compile(r"@(?=everyone|here|channel)", re.IGNORECASE)
 
 COLOURS: Final = {"LOW": 0x2E9E5B, "MED": 0xE3B505, "HIGH": 0xE8710A, "CRITICAL": 0xC5221F}
-"""What a severity looks like; its name is always written beside it."""
+"""The colour of a severity; its name is always shown too."""
 
 _HEADLINES: Final = {
     "opened": "{severity}: {detector} in {agent}",
@@ -27,10 +27,10 @@ _HEADLINES: Final = {
 
 
 class Channel(ABC):
-    """Turns an alert into what one service wants to be sent.
+    """Turns an alert into the message format of one service.
 
-    Agent output is hostile text: whatever comes out of `payload` mentions nobody, formats nothing
-    and fits the service's limits.
+    Agent output is hostile text: what `build_payload` returns mentions no person, formats nothing and fits
+    the service's limits.
     """
 
     name: ClassVar[str]
@@ -38,23 +38,23 @@ class Channel(ABC):
     @classmethod
     @abstractmethod
     def matches(cls, url: str) -> bool:
-        """Whether this URL belongs to the service; the host decides, not the rest of the URL."""
+        """Return whether this URL belongs to the service. Only the host counts, not the rest of the URL."""
 
     @abstractmethod
-    def payload(self, alert: Alert) -> dict[str, Any]:
-        """What is sent, as plain data."""
+    def build_payload(self, alert: Alert) -> dict[str, Any]:
+        """Return the message to send, as plain data."""
 
 
-def headline(alert: Alert) -> str:
-    """The alert in one line, not yet escaped."""
+def build_headline(alert: Alert) -> str:
+    """Return the alert in one line, not yet escaped."""
     incident = alert.incident
     return _HEADLINES[alert.reason].format(
         severity=incident.severity.value, detector=incident.detector, agent=incident.agent_id
     )
 
 
-def facts(alert: Alert) -> list[tuple[str, str]]:
-    """What a reader wants to know at a glance, as names and values, not yet escaped."""
+def list_facts(alert: Alert) -> list[tuple[str, str]]:
+    """Return the main facts of an alert as names and values, not yet escaped."""
     incident = alert.incident
     rows = [
         ("Agent", incident.agent_id),
@@ -69,26 +69,26 @@ def facts(alert: Alert) -> list[tuple[str, str]]:
     return rows
 
 
-def cleaned(text: str) -> str:
-    r"""A text without terminal sequences, control and invisible characters, and changes of direction.
+def clean_text(text: str) -> str:
+    r"""Return a text without terminal sequences, control and invisible characters, and changes of direction.
 
-    >>> cleaned("\x1b[31mred\x1b[0m \u202egnp.exe")
+    >>> clean_text("\x1b[31mred\x1b[0m \u202egnp.exe")
     'red gnp.exe'
     """
     text = _ESCAPE_SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\t", " ")
-    return "".join(_visible(character) for character in text)
+    return "".join(_keep_if_visible(character) for character in text)
 
 
-def unmentioned(text: str) -> str:
-    """A text in which @everyone, @here and @channel call nobody."""
+def disable_group_mentions(text: str) -> str:
+    """Return a text in which @everyone, @here and @channel mention no person."""
     return _GROUP_MENTIONS.sub("@\u200b", text)
 
 
-def fitted(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
-    """A cleaned text, escaped character by character, cut so that the whole is at most `limit` long."""
+def fit_text(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
+    """Return a cleaned and escaped text, cut so that the whole is at most `limit` characters long."""
     pieces: list[str] = []
     length = 0
-    for character in unmentioned(cleaned(text)):
+    for character in disable_group_mentions(clean_text(text)):
         piece = escape(character)
         length += len(piece)
         pieces.append(piece)
@@ -101,8 +101,8 @@ def fitted(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
     return "".join(pieces) + "…"
 
 
-def _visible(character: str) -> str:
-    if character in _KEPT:
+def _keep_if_visible(character: str) -> str:
+    if character in _ALLOWED_CONTROLS:
         return character
     category = unicodedata.category(character)
     if category in ("Zl", "Zp"):

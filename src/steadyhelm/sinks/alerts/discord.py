@@ -4,22 +4,22 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from steadyhelm.policy.alerting import Alert
-from steadyhelm.sinks.alerts.channel import COLOURS, Channel, facts, fitted, headline
-from steadyhelm.sinks.alerts.guard import host_of
+from steadyhelm.sinks.alerts.address_guard import get_host
+from steadyhelm.sinks.alerts.channel import COLOURS, Channel, build_headline, fit_text, list_facts
 
 DOMAINS: Final = ("discord.com", "discordapp.com")
 
-# Discord's own limits; an embed as a whole may hold 6000 characters, so the longest places get less.
-_TITLE: Final = 256
-_DESCRIPTION: Final = 3000
-_VALUE: Final = 256
-_ACTION: Final = 500
+# Discord's own limits; an embed as a whole may hold 6000 characters, so the longest parts get less.
+_TITLE_LIMIT: Final = 256
+_DESCRIPTION_LIMIT: Final = 3000
+_VALUE_LIMIT: Final = 256
+_ACTION_LIMIT: Final = 500
 
 _MARKUP: Final = frozenset("\\*_~`|>#-+[]()<:@")
 
 
 class Discord(Channel):
-    """One embed with the colour of the severity; nobody is ever mentioned.
+    """A message with one embed in the colour of the severity. It mentions no person.
 
     >>> Discord.matches("https://ptb.discord.com/api/webhooks/1/x")
     True
@@ -31,38 +31,38 @@ class Discord(Channel):
 
     @classmethod
     def matches(cls, url: str) -> bool:
-        """Whether the host is Discord's, or one under it."""
-        host = host_of(url)
+        """Return whether the host is Discord's, or one under it."""
+        host = get_host(url)
         return host in DOMAINS or host.endswith(tuple(f".{domain}" for domain in DOMAINS))
 
-    def payload(self, alert: Alert) -> dict[str, Any]:
-        """A message with one embed."""
+    def build_payload(self, alert: Alert) -> dict[str, Any]:
+        """Return a message with one embed."""
         incident = alert.incident
         fields = [
-            {"name": name, "value": _escaped(value, _VALUE) or "-", "inline": True}
-            for name, value in facts(alert)
+            {"name": name, "value": _escape(value, _VALUE_LIMIT) or "-", "inline": True}
+            for name, value in list_facts(alert)
         ]
         if incident.suggested_action:
-            said = _escaped(incident.suggested_action, _ACTION)
-            fields.append({"name": "Suggested", "value": said or "-", "inline": False})
+            action = _escape(incident.suggested_action, _ACTION_LIMIT)
+            fields.append({"name": "Suggested", "value": action or "-", "inline": False})
         embed: dict[str, Any] = {
-            "title": _escaped(headline(alert), _TITLE),
-            "description": _escaped(incident.message, _DESCRIPTION),
+            "title": _escape(build_headline(alert), _TITLE_LIMIT),
+            "description": _escape(incident.message, _DESCRIPTION_LIMIT),
             "color": COLOURS[incident.severity.value],
             "fields": fields,
-            "footer": {"text": f"Steadyhelm · {alert.delivery_id}"[:_VALUE]},
+            "footer": {"text": f"Steadyhelm · {alert.delivery_id}"[:_VALUE_LIMIT]},
         }
-        when = _written(incident.last_at)
+        when = _format_time(incident.last_at)
         if when:
             embed["timestamp"] = when
         return {"embeds": [embed], "allowed_mentions": {"parse": []}}
 
 
-def _escaped(text: str, limit: int) -> str:
-    return fitted(text, limit, lambda character: f"\\{character}" if character in _MARKUP else character)
+def _escape(text: str, limit: int) -> str:
+    return fit_text(text, limit, lambda character: f"\\{character}" if character in _MARKUP else character)
 
 
-def _written(timestamp: float) -> str:
+def _format_time(timestamp: float) -> str:
     try:
         return datetime.fromtimestamp(timestamp, UTC).isoformat()
     except (OverflowError, OSError, ValueError):

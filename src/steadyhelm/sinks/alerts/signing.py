@@ -1,4 +1,4 @@
-"""Proof that an alert came from here and was not changed or replayed: HMAC-SHA256 over id, time and body."""
+"""Sign alerts, and verify them on the receiving side: HMAC-SHA256 over id, time and body."""
 
 import hashlib
 import hmac
@@ -12,24 +12,24 @@ SIGNATURE_HEADER: Final = "Steadyhelm-Signature"
 REPLAY_WINDOW_S: Final = 300.0
 
 
-def signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
-    """The value of the signature header.
+def compute_signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
+    """Return the value of the signature header.
 
-    >>> signature("s3cret", "d1", 1700000000, b"{}")[:13]
+    >>> compute_signature("s3cret", "d1", 1700000000, b"{}")[:13]
     'v1=cda9ee195c'
     """
     signed = f"{delivery_id}.{timestamp}.".encode() + body
     return "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def verified(
+def verify_signature(
     secret: str, headers: Mapping[str, str], body: bytes, *, now: float, window_s: float = REPLAY_WINDOW_S
 ) -> bool:
-    """Whether a received alert is genuine and recent; for the receiving side."""
-    given = {name.lower(): value for name, value in headers.items()}
-    timestamp = given.get(TIMESTAMP_HEADER.lower(), "")
+    """Return whether a received alert is genuine and recent. For the receiving side."""
+    received = {name.lower(): value for name, value in headers.items()}
+    timestamp = received.get(TIMESTAMP_HEADER.lower(), "")
     if not (timestamp.isascii() and timestamp.isdigit()) or abs(now - int(timestamp)) > window_s:
         return False
-    expected = signature(secret, given.get(DELIVERY_HEADER.lower(), ""), int(timestamp), body)
+    expected = compute_signature(secret, received.get(DELIVERY_HEADER.lower(), ""), int(timestamp), body)
     # Compared as bytes: compare_digest raises on text that is not ASCII.
-    return hmac.compare_digest(expected.encode(), given.get(SIGNATURE_HEADER.lower(), "").encode())
+    return hmac.compare_digest(expected.encode(), received.get(SIGNATURE_HEADER.lower(), "").encode())

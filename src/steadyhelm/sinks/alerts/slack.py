@@ -3,21 +3,21 @@
 from typing import Any, ClassVar, Final
 
 from steadyhelm.policy.alerting import Alert
-from steadyhelm.sinks.alerts.channel import COLOURS, Channel, facts, fitted, headline
-from steadyhelm.sinks.alerts.guard import host_of
+from steadyhelm.sinks.alerts.address_guard import get_host
+from steadyhelm.sinks.alerts.channel import COLOURS, Channel, build_headline, fit_text, list_facts
 
 HOSTS: Final = ("hooks.slack.com", "hooks.slack-gov.com")
 
-# Slack's own limits for the places we write to.
-_HEADER: Final = 150
-_SECTION: Final = 3000
-_FIELD: Final = 2000
+# Slack's own limits for the parts we write.
+_HEADER_LIMIT: Final = 150
+_SECTION_LIMIT: Final = 3000
+_FIELD_LIMIT: Final = 2000
 
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 class Slack(Channel):
-    """One attachment in the colour of the severity, its words in blocks of plain text.
+    """A message with one attachment in the colour of the severity, and blocks of plain text.
 
     >>> Slack.matches("https://hooks.slack.com/services/T0/B0/x")
     True
@@ -29,24 +29,24 @@ class Slack(Channel):
 
     @classmethod
     def matches(cls, url: str) -> bool:
-        """Whether the host is Slack's for incoming webhooks."""
-        return host_of(url) in HOSTS
+        """Return whether the host is Slack's for incoming webhooks."""
+        return get_host(url) in HOSTS
 
-    def payload(self, alert: Alert) -> dict[str, Any]:
-        """A message with one coloured attachment."""
+    def build_payload(self, alert: Alert) -> dict[str, Any]:
+        """Return a message with one coloured attachment."""
         incident = alert.incident
-        title = headline(alert)
-        fields = [_plain(f"{name}\n{value}", _FIELD) for name, value in facts(alert)]
+        title = build_headline(alert)
+        fields = [_build_text(f"{name}\n{value}", _FIELD_LIMIT) for name, value in list_facts(alert)]
         blocks: list[dict[str, Any]] = [
-            {"type": "header", "text": _plain(title, _HEADER)},
-            {"type": "section", "text": _plain(incident.message or title, _SECTION)},
+            {"type": "header", "text": _build_text(title, _HEADER_LIMIT)},
+            {"type": "section", "text": _build_text(incident.message or title, _SECTION_LIMIT)},
             {"type": "section", "fields": fields},
         ]
         if incident.suggested_action:
-            said = _plain(f"Suggested: {incident.suggested_action}", _SECTION)
-            blocks.append({"type": "context", "elements": [said]})
+            action = _build_text(f"Suggested: {incident.suggested_action}", _SECTION_LIMIT)
+            blocks.append({"type": "context", "elements": [action]})
         colour = f"#{COLOURS[incident.severity.value]:06x}"
-        summary = _escaped(title, _HEADER)
+        summary = _escape(title, _HEADER_LIMIT)
         # `mrkdwn` off and plain text throughout: what an agent wrote is shown, never formatted or linked.
         return {
             "text": summary,
@@ -55,9 +55,9 @@ class Slack(Channel):
         }
 
 
-def _plain(text: str, limit: int) -> dict[str, Any]:
-    return {"type": "plain_text", "text": _escaped(text, limit) or "-", "emoji": False}
+def _build_text(text: str, limit: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": _escape(text, limit) or "-", "emoji": False}
 
 
-def _escaped(text: str, limit: int) -> str:
-    return fitted(text, limit, lambda character: _ENTITIES.get(character, character))
+def _escape(text: str, limit: int) -> str:
+    return fit_text(text, limit, lambda character: _ENTITIES.get(character, character))

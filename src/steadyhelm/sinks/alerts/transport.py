@@ -1,6 +1,6 @@
-"""One POST to one judged address: pinned, bounded in time and size, no redirects, no proxies.
+"""Post to a checked address: pinned, limited in time and size, no redirects, no proxies.
 
-Imports httpx and httpcore; import this module only when something is to be sent.
+This module imports httpx and httpcore: import it only to send something.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ import httpcore
 import httpx
 from msgspec import Struct
 
-from steadyhelm.sinks.alerts.guard import AddressGuard, Target
+from steadyhelm.sinks.alerts.address_guard import AddressGuard, WebhookURL
 
-RESPONSE_LIMIT: Final = 64 * 1024
+RESPONSE_LIMIT_BYTES: Final = 64 * 1024
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What the other side answered, as far as we look at it."""
+class WebhookResponse(Struct, frozen=True, kw_only=True):
+    """The parts of a webhook's response that we read."""
 
     status: int
     retry_after: str = ""
@@ -28,33 +28,33 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Deadline:
-    """One end for a whole exchange: an answer that trickles in byte by byte gets no longer."""
+    """One time limit for a whole exchange, also for a response that comes byte by byte."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
-    def left(self, late: type[Exception]) -> float:
-        """Seconds that are left; raises `late` when there are none."""
+    def get_remaining_s(self, error: type[Exception]) -> float:
+        """Return the seconds that remain. Raises `error` when there are none."""
         seconds = self._end - time.monotonic()
         if seconds <= 0:
-            raise late("the time for the whole exchange is over")
+            raise error("the time for the whole exchange is over")
         return seconds
 
 
 class TimedStream(httpcore.NetworkStream):
-    """A connection whose every wait ends with the deadline."""
+    """A connection on which no wait exceeds the deadline."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - the deadline decides
-        """Read what is there."""
-        return self._stream.read(max_bytes, self._deadline.left(httpcore.ReadTimeout))
+        """Read the bytes that are available."""
+        return self._stream.read(max_bytes, self._deadline.get_remaining_s(httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the same
         """Write everything."""
-        self._stream.write(buffer, self._deadline.left(httpcore.WriteTimeout))
+        self._stream.write(buffer, self._deadline.get_remaining_s(httpcore.WriteTimeout))
 
     def close(self) -> None:
         """Close the connection."""
@@ -66,17 +66,17 @@ class TimedStream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002 - the same
     ) -> httpcore.NetworkStream:
-        """The same connection, encrypted; the certificate must be for the name, not for the address."""
-        left = self._deadline.left(httpcore.ConnectTimeout)
+        """Return the same connection, encrypted. Its certificate must be for the name, not the address."""
+        left = self._deadline.get_remaining_s(httpcore.ConnectTimeout)
         return TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """What the connection knows about itself."""
+        """Return a property of the connection."""
         return self._stream.get_extra_info(info)
 
 
 class PinnedBackend(httpcore.SyncBackend):
-    """Connects to addresses the guard has judged, and to no others."""
+    """Connects only to addresses that the guard has checked."""
 
     def __init__(self, guard: AddressGuard, deadline: Deadline) -> None:
         self._guard = guard
@@ -90,32 +90,32 @@ class PinnedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Resolve once, judge every address, connect to one of them, and judge the one that answered."""
+        """Resolve once, check every address, connect to one of them, and check the address connected to."""
         failure: Exception = httpcore.ConnectError("no address")
-        for address in self._resolved(host, port):
-            left = self._deadline.left(httpcore.ConnectTimeout)
+        for address in self._resolve(host, port):
+            left = self._deadline.get_remaining_s(httpcore.ConnectTimeout)
             try:
                 stream = super().connect_tcp(address, port, left, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
                 failure = exc
                 continue
             try:
-                self._guard.judge(host, str(stream.get_extra_info("server_addr")[0]))
+                self._guard.check_address(host, str(stream.get_extra_info("server_addr")[0]))
             except BaseException:
                 stream.close()
                 raise
             return TimedStream(stream, self._deadline)
         raise failure
 
-    def _resolved(self, host: str, port: int) -> list[str]:
+    def _resolve(self, host: str, port: int) -> list[str]:
         try:
-            return self._guard.addresses(host, port)
+            return self._guard.resolve(host, port)
         except (OSError, UnicodeError) as exc:
             raise httpcore.ConnectError(f"its address could not be found: {exc}") from exc
 
 
 class GuardedTransport(httpx.BaseTransport):
-    """An httpx transport for one request that goes where the guard lets it, directly, once.
+    """An httpx transport for one request to an address that the guard allows.
 
     It is used without an `httpx.Client`: the client logs whole URLs, and a webhook's URL is a secret.
     """
@@ -128,22 +128,23 @@ class GuardedTransport(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request; the answer's body is a stream that nobody has to read."""
+        """Send the request. The body of the response is a stream that need not be read."""
         assert isinstance(request.stream, httpx.SyncByteStream)
         url = request.url
         raw = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        answer = self._pool.handle_request(
+        response = self._pool.handle_request(
             httpcore.Request(request.method, raw, headers=request.headers.raw, content=request.stream)
         )
-        assert isinstance(answer.stream, Iterable)
-        return httpx.Response(answer.status, headers=answer.headers, stream=_Stream(answer.stream))
+        body = response.stream
+        assert isinstance(body, Iterable)
+        return httpx.Response(response.status, headers=response.headers, stream=_ResponseStream(body))
 
     def close(self) -> None:
         """Close the connection."""
         self._pool.close()
 
 
-class _Stream(httpx.SyncByteStream):
+class _ResponseStream(httpx.SyncByteStream):
     def __init__(self, stream: Iterable[bytes]) -> None:
         self._stream = stream
 
@@ -156,36 +157,38 @@ class _Stream(httpx.SyncByteStream):
             close()
 
 
-def tls_context() -> ssl.SSLContext:
-    """What certificates are checked against: the usual authorities, and those this machine trusts."""
+def build_tls_context() -> ssl.SSLContext:
+    """Return a TLS context that trusts the usual authorities and those this machine trusts."""
     context = httpx.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
 
 
-def post(transport: GuardedTransport, target: Target, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """Send one body; raises AddressRefusedError, or one of httpcore's errors when there is no answer."""
+def post(
+    transport: GuardedTransport, target: WebhookURL, body: bytes, headers: Mapping[str, str]
+) -> WebhookResponse:
+    """Post one body. Raises AddressRefusedError, or one of httpcore's errors when there is no response."""
     url = httpx.URL(
         scheme=target.scheme, host=target.host, port=target.port, raw_path=target.path.encode("ascii")
     )
     with contextlib.closing(transport):
         response = transport.handle_request(httpx.Request("POST", url, headers=dict(headers), content=body))
-        return Answer(
+        return WebhookResponse(
             status=response.status_code,
             retry_after=response.headers.get("retry-after", ""),
             location=response.headers.get("location", ""),
-            body=_start_of(response),
+            body=_read_start(response),
         )
 
 
-def _start_of(response: httpx.Response) -> bytes:
-    """The first bytes of the answer; one that breaks off or goes on for ever is still an answer."""
+def _read_start(response: httpx.Response) -> bytes:
+    """Return the first bytes of a response, also of one that breaks off or never ends."""
     read = b""
     assert isinstance(response.stream, httpx.SyncByteStream)
     with contextlib.suppress(httpcore.ReadTimeout, httpcore.ReadError, httpcore.RemoteProtocolError):
         for chunk in response.stream:
-            read += chunk[: RESPONSE_LIMIT - len(read)]
-            if len(read) >= RESPONSE_LIMIT:
+            read += chunk[: RESPONSE_LIMIT_BYTES - len(read)]
+            if len(read) >= RESPONSE_LIMIT_BYTES:
                 break
     response.stream.close()
     return read

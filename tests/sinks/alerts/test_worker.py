@@ -14,16 +14,16 @@ from receiver import Reply
 from steadyhelm.errors import AddressRefusedError, NotFoundError, SettingsError
 from steadyhelm.incidents import Mute
 from steadyhelm.sinks.alerts.channel import Channel
-from steadyhelm.sinks.alerts.courier import Courier
-from steadyhelm.sinks.alerts.signing import verified
+from steadyhelm.sinks.alerts.signing import verify_signature
+from steadyhelm.sinks.alerts.worker import AlertWorker
 from steadyhelm.stores.sqlite import SQLiteStore
 
 CHILD = """
 import sys
-from steadyhelm.sinks.alerts.courier import Courier
+from steadyhelm.sinks.alerts.worker import AlertWorker
 from steadyhelm.stores.sqlite import SQLiteStore
 path, url = sys.argv[1:]
-Courier(SQLiteStore(path), {"ops": url}, allow_hosts={"127.0.0.1"}).deliver_due()
+AlertWorker(SQLiteStore(path), {"ops": url}, allow_hosts={"127.0.0.1"}).deliver_due()
 """
 
 
@@ -44,9 +44,9 @@ def clock():
 
 
 @pytest.fixture
-def courier(store, receiver, clock):
-    """A courier with one channel, driven by hand."""
-    return Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock)
+def worker(store, receiver, clock):
+    """A worker with one channel, driven by hand."""
+    return AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock)
 
 
 def numbered(alert, number):
@@ -61,32 +61,32 @@ def only(store):
 
 
 class TestDelivery:
-    def test_what_is_due_is_sent(self, store, receiver, courier, alert):
+    def test_what_is_due_is_sent(self, store, receiver, worker, alert):
         """
         An alert in the outbox arrives, under its delivery id, and is noted as sent.
         """
         store.enqueue(alert.to_delivery("ops"))
 
-        assert 1 == courier.deliver_due()
-        assert (["a1-ops"], "sent", 0) == (receiver.ids, only(store).state, courier.pending())
+        assert 1 == worker.deliver_due()
+        assert (["a1-ops"], "sent", 0) == (receiver.ids, only(store).state, worker.count_pending())
         assert "a1-ops" == json.loads(receiver.requests[0].body)["delivery_id"]
 
-    def test_an_alert_enqueued_twice_is_sent_once(self, store, receiver, courier, alert):
+    def test_an_alert_enqueued_twice_is_sent_once(self, store, receiver, worker, alert):
         """
         A replay that enqueues the same alert again sends nothing more.
         """
         for _ in range(3):
             store.enqueue(alert.to_delivery("ops"))
-            courier.deliver_due()
+            worker.deliver_due()
 
         assert ["a1-ops"] == receiver.ids
 
-    def test_the_outbox_does_not_hold_the_url(self, store, receiver, courier, alert):
+    def test_the_outbox_does_not_hold_the_url(self, store, receiver, worker, alert):
         """
         A delivery names its channel; the URL, which is a secret, is nowhere in it.
         """
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert b"s3cret" not in msgspec.json.encode(store.list_deliveries())
 
@@ -94,36 +94,36 @@ class TestDelivery:
         """
         With a secret, id, time and body are signed, and the receiver can tell.
         """
-        courier = Courier(
+        worker = AlertWorker(
             store, {"ops": receiver.url}, secret="s3cret", allow_hosts={"127.0.0.1"}, clock=clock
         )
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         [request] = receiver.requests
-        assert verified("s3cret", request.headers, request.body, now=clock.now)
+        assert verify_signature("s3cret", request.headers, request.body, now=clock.now)
 
-    def test_without_a_secret_nothing_is_signed(self, store, receiver, courier, alert):
+    def test_without_a_secret_nothing_is_signed(self, store, receiver, worker, alert):
         """
         Without a secret there is no signature, and no pretence of one.
         """
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert "Steadyhelm-Signature" not in receiver.requests[0].headers
 
-    def test_a_muted_alert_is_not_sent(self, store, receiver, courier, clock, alert):
+    def test_a_muted_alert_is_not_sent(self, store, receiver, worker, clock, alert):
         """
         While agent and detector are muted their alerts are settled as muted, unsent.
         """
         store.mute(Mute(agent_id="researcher", detector="action_loop", until=clock.now + 1))
         store.enqueue(alert.to_delivery("ops"))
 
-        assert (0, [], "muted") == (courier.deliver_due(), receiver.ids, only(store).state)
+        assert (0, [], "muted") == (worker.deliver_due(), receiver.ids, only(store).state)
 
     @pytest.mark.parametrize(("agent_id", "ends"), [("another", 60), ("researcher", -1)])
     def test_a_mute_of_others_or_of_the_past_is_none(
-        self, store, receiver, courier, clock, alert, agent_id, ends
+        self, store, receiver, worker, clock, alert, agent_id, ends
     ):
         """
         A mute of another agent, or one that has ended, holds nothing back.
@@ -131,17 +131,17 @@ class TestDelivery:
         store.mute(Mute(agent_id=agent_id, detector="action_loop", until=clock.now + ends))
         store.enqueue(alert.to_delivery("ops"))
 
-        assert 1 == courier.deliver_due()
+        assert 1 == worker.deliver_due()
 
-    def test_two_couriers_send_each_alert_once(self, store, receiver, alert):
+    def test_two_workers_send_each_alert_once(self, store, receiver, alert):
         """
-        Two couriers, each with the file open on its own, send every alert exactly once between them.
+        Two workers, each with the file open on its own, send every alert exactly once between them.
         """
         for number in range(20):
             store.enqueue(numbered(alert, number))
         stores = [store, SQLiteStore(store.path)]
-        couriers = [Courier(each, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}) for each in stores]
-        threads = [threading.Thread(target=courier.deliver_due) for courier in couriers]
+        workers = [AlertWorker(each, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}) for each in stores]
+        threads = [threading.Thread(target=worker.deliver_due) for worker in workers]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -152,29 +152,29 @@ class TestDelivery:
 
 
 class TestRetry:
-    def test_a_server_in_trouble_is_tried_again(self, store, receiver, courier, clock, alert):
+    def test_a_server_in_trouble_is_tried_again(self, store, receiver, worker, clock, alert):
         """
         Two answers of 5xx and then one of 200 mean three attempts, one and two seconds apart.
         """
         receiver.replies.extend([Reply(500), Reply(503), Reply(200)])
         store.enqueue(alert.to_delivery("ops"))
         waits = []
-        while not courier.deliver_due():
+        while not worker.deliver_due():
             waits.append(only(store).next_at - clock.now)
             clock.now = only(store).next_at
 
         assert [1, 2] == [int(wait) for wait in waits]
         assert (["a1-ops"] * 3, "sent") == (receiver.ids, only(store).state)
 
-    def test_nothing_is_tried_before_it_is_due(self, store, receiver, courier, clock, alert):
+    def test_nothing_is_tried_before_it_is_due(self, store, receiver, worker, clock, alert):
         """
         Between attempts an alert waits.
         """
         receiver.replies.append(Reply(500))
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
         clock.now += 0.5
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert (1, "pending", "answered 500") == (
             len(receiver.requests),
@@ -182,56 +182,56 @@ class TestRetry:
             only(store).error,
         )
 
-    def test_a_wait_that_is_asked_for_is_kept(self, store, receiver, courier, clock, alert):
+    def test_a_wait_that_is_asked_for_is_kept(self, store, receiver, worker, clock, alert):
         """
         An answer of 429 with Retry-After is obeyed.
         """
         receiver.replies.append(Reply(429, {"Retry-After": "30"}))
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert clock.now + 30 == only(store).next_at
 
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413])
-    def test_a_refusal_is_final(self, store, receiver, courier, alert, status):
+    def test_a_refusal_is_final(self, store, receiver, worker, alert, status):
         """
         An answer that another attempt would not change fails the delivery at once.
         """
         receiver.replies.append(Reply(status, {}, b"no_service"))
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert ("failed", f"answered {status} no_service") == (only(store).state, only(store).error)
 
-    def test_an_answer_that_repeats_the_url_is_not_kept(self, store, receiver, courier, alert):
+    def test_an_answer_that_repeats_the_url_is_not_kept(self, store, receiver, worker, alert):
         """
         What a server says in more than a word is not noted: it may repeat the secret path.
         """
         receiver.replies.append(Reply(404, {}, b"Cannot POST /T0/B0/s3cret"))
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert "answered 404" == only(store).error
 
-    def test_a_redirect_fails_and_says_so(self, store, receiver, courier, alert):
+    def test_a_redirect_fails_and_says_so(self, store, receiver, worker, alert):
         """
         A redirect is not followed, wherever it leads.
         """
         receiver.replies.append(Reply(307, {"Location": "http://127.0.0.1/inside"}))
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         error = "answered 307, a redirect to 127.0.0.1; redirects are not followed"
         assert ("failed", error, 1) == (only(store).state, only(store).error, len(receiver.requests))
 
-    def test_ten_attempts_are_enough(self, store, receiver, courier, clock, alert):
+    def test_ten_attempts_are_enough(self, store, receiver, worker, clock, alert):
         """
         An alert that failed ten times is given up, noted as failed with the reason.
         """
         receiver.replies.extend([Reply(500)] * 20)
         store.enqueue(alert.to_delivery("ops"))
         while only(store).state == "pending":
-            courier.deliver_due()
+            worker.deliver_due()
             clock.now += 901.0
 
         assert "failed" == only(store).state
@@ -243,9 +243,11 @@ class TestRetry:
         """
         answered = threading.Event()
         receiver.replies.append(Reply(before=lambda: answered.wait(10)))
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, timeout_s=0.1)
+        worker = AlertWorker(
+            store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, timeout_s=0.1
+        )
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
         answered.set()
 
         assert ("pending", "no answer within 0.1 s") == (only(store).state, only(store).error)
@@ -254,9 +256,9 @@ class TestRetry:
         """
         A refused connection is a failure that another attempt may mend.
         """
-        courier = Courier(store, {"ops": "http://127.0.0.1:1/"}, allow_hosts={"127.0.0.1"}, clock=clock)
+        worker = AlertWorker(store, {"ops": "http://127.0.0.1:1/"}, allow_hosts={"127.0.0.1"}, clock=clock)
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert "pending" == only(store).state
         assert only(store).error.startswith("could not be reached: ")
@@ -265,29 +267,29 @@ class TestRetry:
         """
         A name that resolves to a private address fails at once, and the note says how to allow it.
         """
-        courier = Courier(
+        worker = AlertWorker(
             store, {"ops": "https://rebind.example/"}, clock=clock, resolve=lambda host, port: ["10.0.0.1"]
         )
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert "failed" == only(store).state
         assert "add 'rebind.example' to the alerts' allow_hosts" in only(store).error
 
 
 class TestBreaker:
-    def test_a_channel_that_keeps_failing_gets_a_rest(self, store, receiver, courier, clock, alert):
+    def test_a_channel_that_keeps_failing_gets_a_rest(self, store, receiver, worker, clock, alert):
         """
         After five failures in a row a channel is left alone for a minute, then tried again.
         """
         receiver.replies.extend([Reply(500)] * 5)
         for number in range(8):
             store.enqueue(numbered(alert, number))
-        courier.deliver_due()
+        worker.deliver_due()
         assert 5 == len(receiver.requests)
 
         clock.now += 60.0
-        assert 8 == courier.deliver_due()
+        assert 8 == worker.deliver_due()
 
     def test_other_channels_go_on(self, store, receiver, clock, alert):
         """
@@ -295,25 +297,25 @@ class TestBreaker:
         """
         receiver.replies.extend([Reply(500)] * 5)
         urls = {"ops": receiver.url, "chat": receiver.url}
-        courier = Courier(store, urls, allow_hosts={"127.0.0.1"}, clock=clock)
+        worker = AlertWorker(store, urls, allow_hosts={"127.0.0.1"}, clock=clock)
         for number in range(5):
             store.enqueue(numbered(alert, number))
-        courier.deliver_due()
+        worker.deliver_due()
         store.enqueue(alert.to_delivery("chat"))
 
-        assert 1 == courier.deliver_due()
+        assert 1 == worker.deliver_due()
 
 
 class TestRestart:
     def test_a_restart_sends_what_was_pending(self, store, receiver, alert):
         """
-        What an earlier process left in the outbox is sent when a courier starts.
+        What an earlier process left in the outbox is sent when a worker starts.
         """
         store.enqueue(alert.to_delivery("ops"))
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        courier.start()
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker.start()
         receiver.wait_for(1)
-        courier.close(10)
+        worker.close(10)
 
         assert (["a1-ops"], "sent") == (receiver.ids, only(store).state)
 
@@ -325,16 +327,16 @@ class TestRestart:
         receiver.replies.append(Reply(before=lambda: os.kill(child.pid, signal.SIGKILL)))
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(store.path), receiver.url])
         assert -signal.SIGKILL == child.wait(30)
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        assert 0 == courier.deliver_due()
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        assert 0 == worker.deliver_due()
 
-        later = Courier(
+        later = AlertWorker(
             store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=lambda: time.time() + 31
         )
         assert 1 == later.deliver_due()
         assert (["a1-ops"] * 2, "sent") == (receiver.ids, only(store).state)
 
-    def test_one_that_kills_its_senders_is_given_up(self, store, receiver, courier, clock, alert):
+    def test_one_that_kills_its_senders_is_given_up(self, store, receiver, worker, clock, alert):
         """
         A delivery that ten processes claimed and none lived to note is failed, not sent once more.
         """
@@ -344,7 +346,7 @@ class TestRestart:
             clock.now += 30.0
 
         assert (0, "failed", "10 senders died while they had it") == (
-            courier.deliver_due(),
+            worker.deliver_due(),
             only(store).state,
             only(store).error,
         )
@@ -353,17 +355,17 @@ class TestRestart:
 class TestThread:
     def test_waking_sends_in_the_background(self, store, receiver, alert):
         """
-        After being woken the courier sends by itself; closing lets it finish.
+        After being woken the worker sends by itself; closing lets it finish.
         """
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         for number in range(3):
             store.enqueue(numbered(alert, number))
-            courier.wake()
+            worker.wake()
             receiver.wait_for(number + 1)
-        courier.close(10)
+        worker.close(10)
 
         assert ["a0-ops", "a1-ops", "a2-ops"] == receiver.ids
-        assert 0 == courier.pending()
+        assert 0 == worker.count_pending()
 
     def test_it_comes_back_for_what_is_due_later(self, store, receiver, alert):
         """
@@ -371,45 +373,45 @@ class TestThread:
         """
         receiver.replies.append(Reply(500))
         store.enqueue(alert.to_delivery("ops"))
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        courier.wake()
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker.wake()
         receiver.wait_for(2)
-        courier.close(10)
+        worker.close(10)
 
         assert ["a1-ops", "a1-ops"] == receiver.ids
 
     def test_one_thread_is_enough(self, store, receiver):
         """
-        However often it is woken, the courier has one thread, a daemon.
+        However often it is woken, the worker has one thread, a daemon.
         """
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         threads = set()
         for _ in range(5):
-            courier.wake()
-            threads.add(courier._thread)
-        courier.close(10)
+            worker.wake()
+            threads.add(worker._thread)
+        worker.close(10)
 
         [thread] = threads
         assert (True, False) == (thread.daemon, thread.is_alive())
 
     def test_without_channels_there_is_no_thread(self, store):
         """
-        A courier that has nowhere to go starts nothing.
+        A worker that has nowhere to go starts nothing.
         """
-        courier = Courier(store, {})
-        courier.start()
+        worker = AlertWorker(store, {})
+        worker.start()
 
-        assert None is courier._thread
+        assert None is worker._thread
 
     def test_after_closing_it_stays_closed(self, store, receiver):
         """
-        Waking a closed courier does nothing.
+        Waking a closed worker does nothing.
         """
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        courier.close(0)
-        courier.wake()
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker.close(0)
+        worker.wake()
 
-        assert None is courier._thread
+        assert None is worker._thread
 
     def test_closing_does_not_wait_for_a_server_that_hangs(self, store, receiver, alert):
         """
@@ -418,28 +420,28 @@ class TestThread:
         answered = threading.Event()
         receiver.replies.append(Reply(before=lambda: answered.wait(10)))
         store.enqueue(alert.to_delivery("ops"))
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        courier.wake()
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker.wake()
         receiver.wait_for(1)
-        courier.close(0.01)
-        held = courier._thread.is_alive(), only(store).state
+        worker.close(0.01)
+        held = worker._thread.is_alive(), only(store).state
         answered.set()
-        courier._thread.join(10)
+        worker._thread.join(10)
 
         assert (True, "pending") == held
 
     def test_after_a_fork_it_starts_anew(self, store, receiver):
         """
-        Told of a fork, the courier forgets the thread it no longer has, even if its lock was held.
+        Told of a fork, the worker forgets the thread it no longer has, even if its lock was held.
         """
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
-        courier.wake()
-        before = courier._thread
-        courier._starting.acquire()
-        courier.after_fork()
-        courier.wake()
-        after = courier._thread
-        courier.close(10)
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
+        worker.wake()
+        before = worker._thread
+        worker._start_lock.acquire()
+        worker.after_fork()
+        worker.wake()
+        after = worker._thread
+        worker.close(10)
 
         assert before is not after
 
@@ -447,14 +449,14 @@ class TestThread:
 class TestTrouble:
     def test_a_store_that_fails_is_survived(self, store, receiver, alert, caplog):
         """
-        When the store fails, the courier logs it, counts it and raises nothing.
+        When the store fails, the worker logs it, counts it and raises nothing.
         """
         losses = []
-        courier = Courier(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, on_loss=losses.append)
+        worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, on_loss=losses.append)
         store.close()
 
-        assert (0, ["alert_courier_failed"]) == (courier.deliver_due(), losses)
-        assert "The alert courier failed" in caplog.text
+        assert (0, ["alert_sending_failed"]) == (worker.deliver_due(), losses)
+        assert "Sending alerts failed" in caplog.text
 
     def test_a_lost_alert_is_counted(self, store, receiver, clock, alert, caplog):
         """
@@ -462,11 +464,11 @@ class TestTrouble:
         """
         losses = []
         receiver.replies.append(Reply(404))
-        courier = Courier(
+        worker = AlertWorker(
             store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, on_loss=losses.append
         )
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert ["alert_not_delivered"] == losses
         assert "Alert a1-ops was not delivered to ops (127.0.0.1): answered 404" in caplog.text
@@ -476,15 +478,15 @@ class TestTrouble:
         A callback that raises does not keep the next alert from being sent.
         """
         receiver.replies.append(Reply(404))
-        courier = Courier(
+        worker = AlertWorker(
             store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, on_loss=lambda reason: 1 / 0
         )
         for number in range(2):
             store.enqueue(numbered(alert, number))
 
-        assert 1 == courier.deliver_due()
+        assert 1 == worker.deliver_due()
 
-    def test_no_log_line_shows_the_url(self, store, receiver, courier, alert, caplog):
+    def test_no_log_line_shows_the_url(self, store, receiver, worker, alert, caplog):
         """
         Not even with every logger at its loudest does the secret part of a URL appear.
         """
@@ -492,17 +494,17 @@ class TestTrouble:
         receiver.replies.extend([Reply(500), Reply(404, {}, b"/T0/B0/s3cret")])
         for number in range(3):
             store.enqueue(numbered(alert, number))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert "127.0.0.1" in caplog.text
         assert "s3cret" not in caplog.text
 
-    def test_a_channel_nobody_knows_is_kept_for_a_while(self, store, receiver, courier, alert):
+    def test_a_channel_nobody_knows_is_kept_for_a_while(self, store, receiver, worker, alert):
         """
         An alert for a channel that is not configured here waits: another process may know it.
         """
         store.enqueue(alert.to_delivery("pager"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert ("pending", "this process has no channel of that name") == (
             only(store).state,
@@ -510,14 +512,14 @@ class TestTrouble:
         )
 
     @pytest.mark.parametrize("body", [b"", b"{}", b"not json", b"\xff\xfe", b'{"alert_id": 5}'])
-    def test_a_body_that_cannot_be_read_fails(self, store, receiver, courier, alert, body):
+    def test_a_body_that_cannot_be_read_fails(self, store, receiver, worker, alert, body):
         """
         A damaged delivery is failed with the reason, and the next one is sent.
         """
         store.enqueue(msgspec.structs.replace(numbered(alert, 0), body=body))
         store.enqueue(numbered(alert, 1))
 
-        assert (1, ["a1-ops"]) == (courier.deliver_due(), receiver.ids)
+        assert (1, ["a1-ops"]) == (worker.deliver_due(), receiver.ids)
         assert (
             "the stored alert cannot be read"
             in {row.state: row for row in store.list_deliveries()}["failed"].error
@@ -535,24 +537,24 @@ class TestTrouble:
             def matches(cls, url):
                 return True
 
-            def payload(self, alert):
+            def build_payload(self, alert):
                 return {}["missing"]
 
-        courier = Courier(
+        worker = AlertWorker(
             store, {"ops": receiver.url}, kinds=[Broken], allow_hosts={"127.0.0.1"}, clock=clock
         )
         store.enqueue(alert.to_delivery("ops"))
-        courier.deliver_due()
+        worker.deliver_due()
 
         assert ("failed", "could not be sent: KeyError: 'missing'") == (only(store).state, only(store).error)
 
 
 class TestTestAlert:
-    def test_it_reaches_the_channel_past_the_outbox(self, store, receiver, courier):
+    def test_it_reaches_the_channel_past_the_outbox(self, store, receiver, worker):
         """
         A test alert is sent at once, leaves the outbox alone, and comes back with status and time.
         """
-        receipt = courier.test("ops")
+        receipt = worker.send_test("ops")
 
         assert (True, 200, "webhook", "127.0.0.1", "") == (
             receipt.ok,
@@ -564,21 +566,21 @@ class TestTestAlert:
         assert receipt.ms > 0
         assert (1, []) == (len(receiver.requests), store.list_deliveries())
 
-    def test_it_is_honest_about_failure(self, receiver, courier):
+    def test_it_is_honest_about_failure(self, receiver, worker):
         """
         A channel that refuses is reported as it answered.
         """
         receiver.replies.append(Reply(403, {}, b"invalid_token"))
-        receipt = courier.test("ops")
+        receipt = worker.send_test("ops")
 
         assert (False, 403, "answered 403 invalid_token") == (receipt.ok, receipt.status, receipt.error)
 
-    def test_a_channel_that_is_not_there_is_named(self, courier):
+    def test_a_channel_that_is_not_there_is_named(self, worker):
         """
         Testing a channel that is not configured says which there are.
         """
-        with pytest.raises(NotFoundError, match="no alert channel named 'chat'; configured: ops"):
-            courier.test("chat")
+        with pytest.raises(NotFoundError, match="no alert channel 'chat'; configured: ops"):
+            worker.send_test("chat")
 
 
 class TestSettings:
@@ -598,7 +600,7 @@ class TestSettings:
         A setting that cannot be is refused with its name and what is allowed.
         """
         with pytest.raises(SettingsError, match=words):
-            Courier(store, channels, **settings)
+            AlertWorker(store, channels, **settings)
 
     @pytest.mark.parametrize(
         "url", ["http://example.org/hook", "https://127.0.0.1/", "https://169.254.169.254/"]
@@ -608,4 +610,4 @@ class TestSettings:
         What the guard can refuse without a look-up it refuses at once, not at the first alert.
         """
         with pytest.raises(AddressRefusedError, match="allow_hosts"):
-            Courier(store, {"ops": url})
+            AlertWorker(store, {"ops": url})

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import AddressRefusedError, SettingsError
-from steadyhelm.sinks.alerts.guard import AddressGuard, canonical_host, fault_of, host_of, parsed
+from steadyhelm.sinks.alerts.address_guard import (
+    AddressGuard,
+    find_fault,
+    get_host,
+    normalize_host,
+    parse_url,
+)
 
 REFUSED = {
     "127.0.0.1": "loopback",
@@ -58,28 +64,28 @@ class TestFaultOf:
         """
         Whatever is not public is told by name, also when it hides inside another address.
         """
-        assert fault == fault_of(ipaddress.ip_address(address))
+        assert fault == find_fault(ipaddress.ip_address(address))
 
     @pytest.mark.parametrize("address", PUBLIC)
     def test_a_public_address_has_none(self, address):
         """
         Ordinary public addresses are fine, also where a network translates IPv4 into IPv6.
         """
-        assert "" == fault_of(ipaddress.ip_address(address))
+        assert "" == find_fault(ipaddress.ip_address(address))
 
     @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:{}", "64:ff9b::{}"]))
     def test_an_embedded_address_is_judged_like_itself(self, inner, form):
         """
         Writing an IPv4 address inside an IPv6 one changes nothing about the verdict.
         """
-        assert fault_of(inner) == fault_of(ipaddress.ip_address(form.format(inner)))
+        assert find_fault(inner) == find_fault(ipaddress.ip_address(form.format(inner)))
 
     @given(st.ip_addresses())
     def test_what_python_calls_not_global_is_never_let_through(self, address):
         """
         The guard is never more lenient than Python's own table of public addresses.
         """
-        assert fault_of(address) or address.is_global or getattr(address, "ipv4_mapped", None)
+        assert find_fault(address) or address.is_global or getattr(address, "ipv4_mapped", None)
 
 
 class TestCanonicalHost:
@@ -103,7 +109,7 @@ class TestCanonicalHost:
         """
         Case, dots, foreign letters and odd ways to write numbers end in one form.
         """
-        assert canonical == canonical_host(host)
+        assert canonical == normalize_host(host)
 
     @pytest.mark.parametrize(
         "host", ["", ".", "a..b", "a b", "%31.example", "1.2.3.4.5", "999.1.1.1", "::g", "a/b", "x" * 300]
@@ -113,7 +119,7 @@ class TestCanonicalHost:
         A host that is neither name nor address is an error.
         """
         with pytest.raises(ValueError, match=r".+"):
-            canonical_host(host)
+            normalize_host(host)
 
     @given(st.text(max_size=30))
     def test_the_form_is_stable(self, host):
@@ -121,11 +127,11 @@ class TestCanonicalHost:
         The canonical form of a canonical form is itself.
         """
         try:
-            once = canonical_host(host)
+            once = normalize_host(host)
         except ValueError:
             return
 
-        assert once == canonical_host(once)
+        assert once == normalize_host(once)
 
 
 class TestParsed:
@@ -133,7 +139,7 @@ class TestParsed:
         """
         Scheme, canonical host, port and path with query come out.
         """
-        target = parsed("https://Hooks.Example.ORG./a/b?c=d")
+        target = parse_url("https://Hooks.Example.ORG./a/b?c=d")
 
         assert ("https", "hooks.example.org", 443, "/a/b?c=d") == (
             target.scheme,
@@ -164,7 +170,7 @@ class TestParsed:
         A URL we cannot use is refused when it is set, by the name of its setting.
         """
         with pytest.raises(SettingsError, match=r"alerts\.channels\.ops must be a URL"):
-            parsed(url, setting="alerts.channels.ops")
+            parse_url(url, setting="alerts.channels.ops")
 
     @pytest.mark.parametrize(
         "url", ["https://example.org/T0/B0/s3cret path", "https://u:s3cret@example.org/", "gopher://x/s3cret"]
@@ -174,7 +180,7 @@ class TestParsed:
         The message of a bad URL shows nothing of its path or password.
         """
         with pytest.raises(SettingsError) as caught:
-            parsed(url)
+            parse_url(url)
 
         assert "s3cret" not in str(caught.value)
 
@@ -182,21 +188,21 @@ class TestParsed:
         """
         Printing a target does not print the path, which is as good as a password.
         """
-        assert "Target(https://hooks.slack.com)" == repr(
-            parsed("https://hooks.slack.com/services/T0/B0/s3cret")
+        assert "WebhookURL(https://hooks.slack.com)" == repr(
+            parse_url("https://hooks.slack.com/services/T0/B0/s3cret")
         )
 
     def test_a_path_stays_as_it_was(self):
         """
         Escapes in a path are neither undone nor doubled, and what is not ASCII is escaped.
         """
-        assert "/a%2Fb/%C3%BC?q=1%202" == parsed("https://example.org/a%2Fb/ü?q=1%202").path
+        assert "/a%2Fb/%C3%BC?q=1%202" == parse_url("https://example.org/a%2Fb/ü?q=1%202").path
 
     def test_a_host_is_empty_when_there_is_none(self):
         """
         Asking for the host of something that is no URL gives an empty text.
         """
-        assert "" == host_of("not a url")
+        assert "" == get_host("not a url")
 
 
 class TestAddressGuard:
@@ -204,7 +210,7 @@ class TestAddressGuard:
         """
         A host with public addresses only may be connected to at any of them.
         """
-        assert PUBLIC == AddressGuard(resolve=resolver(*PUBLIC)).addresses("example.org", 443)
+        assert PUBLIC == AddressGuard(resolve=resolver(*PUBLIC)).resolve("example.org", 443)
 
     def test_one_private_address_refuses_the_host(self):
         """
@@ -213,7 +219,7 @@ class TestAddressGuard:
         guard = AddressGuard(resolve=resolver("8.8.8.8", "10.0.0.1"))
 
         with pytest.raises(AddressRefusedError, match=r"10\.0\.0\.1 is private"):
-            guard.addresses("example.org", 443)
+            guard.resolve("example.org", 443)
 
     def test_the_refusal_says_how_to_allow_it(self):
         """
@@ -222,7 +228,7 @@ class TestAddressGuard:
         guard = AddressGuard(resolve=resolver("169.254.169.254"))
 
         with pytest.raises(AddressRefusedError) as caught:
-            guard.addresses("metadata.google.internal", 443)
+            guard.resolve("metadata.google.internal", 443)
 
         assert (
             "No alert is sent to metadata.google.internal: 169.254.169.254 is a metadata service. "
@@ -237,23 +243,23 @@ class TestAddressGuard:
         Addresses in any spelling are refused when they are set, without a look-up.
         """
         with pytest.raises(AddressRefusedError, match="loopback"):
-            AddressGuard(resolve=resolver()).screen(parsed(url))
+            AddressGuard(resolve=resolver()).check_url(parse_url(url))
 
     def test_http_is_refused(self):
         """
         An alert is not sent unencrypted.
         """
         with pytest.raises(AddressRefusedError, match="unencrypted"):
-            AddressGuard().screen(parsed("http://example.org/hook"))
+            AddressGuard().check_url(parse_url("http://example.org/hook"))
 
     def test_an_allowed_host_may_be_private_and_plain(self):
         """
         A host allowed by name may be spoken to over http at a private address.
         """
         guard = AddressGuard(["Alerts.Internal."], resolve=resolver("10.0.0.1"))
-        guard.screen(parsed("http://alerts.internal/hook"))
+        guard.check_url(parse_url("http://alerts.internal/hook"))
 
-        assert ["10.0.0.1"] == guard.addresses("alerts.internal", 80)
+        assert ["10.0.0.1"] == guard.resolve("alerts.internal", 80)
 
     @pytest.mark.parametrize("host", ["x.alerts.internal", "alerts.internal.example.org", "alerts-internal"])
     def test_allowing_a_host_allows_no_other(self, host):
@@ -263,7 +269,7 @@ class TestAddressGuard:
         guard = AddressGuard(["alerts.internal"], resolve=resolver("10.0.0.1"))
 
         with pytest.raises(AddressRefusedError):
-            guard.addresses(host, 443)
+            guard.resolve(host, 443)
 
     @pytest.mark.parametrize("answer", ["", "not an address", "8.8.8.8.8"])
     def test_an_answer_that_is_no_address_is_refused(self, answer):
@@ -271,14 +277,14 @@ class TestAddressGuard:
         A resolver that answers nonsense is not trusted.
         """
         with pytest.raises(AddressRefusedError, match="not an address"):
-            AddressGuard(resolve=resolver(answer)).addresses("example.org", 443)
+            AddressGuard(resolve=resolver(answer)).resolve("example.org", 443)
 
     def test_a_host_without_addresses_is_not_found(self):
         """
         A name that resolves to nothing is an ordinary network error, worth another try.
         """
         with pytest.raises(OSError, match="has no address"):
-            AddressGuard(resolve=resolver()).addresses("example.org", 443)
+            AddressGuard(resolve=resolver()).resolve("example.org", 443)
 
     @pytest.mark.parametrize("host", ["https://example.org", "example.org:8080", "example.org/x", ""])
     def test_an_allowed_host_must_be_a_host(self, host):

@@ -1,8 +1,8 @@
-"""Where alerts must never go: loopback, private networks, metadata services, unless allowed by name.
+"""Refuse addresses that alerts must not reach: loopback, private networks, metadata services.
 
-A webhook's address comes from a settings file, and the name in it is answered by somebody else's DNS.
-So the name is resolved once, every address it has is judged, and the connection goes to a judged
-address and no other (`steadyhelm.sinks.alerts.transport`).
+A webhook's URL comes from a settings file, and its host name is resolved by a DNS server we do not control.
+So the name is resolved once, every address is checked, and the connection goes to a checked address only
+(`steadyhelm.sinks.alerts.transport`).
 """
 
 import ipaddress
@@ -37,7 +37,7 @@ _METADATA: Final = frozenset(
         "168.63.129.16",  # answers from a public-looking range
     )
 )
-# These overlap: the most telling comes first.
+# These overlap: the most specific comes first.
 _FAULTS: Final = (
     ("unspecified", "is_unspecified"),
     ("loopback", "is_loopback"),
@@ -46,15 +46,15 @@ _FAULTS: Final = (
     ("reserved", "is_reserved"),
     ("private", "is_private"),
 )
-_CARRIER: Final = ipaddress.ip_network("100.64.0.0/10")
+_CARRIER_NAT: Final = ipaddress.ip_network("100.64.0.0/10")
 _RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 _DOCUMENTATION_V6: Final = ipaddress.ip_network("3fff::/20")
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
-class Target(Struct, frozen=True, kw_only=True):
-    """A webhook's URL taken apart. The path is a secret: whoever knows it may post."""
+class WebhookURL(Struct, frozen=True, kw_only=True):
+    """The parts of a webhook's URL. The path is a secret: everyone who knows it may post."""
 
     scheme: str
     host: str
@@ -62,143 +62,143 @@ class Target(Struct, frozen=True, kw_only=True):
     path: str
 
     def __repr__(self) -> str:
-        return f"Target({self.scheme}://{self.host})"
+        return f"WebhookURL({self.scheme}://{self.host})"
 
 
-def parsed(url: str, *, setting: str = "alerts.webhook") -> Target:
-    """The parts of a webhook's URL, its host in canonical form.
+def parse_url(url: str, *, setting: str = "alerts.webhook") -> WebhookURL:
+    """Return the parts of a webhook's URL, its host in normal form.
 
-    What is wrong with a URL is said without showing it: SettingsError.
+    Raises SettingsError with a message that does not show the URL.
     """
     try:
-        return _taken_apart(url)
+        return _split_url(url)
     except ValueError as exc:
         raise SettingsError(
             f"{setting} must be a URL such as https://example.org/hook, got one that is not: {exc}."
         ) from exc
 
 
-def host_of(url: str) -> str:
-    """The canonical host of a URL; empty when it has none."""
+def get_host(url: str) -> str:
+    """Return the normalized host of a URL; empty when it has none."""
     try:
-        return parsed(url).host
+        return parse_url(url).host
     except SettingsError:
         return ""
 
 
-def canonical_host(host: str) -> str:
-    """A host name in the one form that is compared: lower case, ASCII, no final dot, numbers written out.
+def normalize_host(host: str) -> str:
+    """Return a host name in the form that is compared: lower case, ASCII, no final dot, dotted numbers.
 
-    >>> [canonical_host(host) for host in ("Example.ORG.", "0x7f.1", "2130706433", "[2001:DB8::1]")]
+    >>> [normalize_host(host) for host in ("Example.ORG.", "0x7f.1", "2130706433", "[2001:DB8::1]")]
     ['example.org', '127.0.0.1', '127.0.0.1', '2001:db8::1']
     """
     bare = host.strip("[]")
     if ":" in bare:
         return str(ipaddress.IPv6Address(bare.split("%", 1)[0]))
     if not bare.isascii():
-        bare = _ascii(bare)
+        bare = _to_ascii(bare)
     bare = bare.lower().removesuffix(".")
     if _NUMERIC_END.search(bare):
-        return _written_out(bare)
+        return _to_dotted(bare)
     if not _NAME.fullmatch(bare):
         raise ValueError("its host is not a name or an address")
     return bare
 
 
-def system_resolve(host: str, port: int) -> list[str]:
-    """Every address the system knows for a host."""
+def resolve_with_system(host: str, port: int) -> list[str]:
+    """Return every address the system knows for a host."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class AddressGuard:
-    """Judges hosts and addresses.
+    """Checks hosts and addresses.
 
     Args:
-        allow_hosts: Hosts that may have any address, and may be spoken to without TLS.
-        resolve: Gives every address of a host.
+        allow_hosts: Hosts that may have any address, and need no TLS.
+        resolve: Returns every address of a host.
     """
 
-    def __init__(self, allow_hosts: Iterable[str] = (), *, resolve: Resolve = system_resolve) -> None:
+    def __init__(self, allow_hosts: Iterable[str] = (), *, resolve: Resolve = resolve_with_system) -> None:
         self._resolve = resolve
-        self._allowed = frozenset(_allowed(host) for host in allow_hosts)
+        self._allowed = frozenset(_normalize_allowed_host(host) for host in allow_hosts)
 
-    def screen(self, target: Target) -> None:
-        """Refuse what can be refused without asking anybody for an address."""
+    def check_url(self, target: WebhookURL) -> None:
+        """Raise AddressRefusedError for a URL that can be refused without resolving its host."""
         if target.host in self._allowed:
             return
         if target.scheme != "https":
-            raise _refusal(target.host, "it would be sent unencrypted over http")
+            raise _build_refusal(target.host, "it would be sent unencrypted over http")
         try:
             address = ipaddress.ip_address(target.host)
         except ValueError:
             return
-        self.judge(target.host, str(address))
+        self.check_address(target.host, str(address))
 
-    def addresses(self, host: str, port: int) -> list[str]:
-        """Every address of a host, if all of them may be connected to; raises AddressRefusedError if not.
+    def resolve(self, host: str, port: int) -> list[str]:
+        """Return every address of a host. Raises AddressRefusedError unless all of them are allowed.
 
-        One bad address among good ones refuses the host: which of them is used would be luck.
+        One refused address among allowed ones refuses the host: which of them is used would be chance.
         """
         found = list(self._resolve(host, port))
         if not found:
             raise OSError(f"{host} has no address")
         for address in found:
-            self.judge(host, address)
+            self.check_address(host, address)
         return found
 
-    def judge(self, host: str, address: str) -> None:
-        """Refuse an address, unless its host is allowed by name."""
-        if canonical_host(host) in self._allowed:
+    def check_address(self, host: str, address: str) -> None:
+        """Raise AddressRefusedError for an address that is not public, unless its host is allowed by name."""
+        if normalize_host(host) in self._allowed:
             return
         try:
-            fault = fault_of(ipaddress.ip_address(address))
+            fault = find_fault(ipaddress.ip_address(address))
         except ValueError:
             fault = "not an address"
         if fault:
-            raise _refusal(host, f"{address[:64]} is {fault}")
+            raise _build_refusal(host, f"{address[:64]} is {fault}")
 
 
-def fault_of(address: IPAddress) -> str:
-    """Why nothing is sent to this address; empty when it is an ordinary public one.
+def find_fault(address: IPAddress) -> str:
+    """Return why this address is refused; empty when it is an ordinary public one.
 
-    >>> [fault_of(ipaddress.ip_address(text)) for text in ("8.8.8.8", "10.0.0.1", "2002:7f00:1::")]
+    >>> [find_fault(ipaddress.ip_address(text)) for text in ("8.8.8.8", "10.0.0.1", "2002:7f00:1::")]
     ['', 'private', 'loopback']
     """
     if isinstance(address, ipaddress.IPv6Address):
-        return _fault_of_v6(address)
-    named = _named_fault(address)
+        return _find_v6_fault(address)
+    named = _find_named_fault(address)
     if named:
         return named
-    if address in _CARRIER:
+    if address in _CARRIER_NAT:
         return "carrier-grade NAT"
     return "reserved" if address in _RELAYS or not address.is_global else ""
 
 
-def _fault_of_v6(address: ipaddress.IPv6Address) -> str:
+def _find_v6_fault(address: ipaddress.IPv6Address) -> str:
     if address.scope_id:
         return "link-local"
-    for inner in _embedded(address):
-        fault = fault_of(inner)
+    for inner in _list_embedded(address):
+        fault = find_fault(inner)
         if fault:
             return fault
     if address.ipv4_mapped or address in _NAT64:
         return ""
-    named = _named_fault(address)
+    named = _find_named_fault(address)
     if named:
         return named
     is_public = address in _GLOBAL_V6 and address not in _DOCUMENTATION_V6 and address.is_global
     return "" if is_public else "reserved"
 
 
-def _named_fault(address: IPAddress) -> str:
+def _find_named_fault(address: IPAddress) -> str:
     if address in _METADATA:
         return "a metadata service"
     return next((name for name, attribute in _FAULTS if getattr(address, attribute)), "")
 
 
-def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that a packet to this address may end up at."""
+def _list_embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses that a packet to this address may reach."""
     low = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.ipv4_mapped or address in _NAT64:
         return [low]
@@ -207,23 +207,23 @@ def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     return list(address.teredo) if address.teredo else []
 
 
-def _refusal(host: str, why: str) -> AddressRefusedError:
+def _build_refusal(host: str, why: str) -> AddressRefusedError:
     return AddressRefusedError(
         f"No alert is sent to {host}: {why}. "
         f"If it is meant to go there, add {host!r} to the alerts' allow_hosts."
     )
 
 
-def _allowed(host: str) -> str:
+def _normalize_allowed_host(host: str) -> str:
     try:
-        return canonical_host(host)
+        return normalize_host(host)
     except ValueError as exc:
         raise SettingsError(
             f"alerts.allow_hosts must hold names or addresses without scheme, port or path, got {host!r}."
         ) from exc
 
 
-def _ascii(host: str) -> str:
+def _to_ascii(host: str) -> str:
     import idna  # noqa: PLC0415 - most hosts are ASCII: pay for the tables only when one is not
 
     try:
@@ -232,14 +232,14 @@ def _ascii(host: str) -> str:
         raise ValueError("its host cannot be written in ASCII") from exc
 
 
-def _written_out(host: str) -> str:
+def _to_dotted(host: str) -> str:
     try:
         return socket.inet_ntoa(socket.inet_aton(host))
     except OSError as exc:
         raise ValueError("its host ends in a number and is no address") from exc
 
 
-def _taken_apart(url: str) -> Target:
+def _split_url(url: str) -> WebhookURL:
     if _FORBIDDEN.search(url):
         raise ValueError("it holds a space, a backslash or a control character")
     parts = urlsplit(url)
@@ -247,14 +247,14 @@ def _taken_apart(url: str) -> Target:
         raise ValueError("it does not begin with https:// or http://")
     if "@" in parts.netloc:
         raise ValueError("it holds a user name or password")
-    return Target(
+    return WebhookURL(
         scheme=parts.scheme,
-        host=canonical_host(parts.hostname or ""),
+        host=normalize_host(parts.hostname or ""),
         port=_PORTS[parts.scheme] if parts.port is None else parts.port,
-        path=_path(parts),
+        path=_join_path(parts),
     )
 
 
-def _path(parts: SplitResult) -> str:
+def _join_path(parts: SplitResult) -> str:
     path = quote(parts.path or "/", safe=_PATH_SAFE)
     return f"{path}?{quote(parts.query, safe=_PATH_SAFE + '?')}" if parts.query else path
