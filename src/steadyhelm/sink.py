@@ -1,4 +1,4 @@
-"""The contract of a sink: where records go, a batch at a time, off the agent's thread."""
+"""The contract of a sink: it receives records in batches, on the writer's thread."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from steadyhelm.incidents import Incident
 
 
 class RecordedEvent(Struct, frozen=True):
-    """An event as it is kept: its payload already reduced, redacted and encoded as JSON.
+    """An event as it is stored: its payload is reduced, redacted and encoded as JSON.
 
     Sinks read the payload here. `event.input_data` may still be the agent's own object, which the
     agent may have changed since.
@@ -26,7 +26,7 @@ class RecordedEvent(Struct, frozen=True):
 
     @classmethod
     def of(cls, event: TraceEvent) -> Self:
-        """The event with its payload encoded as it is: redact first what must not be kept."""
+        """Return the event with its payload encoded unchanged: redact first what must not be stored."""
         return cls(
             event,
             canonical(event.input_data) or None,
@@ -36,7 +36,7 @@ class RecordedEvent(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """Something we did not keep or could not do, counted by reason."""
+    """Something that was not stored or could not be done, counted by reason."""
 
     reason: str
     count: int
@@ -44,7 +44,7 @@ class Loss(Struct, frozen=True):
 
 
 class SavedState(Struct, frozen=True):
-    """A run put aside: everything its session needs to go on later, perhaps in another process."""
+    """The saved session of a suspended run, from which it can continue later, also in another process."""
 
     agent_id: str
     run_id: str
@@ -65,10 +65,10 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, records: Sequence[Record]) -> None:
-        """Take one batch."""
+        """Write one batch."""
 
-    def flush(self) -> None:  # noqa: B027 - a sink that keeps nothing back has nothing to do
-        """Make everything written so far final."""
+    def flush(self) -> None:  # noqa: B027 - a sink without a buffer has nothing to do
+        """Finish everything written so far."""
 
     def close(self) -> None:  # noqa: B027 - the same
-        """Let go of what it holds; called once."""
+        """Release all resources. Called once."""

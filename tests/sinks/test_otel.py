@@ -27,7 +27,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.recordings import span_layouts
 from steadyhelm.sink import Loss
 from steadyhelm.sinks import otel
-from steadyhelm.sinks.otel import EVALUATION, OTel
+from steadyhelm.sinks.otel import EVALUATION_EVENT, OTel
 from steadyhelm.testing import SINK_CHECKS
 
 AT = 1_770_000_000.0
@@ -54,7 +54,7 @@ class Told:
         return [
             (event.attributes["gen_ai.evaluation.name"], event.attributes["gen_ai.evaluation.score.label"])
             for event in self.spans[name].events
-            if event.name == EVALUATION
+            if event.name == EVALUATION_EVENT
         ]
 
     def counts(self, name, *keys):
@@ -391,7 +391,7 @@ class TestAGuest:
         """
         for place in range(5000):
             told.sink.write([incident(answer(seq=place), incident_id=f"i{place}")])
-        assert 4096 == len(told.sink._tried) == len(told.sink._counted)
+        assert 4096 == len(told.sink._open) == len(told.sink._counted)
 
 
 class TestThereAndBack:

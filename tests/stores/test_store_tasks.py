@@ -4,7 +4,7 @@ import pytest
 
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import StoreError
-from steadyhelm.sinks.store import StoreSink, completed_task
+from steadyhelm.sinks.store import StoreSink, to_completed_task
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import AT, a_summary, an_event, an_incident
 
@@ -21,7 +21,7 @@ def sink(store):
 
 
 class TestProfile:
-    def test_a_completed_task_is_added(self, sink, store):
+    def test_a_to_completed_task_is_added(self, sink, store):
         """
         Steps, tokens and time come from the run's summary, the cost from the run's own sum.
         """
@@ -89,7 +89,7 @@ class TestCompletedTask:
         """
         No outcome at all, and every word for success, count as completed.
         """
-        assert 1 == completed_task(ended(outcome=outcome)).tasks
+        assert 1 == to_completed_task(ended(outcome=outcome)).tasks
 
     @pytest.mark.parametrize(
         "outcome",
@@ -99,16 +99,16 @@ class TestCompletedTask:
         """
         What is not plainly success is no completed task.
         """
-        assert completed_task(ended(outcome=outcome)) is None
+        assert to_completed_task(ended(outcome=outcome)) is None
 
     def test_nobody_said_what_kind(self):
         """
         A run without a type of task belongs to no profile.
         """
-        assert completed_task(ended(task_type="")) is None
+        assert to_completed_task(ended(task_type="")) is None
 
     def test_nothing_happened(self):
         """
         A run without a single event took nothing, and says nothing about its task.
         """
-        assert completed_task(ended(events=0)) is None
+        assert to_completed_task(ended(events=0)) is None

@@ -1,1 +1,1 @@
-"""Where records go: one plug-in per destination."""
+"""The destinations of records: one plug-in each."""

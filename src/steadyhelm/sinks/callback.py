@@ -1,4 +1,4 @@
-"""Hand findings to a function, off the agent's thread."""
+"""Call a function with each finding, on the writer's thread."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,12 +7,12 @@ from steadyhelm.sink import Record, Sink
 
 
 class Callback(Sink):
-    """Calls a function with what is found, from the writer's thread: for functions that take their time.
+    """Calls a function with each finding, on the writer's thread: for slow functions.
 
     `DriftMonitor.on_drift` calls at once instead, on the agent's thread.
 
     Args:
-        function: What to call.
+        function: The function to call.
         min_severity: The lowest severity it is called for.
     """
 

@@ -1,4 +1,4 @@
-"""Keep every batch in the store, and with it what follows from it: baselines, task profiles and alerts."""
+"""Write every batch to the store, with the baselines, task profiles and alerts that follow from it."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -17,30 +17,30 @@ from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.sink import Record, Sink
 from steadyhelm.store import Store
 
-_LEARNT_FROM: Final = 50
+_MIN_RUNS_READ: Final = 50
 _DAY_S: Final = 86_400
-_COMPLETED: Final = frozenset(
+_SUCCESS_OUTCOMES: Final = frozenset(
     ("", "done", "ok", "success", "successful", "succeeded", "completed", "finished", "passed", "resolved")
 )
-"""The outcomes that say a task was completed; a run that ended without a word of trouble is one too."""
+"""The outcomes of a completed task; a run that ended without an outcome counts as one too."""
 
 
 class StoreSink(Sink):
-    """Commits a batch, what its ended runs teach, and the alerts it calls for, in one transaction.
+    """Commits a batch, the baselines learnt from its ended runs, and its alerts, in one transaction.
 
-    An alert can therefore never be lost once its incident is kept, and neither a baseline nor a task
-    profile learns a run twice.
+    An alert can therefore never be lost once its incident is stored, and neither a baseline nor a task
+    profile learns from a run twice.
 
     Args:
-        store: Where it is kept.
-        calibration_runs: Clean runs until a baseline counts.
+        store: The store to write to.
+        calibration_runs: Clean runs until a baseline is calibrated.
         policy: When an alert is due.
-        channels: Names of the channels every alert goes to.
-        on_baseline: Told each new baseline, after it is committed.
-        on_alert: Told when alerts wait to be sent, after they are committed.
-        payload_days: Days that arguments and results are kept; 0 for ever.
-        run_days: Days that runs are kept; 0 for ever.
-        clock: The time, for retention alone.
+        channels: Names of the channels every alert is sent to.
+        on_baseline: Called with each new baseline, after it is committed.
+        on_alert: Called when alerts wait to be sent, after they are committed.
+        payload_days: Days that arguments and results are stored; 0 for ever.
+        run_days: Days that runs are stored; 0 for ever.
+        clock: Returns the time, for retention alone.
     """
 
     name = "store"
@@ -60,7 +60,7 @@ class StoreSink(Sink):
     ) -> None:
         self._store = store
         self._calibration_runs = calibration_runs
-        self._learnt_from = max(_LEARNT_FROM, calibration_runs)
+        self._runs_read = max(_MIN_RUNS_READ, calibration_runs)
         self._policy = policy or AlertPolicy()
         self._channels = tuple(channels)
         self._on_baseline = on_baseline
@@ -71,26 +71,26 @@ class StoreSink(Sink):
         self._pruned_at = 0.0
 
     def write(self, records: Sequence[Record]) -> None:
-        """Keep one batch and what follows from it."""
-        learnt: list[BaselineStats] = []
-        alerted = False
+        """Write one batch and what follows from it."""
+        baselines: list[BaselineStats] = []
+        has_alerts = False
         with self._store.transaction():
             self._store.write(records)
             for record in records:
                 if isinstance(record, RunSummary) and not record.had_incident:
-                    learnt.append(self._learn(record))
-                    self._profile(record)
+                    baselines.append(self._update_baseline(record))
+                    self._update_profile(record)
                 elif isinstance(record, Incident) and self._channels:
-                    alerted = self._alert(record) or alerted
+                    has_alerts = self._queue_alert(record) or has_alerts
         if self._on_baseline is not None:
-            for baseline in learnt:
+            for baseline in baselines:
                 self._on_baseline(baseline)
-        if alerted and self._on_alert is not None:
+        if has_alerts and self._on_alert is not None:
             self._on_alert()
         self._prune_daily()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
     def _prune_daily(self) -> None:
@@ -103,7 +103,7 @@ class StoreSink(Sink):
             runs_before=now - self._run_days * _DAY_S if self._run_days else None,
         )
 
-    def _learn(self, run: RunSummary) -> BaselineStats:
+    def _update_baseline(self, run: RunSummary) -> BaselineStats:
         before = self._store.get_baseline(run.agent_id, run.version, run.task_type) or BaselineStats(
             agent_id=run.agent_id,
             version=run.version,
@@ -111,31 +111,31 @@ class StoreSink(Sink):
             required_runs=self._calibration_runs,
         )
         recent = self._store.list_run_summaries(
-            run.agent_id, version=run.version, task_type=run.task_type, limit=self._learnt_from
+            run.agent_id, version=run.version, task_type=run.task_type, limit=self._runs_read
         )
         baseline = calibrate(before, run, recent or [run])
         self._store.save_baseline(baseline, updated_at=run.ended_at)
         return baseline
 
-    def _profile(self, run: RunSummary) -> None:
-        """A completed task teaches what tasks of its type take."""
-        task = completed_task(run)
+    def _update_profile(self, run: RunSummary) -> None:
+        """Add a completed task to the profile of its type."""
+        task = to_completed_task(run)
         if task is not None:
-            self._store.add_tasks(structs.replace(task, cost_usd=self._cost_of(run)))
+            self._store.add_tasks(structs.replace(task, cost_usd=self._get_cost_usd(run)))
 
-    def _cost_of(self, run: RunSummary) -> float:
+    def _get_cost_usd(self, run: RunSummary) -> float:
         try:
             return self._store.find_run(run.run_id, agent_id=run.agent_id).cost_usd
         except NotFoundError:
             return 0.0
 
-    def _alert(self, incident: Incident) -> bool:
+    def _queue_alert(self, incident: Incident) -> bool:
         now = incident.last_at
         last = self._store.get_last_alert(incident.agent_id, incident.detector)
         reason = self._policy.decide(incident, last, now=now)
         if reason is None or (reason == "still" and self._is_settled(incident.incident_id)):
             return False
-        untold = 0
+        unreported = 0
         if last is not None and reason == "opened":
             since = self._store.list_incidents(
                 incident.agent_id,
@@ -143,34 +143,36 @@ class StoreSink(Sink):
                 severity=self._policy.min_severity,
                 since=last.at,
             )
-            untold = len({other.incident_id for other in since} - {incident.incident_id, last.incident_id})
-        alert = self._policy.build_alert(incident, reason, now=now, also=untold)
+            unreported = len(
+                {other.incident_id for other in since} - {incident.incident_id, last.incident_id}
+            )
+        alert = self._policy.build_alert(incident, reason, now=now, also=unreported)
         for channel in self._channels:
             self._store.enqueue(alert.to_delivery(channel))
         return True
 
     def _is_settled(self, incident_id: str) -> bool:
-        """Whether somebody has seen it, or called it a false alarm: then it is not told again."""
-        kept = self._store.find_incident(incident_id)
-        return kept.acknowledged_at is not None or kept.review == "false_alarm"
+        """Return whether a person acknowledged the incident or marked it as a false alarm."""
+        incident = self._store.find_incident(incident_id)
+        return incident.acknowledged_at is not None or incident.review == "false_alarm"
 
 
-def completed_task(run: RunSummary) -> TaskProfile | None:
-    """The run as one completed task of its type; None when it is none, or nobody said of which type.
+def to_completed_task(run: RunSummary) -> TaskProfile | None:
+    """Return the run as one completed task of its type, or None when it is none or has no type.
 
-    A clean run is a completed task when something happened in it and its outcome is empty or is, as a
-    whole, one of the words for success: what is not plainly success teaches nothing.
+    A clean run is a completed task when it has events and its outcome is empty or is, as a whole, one of
+    the words for success: nothing is learnt from any other outcome.
 
     >>> run = RunSummary(agent_id="a", run_id="r", task_type="refund", events=9, tool_calls=4, outcome="Done")
-    >>> completed_task(run).steps
+    >>> to_completed_task(run).steps
     4
-    >>> completed_task(structs.replace(run, outcome="resolved: no")) is None
+    >>> to_completed_task(structs.replace(run, outcome="resolved: no")) is None
     True
     """
     task_type = clean_task_name(run.task_type)
     if not task_type or run.had_incident or not run.events:
         return None
-    if str(run.outcome).strip(" .!").casefold() not in _COMPLETED:
+    if str(run.outcome).strip(" .!").casefold() not in _SUCCESS_OUTCOMES:
         return None
     return TaskProfile(
         agent_id=run.agent_id,

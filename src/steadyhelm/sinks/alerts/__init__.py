@@ -1,1 +1,1 @@
-"""Alerts on their way out: what each service is sent, how it gets there, and where it must never go."""
+"""Alerts: the message for each service, sending and retrying, and the addresses that are refused."""
