@@ -34,12 +34,13 @@ import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-_GRAM_LENGTH: Final = 3
+_GRAM_LENGTH: Final = 2
 """Characters by which a literal is looked up; an entry with a shorter literal is tried on every text."""
 
 _PART: Final = re.compile(r"\{([a-z_]+)\}")
@@ -137,7 +138,7 @@ class Lexicon:
     def _find_candidates(self, text: str) -> Iterator[tuple[str, LexiconEntry]]:
         always, index = self._index
         names = set(always)
-        for gram in index.keys() & set(zip(text, text[1:], text[2:], strict=False)):
+        for gram in index.keys() & set(pairwise(text)):
             names.update(name for literal, name in index[gram] if name not in names and literal in text)
         return ((name, entry) for name, entry in self.entries.items() if name in names)
 
@@ -191,11 +192,14 @@ def _join_lines(text: str) -> str:
     return "".join(line.lstrip() for line in text.split("\n")) if "\n" in text else text
 
 
+_PLAIN: Final = r"[^\\\[\](){}|?*+^$.]"
 _TOKEN: Final = re.compile(
-    r"\\(?:u.{4}|x..|U.{8}|\d+|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:<?[=!]|:)|[()|]|(?:[?*+]|\{\d*,?\d*\})\??"
-    r"|[\^$.]|[^\\\[\](){}|?*+^$.]+",
+    rf"\(\?:{_PLAIN}+(?:\|{_PLAIN}+)*\)|{_PLAIN}+"
+    r"|\\(?:u.{4}|x..|U.{8}|\d+|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:<?[=!]|:)|[()|]"
+    r"|(?:[?*+]|\{\d*,?\d*\})\??|[\^$.]",
     re.DOTALL,
 )
+_OTHER_GROUP: Final = re.compile(r"\(\?(?!<?[=!]|:)")
 _NONE: Final[frozenset[str]] = frozenset()
 
 
@@ -207,7 +211,7 @@ def find_literals(source: str) -> frozenset[str]:
     >>> find_literals(r"\w+s?")
     frozenset()
     """
-    if "(?" in re.sub(r"\(\?(?:<?[=!]|:)", "", source):  # flags, named groups, conditions
+    if _OTHER_GROUP.search(source):  # flags, named groups, conditions
         return _NONE
     return _read_group(iter([*_TOKEN.findall(source), ")"]))
 
@@ -224,6 +228,8 @@ def _read_group(tokens: Iterator[str]) -> frozenset[str]:
                 break
         elif token[0] in "?*+{":
             items.quantify(token)
+        elif token[0] == "(" and token[-1] == ")":  # a group of plain alternatives
+            items.add(frozenset(token[3:-1].split("|")))
         elif token[0] == "(":
             literals = _read_group(tokens)
             items.add(literals if token in {"(?:", "("} else _NONE)
