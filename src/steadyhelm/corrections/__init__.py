@@ -1,1 +1,4 @@
-"""What a user's next message says about the work before it, and what can be foreseen of it."""
+"""Classify a user's replies, attribute corrections to the turns they are about, and forecast them.
+
+The cues and rules are data: see `patterns/` and `steadyhelm.lexicons`.
+"""
