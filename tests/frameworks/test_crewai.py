@@ -21,8 +21,7 @@ from crewai.tools.tool_failure import ToolFailure
 
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.crewai import CrewAIAdapter, DriftCrew, watch_crews
-from steadyhelm.adapters.crewai.models import ModelCalls
-from steadyhelm.adapters.crewai.tools import ToolCalls
+from steadyhelm.adapters.crewai.calls import ModelCalls, ToolCalls
 from steadyhelm.testing.alarm import Alarm
 
 STAGE = TheStage()
@@ -673,7 +672,12 @@ class TestGuest:
 
     @pytest.mark.parametrize(
         ("calls", "method"),
-        [(ModelCalls, "before"), (ModelCalls, "completed"), (ToolCalls, "before"), (ToolCalls, "after")],
+        [
+            (ModelCalls, "before"),
+            (ModelCalls, "record_completed"),
+            (ToolCalls, "before"),
+            (ToolCalls, "after"),
+        ],
     )
     def test_an_error_of_ours_is_counted_and_the_crew_goes_on(
         self, office, monitors, monkeypatch, quiet, calls, method

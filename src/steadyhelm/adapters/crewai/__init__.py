@@ -1,12 +1,16 @@
-"""CrewAI: crews, agents and flows, watched by hooks and events of their own context."""
+"""CrewAI: crews, agents and flows, watched by hooks and events of their own context.
+
+Beside `entry`, `hooks` and `translate` there is `calls`: hooks and events each report a part of every call,
+and the parts must be joined.
+"""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.crewai.crew import CrewAIAdapter as CrewAIAdapter
-    from steadyhelm.adapters.crewai.crew import DriftCrew as DriftCrew
-    from steadyhelm.adapters.crewai.crew import watch_crews as watch_crews
+    from steadyhelm.adapters.crewai.entry import CrewAIAdapter as CrewAIAdapter
+    from steadyhelm.adapters.crewai.entry import DriftCrew as DriftCrew
+    from steadyhelm.adapters.crewai.entry import watch_crews as watch_crews
 
-__getattr__ = lazy_names(__name__, {"CrewAIAdapter": "crew", "DriftCrew": "crew", "watch_crews": "crew"})
+__getattr__ = lazy_names(__name__, {"CrewAIAdapter": "entry", "DriftCrew": "entry", "watch_crews": "entry"})
