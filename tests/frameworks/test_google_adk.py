@@ -19,7 +19,7 @@ from watched import events_of, guidance_of, line, runs_of, story
 
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.google_adk import GoogleADKAdapter, SteadyhelmPlugin
-from steadyhelm.adapters.google_adk.requests import Requests
+from steadyhelm.adapters.google_adk.invocations import RequestEdits
 from steadyhelm.testing.alarm import Alarm
 
 
@@ -636,7 +636,7 @@ class TestConversation:
         """
         A request that only continues what the provider keeps is no state to return to.
         """
-        assert Requests(str).state(None, LlmRequest(previous_interaction_id="i1")) is None
+        assert RequestEdits(str).read_state(None, LlmRequest(previous_interaction_id="i1")) is None
 
     def test_the_way_back_of_another_agent(self, monitors):
         """

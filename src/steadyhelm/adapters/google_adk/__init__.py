@@ -1,11 +1,11 @@
-"""Google ADK: a plugin, and a runner that has it."""
+"""Google ADK: a plugin and a watched runner; `invocations` holds what lives longer than one callback."""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.google_adk.plugin import SteadyhelmPlugin as SteadyhelmPlugin
-    from steadyhelm.adapters.google_adk.runner import GoogleADKAdapter as GoogleADKAdapter
+    from steadyhelm.adapters.google_adk.entry import GoogleADKAdapter as GoogleADKAdapter
+    from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin as SteadyhelmPlugin
 
-__getattr__ = lazy_names(__name__, {"GoogleADKAdapter": "runner", "SteadyhelmPlugin": "plugin"})
+__getattr__ = lazy_names(__name__, {"GoogleADKAdapter": "entry", "SteadyhelmPlugin": "hooks"})

@@ -1,4 +1,4 @@
-"""Watch agents of Google's Agent Development Kit: a runner or an app, by a plugin of the framework's own."""
+"""Recognise and wrap runners and apps of Google's Agent Development Kit."""
 
 import asyncio
 import copy
@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Literal
 
-from steadyhelm.adapters.google_adk.contents import stop_in
-from steadyhelm.adapters.google_adk.plugin import SteadyhelmPlugin
-from steadyhelm.adapters.google_adk.turns import session_name
+from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
+from steadyhelm.adapters.google_adk.invocations import make_session_key
+from steadyhelm.adapters.google_adk.translate import find_stop
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
@@ -25,48 +25,48 @@ __all__ = ["GoogleADKAdapter", "SteadyhelmPlugin", "WatchedRunner"]
 
 
 class WatchedRunner(Runner):
-    """A runner whose caller receives `RunStopped`, whatever the framework makes of it."""
+    """A runner that raises `RunStopped` to its caller, whatever the framework turns it into."""
 
     steadyhelm: SteadyhelmPlugin
 
-    async def run_async(self, **asked: Any) -> AsyncGenerator[Any, None]:
-        """Let the agent work; `run` and `run_debug` come here too."""
-        turn, task = None, asyncio.current_task()
+    async def run_async(self, **options: Any) -> AsyncGenerator[Any, None]:
+        """Run the agent; `run` and `run_debug` call this too."""
+        invocation, task = None, asyncio.current_task()
         try:
-            async with aclosing(super().run_async(**asked)) as events:
+            async with aclosing(super().run_async(**options)) as events:
                 async for event in events:
-                    turn = turn or self.steadyhelm.turn_of(event.invocation_id)
+                    invocation = invocation or self.steadyhelm.find_invocation(event.invocation_id)
                     yield event
         except Exception as exc:
-            # A ParallelAgent hands on the error without its cause.
-            stopped = stop_in(exc) or (turn.stopped if turn is not None else None)
+            # A ParallelAgent raises the error without its cause.
+            stopped = find_stop(exc) or (invocation.stopped if invocation is not None else None)
             if stopped is None:
                 raise
             raise stopped from None
         finally:
-            # A timeout or an interrupt tells the plugins nothing.
-            user, session = asked.get("user_id", ""), asked.get("session_id", "")
-            self.steadyhelm.left_by(task, session_name(self.app_name, user, session))
-        if turn is not None and turn.stopped is not None:
-            raise turn.stopped
+            # Plugins are not called for a timeout or an interrupt.
+            user, session = options.get("user_id", ""), options.get("session_id", "")
+            self.steadyhelm.abandon_task(task, make_session_key(self.app_name, user, session))
+        if invocation is not None and invocation.stopped is not None:
+            raise invocation.stopped
 
 
 class GoogleADKAdapter:
-    """Gives a runner or an app that is watched, and leaves the one it was given as it was.
+    """Return a watched copy of a runner or an app; the original is not changed.
 
     `monitor.wrap(runner)` is a runner of the same kind with the same services, our plugin before its own;
-    `monitor.wrap(app)` likewise an app. `run_live` works as before and is not watched.
+    `monitor.wrap(app)` likewise an app. `run_live` works as before, and is not watched.
     """
 
     @staticmethod
     def can_wrap(agent: Any) -> bool:
-        """Whether this is a runner, an app or an agent of the framework."""
+        """Return whether this is a runner, an app or an agent of the framework."""
         return issubclass(type(agent), Runner | App | BaseNode)
 
     def __new__(
         cls, monitor: Monitor, agent: Any, *, ask: Ask | Literal["confirmation"] | None = None
     ) -> Any:
-        """The runner or app, watched; where it is watched by this monitor already, that stays as it is."""
+        """Return the runner or app, watched once by this monitor."""
         if not isinstance(agent, Runner | App):
             raise SettingsError(
                 f"wrap() got a {type(agent).__name__} of Google ADK, which does not run by itself. "
@@ -81,12 +81,12 @@ class GoogleADKAdapter:
             plugins.insert(0, plugin)
         if isinstance(agent, App):
             return agent.model_copy(update={"plugins": plugins})
-        return _watched(agent, plugin, plugins)
+        return _copy_runner(agent, plugin, plugins)
 
 
-def _watched(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> Any:
+def _copy_runner(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> Any:
     watched = copy.copy(runner)
-    watched.__class__ = _watched_kind(runner.__class__)
+    watched.__class__ = _make_watched_class(runner.__class__)
     watched.plugin_manager = copy.copy(runner.plugin_manager)
     watched.plugin_manager.plugins = plugins
     watched.steadyhelm = plugin
@@ -94,8 +94,8 @@ def _watched(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> Any:
 
 
 @functools.cache
-def _watched_kind(kind: Any) -> Any:
-    """The class of runners like these that are watched: it is one of them for whoever asks."""
+def _make_watched_class(kind: Any) -> Any:
+    """Return a watched subclass of a runner's class."""
     return (
         kind
         if issubclass(kind, WatchedRunner)
