@@ -18,7 +18,9 @@ settings.load_profile("steadyhelm")
 # Frameworks have environments of their own: see `make test-adapters`.
 collect_ignore = [] if os.environ.get("STEADYHELM_FRAMEWORKS") else ["tests/frameworks"]
 collect_ignore_glob = [
-    f"src/steadyhelm/adapters/{framework.name}*.py" for framework in FRAMEWORKS if framework.missing()
+    f"src/steadyhelm/adapters/{framework.name}*.py"
+    for framework in FRAMEWORKS
+    if framework.describe_missing()
 ]
 
 

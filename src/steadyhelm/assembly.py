@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from steadyhelm.adapters.frameworks import of_framework
-from steadyhelm.adapters.generic import GenericAdapter, watched
+from steadyhelm.adapters.frameworks import find_frameworks
+from steadyhelm.adapters.generic import GenericAdapter, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.declarations import ToolDeclaration, declared
 from steadyhelm.engine import registry
@@ -213,8 +213,8 @@ class DriftMonitor(Monitor):
     def _adapters(self, agent: Any) -> Iterator[str]:
         """The adapters that may know this object; one whose packages are too old says so and is left out."""
         inside = agent.__dict__.get("_agent", agent) if isinstance(agent, WatchedObject) else agent
-        for framework in of_framework(inside):
-            missing = framework.missing()
+        for framework in find_frameworks(inside):
+            missing = framework.describe_missing()
             if not missing:
                 yield framework.name
             else:
@@ -233,8 +233,8 @@ class DriftMonitor(Monitor):
 
     def _say_what_it_takes(self, agent: Any) -> None:
         """An object of a framework we know, but not one that can be watched at every step."""
-        for framework in of_framework(agent):
-            if not framework.modules or framework.missing():
+        for framework in find_frameworks(agent):
+            if not framework.modules or framework.describe_missing():
                 continue
             if isinstance(agent, type):
                 raise SettingsError(
@@ -288,8 +288,8 @@ class DriftMonitor(Monitor):
 
     def _decorated(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
         if function is None:
-            return functools.partial(watched, self, action_type=action_type, name=name)
-        return watched(self, function, action_type=action_type, name=name)
+            return functools.partial(watch_function, self, action_type=action_type, name=name)
+        return watch_function(self, function, action_type=action_type, name=name)
 
     def _store_sink(self, settings: Settings, store: Store) -> StoreSink:
         return StoreSink(

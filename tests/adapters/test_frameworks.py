@@ -6,7 +6,7 @@ import pytest
 
 from steadyhelm import DriftMonitor, SettingsError
 from steadyhelm.adapters import frameworks
-from steadyhelm.adapters.frameworks import FRAMEWORKS, Framework, of_framework
+from steadyhelm.adapters.frameworks import FRAMEWORKS, Framework, find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter
 from steadyhelm.engine import registry
 
@@ -53,7 +53,7 @@ class TestMissing:
         """
         framework = Framework("x", "X", "x", {"no-such-package": "2.0"})
 
-        assert "no-such-package 2.0 or newer, which is not installed" == framework.missing()
+        assert "no-such-package 2.0 or newer, which is not installed" == framework.describe_missing()
 
     def test_a_package_that_is_too_old(self):
         """
@@ -61,7 +61,7 @@ class TestMissing:
         """
         framework = Framework("x", "X", "x", {"msgspec": "99.1"})
 
-        assert framework.missing().startswith("msgspec 99.1 or newer, and ")
+        assert framework.describe_missing().startswith("msgspec 99.1 or newer, and ")
 
     def test_a_framework_at_an_unsupported_version_is_watched_from_outside(
         self, monitor, monkeypatch, caplog
@@ -104,7 +104,7 @@ class TestWrap:
             raise ImportError("cannot import name 'NewHook'")
 
         Agent.__module__ = "langchain.agents"
-        monkeypatch.setattr(Framework, "missing", lambda self: "")
+        monkeypatch.setattr(Framework, "describe_missing", lambda self: "")
         monkeypatch.setattr(registry, "load", load)
 
         assert "hello" == monitor.wrap(Agent()).run("hello")
@@ -120,7 +120,7 @@ class TestWrap:
                 return asked
 
         Graph.__module__ = "langgraph.graph"
-        monkeypatch.setattr(Framework, "missing", lambda self: "")
+        monkeypatch.setattr(Framework, "describe_missing", lambda self: "")
         monkeypatch.setattr(registry, "load", lambda group, name: GenericAdapter)
         monkeypatch.setattr(GenericAdapter, "can_wrap", classmethod(lambda cls, agent: False))
 
@@ -172,5 +172,5 @@ class TestWrap:
             def __getattr__(self, name):
                 raise RuntimeError("do not look")
 
-        assert all(not it.modules for it in of_framework(Odd()))
-        assert all(not it.modules for it in of_framework(Odd))
+        assert all(not it.modules for it in find_frameworks(Odd()))
+        assert all(not it.modules for it in find_frameworks(Odd))

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from steadyhelm import DriftMonitor, RunStopped, SettingsError
-from steadyhelm.adapters.generic import tokens_in
+from steadyhelm.adapters.generic import count_tokens
 
 
 @pytest.fixture
@@ -246,4 +246,4 @@ class TestTokens:
         """
         What the result says it took counts; only without it do we estimate.
         """
-        assert tokens == tokens_in(result)
+        assert tokens == count_tokens(result)

@@ -15,7 +15,7 @@ class TestOwn:
         """
         Every plug-in of ours can be loaded by its name, or says which extra it needs.
         """
-        framework = next((it for it in FRAMEWORKS if it.name == name and it.missing()), None)
+        framework = next((it for it in FRAMEWORKS if it.name == name and it.describe_missing()), None)
         if framework is not None:
             with pytest.raises(MissingExtraError, match=rf"steadyhelm\[{framework.extra}\]"):
                 registry.load(group, name)

@@ -10,14 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
-_PARTS: Final = 4
+_VERSION_PARTS: Final = 4
 
 
 class Framework(NamedTuple):
-    """One framework: what it is called, what it needs, and whose objects are its own.
+    """One framework: its names, the packages it needs, and where its objects come from.
 
     `packages` are the distributions it needs, with the oldest version that is known to work.
-    `takes` says what of it can be watched.
+    `takes` describes what of it can be watched.
     `modules` are the top-level modules its classes come from; empty for objects known by what they can do.
     """
 
@@ -30,17 +30,17 @@ class Framework(NamedTuple):
 
     @property
     def installed(self) -> str:
-        """The version that is there; empty when the framework is not."""
-        return _version(next(iter(self.packages), ""))
+        """The version that is installed; empty when there is none."""
+        return _find_version(next(iter(self.packages), ""))
 
-    def missing(self) -> str:
-        """What is not installed or too old, in words; empty when all is there."""
+    def describe_missing(self) -> str:
+        """Return a text that names what is not installed or too old; empty when nothing is missing."""
         problems = []
         for package, oldest in self.packages.items():
-            found = _version(package)
+            found = _find_version(package)
             if not found:
                 problems.append(f"{package} {oldest} or newer, which is not installed")
-            elif _numbers(found) < _numbers(oldest):
+            elif _parse_version(found) < _parse_version(oldest):
                 problems.append(f"{package} {oldest} or newer, and {found} is installed")
         return " and ".join(problems)
 
@@ -103,41 +103,42 @@ FRAMEWORKS: Final = (
 )
 
 
-def of_framework(agent: Any) -> list[Framework]:
-    """The frameworks this object may belong to, by where its classes, or itself if it is one, come from."""
+def find_frameworks(agent: Any) -> list[Framework]:
+    """Return the frameworks this object may belong to, by the modules that its classes come from."""
     kinds: list[Any] = list(type(agent).__mro__)
     if isinstance(agent, type):
         kinds += agent.__mro__
     elif isinstance(agent, FunctionType):
         kinds.append(agent)
-    homes = {str(getattr(kind, "__module__", "")).partition(".")[0] for kind in kinds}
-    return [it for it in FRAMEWORKS if not it.modules or homes.intersection(it.modules)]
+    modules = {str(getattr(kind, "__module__", "")).partition(".")[0] for kind in kinds}
+    return [it for it in FRAMEWORKS if not it.modules or modules.intersection(it.modules)]
 
 
-def known() -> str:
-    """What can be watched at every step, in words, with the packages that are missing."""
+def describe_frameworks() -> str:
+    """Return a text that lists what can be watched at every step, and the packages that are missing."""
     names = []
     for framework in FRAMEWORKS:
-        lacks = f" (needs {framework.missing()})" if framework.missing() else ""
-        names.append(f"{framework.title}: {framework.takes}{lacks}")
+        missing = framework.describe_missing()
+        needs = f" (needs {missing})" if missing else ""
+        names.append(f"{framework.title}: {framework.takes}{needs}")
     return "; ".join(names)
 
 
 @functools.cache
-def _version(package: str) -> str:
-    """The version that is installed; looked up once, since that reads files."""
+def _find_version(package: str) -> str:
+    """Return the version that is installed; looked up once, since that reads files."""
     try:
         return version(package) if package else ""
     except PackageNotFoundError:
         return ""
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """A version's leading numbers, which is all a floor needs.
+def _parse_version(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, which are all that a lower bound needs.
 
-    >>> _numbers("1.10.0rc1") > _numbers("1.9.7")
+    >>> _parse_version("1.10.0rc1") > _parse_version("1.9.7")
     True
     """
     found = re.match(r"\d+(?:\.\d+)*", text)
     numbers = [int(part) for part in found[0].split(".")] if found else []
-    return tuple(numbers + [0] * (_PARTS - len(numbers)))
+    return tuple(numbers + [0] * (_VERSION_PARTS - len(numbers)))

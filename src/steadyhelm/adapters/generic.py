@@ -1,4 +1,4 @@
-"""Watch any agent: functions by decorator, objects by the method that runs them."""
+"""Watch any agent from outside: functions by decorator, objects by the method that runs them."""
 
 import contextvars
 import functools
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, cast
 
-from steadyhelm.adapters.frameworks import known
+from steadyhelm.adapters.frameworks import describe_frameworks
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, join_parts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
@@ -20,91 +20,92 @@ from steadyhelm.policy.response_levels import choose_verdict
 
 ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
-"""A plain function call has no way to speak to the model: it can go on or be stopped."""
+"""A plain function call has no way to guide the model: it can go on or be stopped."""
 
-_CHARACTERS_A_TOKEN: Final = 4
+_CHARACTERS_PER_TOKEN: Final = 4
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def watched(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
-    """The function, with every call recorded: its arguments by name, its result or error, its time.
+def watch_function(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
+    """Return the function with every call recorded: its arguments by name, its result or error, its time.
 
     Works for plain functions, coroutines and generators; the function's own exception passes unchanged.
     """
-    known_as = name or str(getattr(function, "__name__", "call"))
-    call = _Call(monitor, function, action_type, known_as)
+    recorder = _FunctionRecorder(
+        monitor, function, action_type, name or str(getattr(function, "__name__", "call"))
+    )
     if inspect.iscoroutinefunction(function):
-        wrapper = _coroutine(call, function)
+        wrapper = _wrap_coroutine(recorder, function)
     elif inspect.isasyncgenfunction(function):
-        wrapper = _async_generator(call, function)
+        wrapper = _wrap_async_generator(recorder, function)
     elif inspect.isgeneratorfunction(function):
-        wrapper = _generator(call, function)
+        wrapper = _wrap_generator(recorder, function)
     else:
-        wrapper = _plain(call, function)
+        wrapper = _wrap_plain(recorder, function)
     return cast("F", functools.wraps(function)(wrapper))
 
 
-def _plain(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_plain(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        started = call.begin()
+        began_s = recorder.begin()
         try:
             result = function(*args, **kwargs)
         except BaseException as exc:
-            call.record(args, kwargs, None, exc, started)
+            recorder.record(args, kwargs, None, exc, began_s)
             raise
-        call.record(args, kwargs, result, None, started)
+        recorder.record(args, kwargs, result, None, began_s)
         return result
 
     return wrapper
 
 
-def _coroutine(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_coroutine(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        started = call.begin()
+        began_s = recorder.begin()
         try:
             result = await function(*args, **kwargs)
         except BaseException as exc:
-            call.record(args, kwargs, None, exc, started)
+            recorder.record(args, kwargs, None, exc, began_s)
             raise
-        call.record(args, kwargs, result, None, started)
+        recorder.record(args, kwargs, result, None, began_s)
         return result
 
     return wrapper
 
 
-def _generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        started, parts = call.begin(), []
+        began_s, parts = recorder.begin(), []
         try:
             for part in function(*args, **kwargs):
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, join_parts(parts), exc, started)
+            recorder.record(args, kwargs, join_parts(parts), exc, began_s)
             raise
-        call.record(args, kwargs, join_parts(parts), None, started)
+        recorder.record(args, kwargs, join_parts(parts), None, began_s)
 
     return wrapper
 
 
-def _async_generator(call: "_Call", function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        started, parts = call.begin(), []
+        began_s, parts = recorder.begin(), []
         try:
             async for part in function(*args, **kwargs):
                 parts.append(part)
                 yield part
         except BaseException as exc:
-            call.record(args, kwargs, join_parts(parts), exc, started)
+            recorder.record(args, kwargs, join_parts(parts), exc, began_s)
             raise
-        call.record(args, kwargs, join_parts(parts), None, started)
+        recorder.record(args, kwargs, join_parts(parts), None, began_s)
 
     return wrapper
 
 
-class _Call:
-    """Records calls of one function."""
+class _FunctionRecorder:
+    """Records the calls of one function."""
 
     def __init__(self, monitor: Monitor, function: Callable[..., Any], action_type: str, name: str) -> None:
         self._monitor = monitor
@@ -116,7 +117,7 @@ class _Call:
             self._signature = None
 
     def begin(self) -> float:
-        """A call is about to be made: now a stop that had to wait is raised."""
+        """Return the time at which a call begins; raises a stop that had to wait."""
         stop = self._monitor.waiting_stop()
         if stop is not None:
             raise stop
@@ -128,27 +129,28 @@ class _Call:
         kwargs: dict[str, Any],
         result: Any,
         error: BaseException | None,
-        started: float,
+        began_s: float,
     ) -> None:
+        """Record a call that has ended; raises to stop, unless the function itself has failed."""
         if isinstance(error, RunStopped | GeneratorExit):
             return
         output = {"text": result} if isinstance(result, str) else result
         decision = self._monitor.record_event(
             self._action_type,
             self._name,
-            input_data=self._named(args, kwargs),
+            input_data=self._name_arguments(args, kwargs),
             output_data=output,
-            token_count=tokens_in(result) if self._action_type == LLM_REQUEST else 0,
-            duration_ms=(time.perf_counter() - started) * 1000,
+            token_count=count_tokens(result) if self._action_type == LLM_REQUEST else 0,
+            duration_ms=(time.perf_counter() - began_s) * 1000,
             error=error,
         )
-        stop = stop_of(decision, self._monitor, self._monitor.current_run or "")
+        stop = make_stop(decision, self._monitor, self._monitor.current_run or "")
         if stop is not None and error is not None:
             self._monitor.stop_before_next(stop)  # the function's own error passes first
         elif stop is not None:
             raise stop
 
-    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _name_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             assert self._signature is not None
             named = dict(self._signature.bind(*args, **kwargs).arguments)
@@ -160,7 +162,7 @@ class _Call:
 
 
 class GenericAdapter(WatchedObject):
-    """Watches an object through the method that runs it: `invoke`, `ainvoke`, `stream`, `run`, `kickoff`.
+    """A stand-in for an object, watched at the method that runs it, such as `invoke`, `run` or `kickoff`.
 
     Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
     Everything else about the object stays as it is: other attributes are passed through.
@@ -170,80 +172,82 @@ class GenericAdapter(WatchedObject):
 
     @classmethod
     def can_wrap(cls, agent: Any) -> bool:
-        """Whether the object has a method this adapter knows."""
-        return any(callable(_read(agent, method)) for method in ENTRY_POINTS)
+        """Return whether the object has one of the methods in `ENTRY_POINTS`."""
+        return any(callable(_get_attribute(agent, method)) for method in ENTRY_POINTS)
 
     def __init__(self, monitor: Monitor, agent: Any, **options: Any) -> None:
         if not self.can_wrap(agent):
             raise SettingsError(
                 f"wrap() got a {type(agent).__name__}, which has no method {', '.join(ENTRY_POINTS)}. "
                 "Use the @monitor.tool and @monitor.model decorators, or monitor.record_event(). "
-                f"Watched at every step are: {known()}."
+                f"Watched at every step are: {describe_frameworks()}."
             )
         if options:
             raise SettingsError(
                 f"wrap() takes no {', '.join(options)} for a {type(agent).__name__}: "
-                "it is watched from outside only, and nothing can be said to its model."
+                "it is watched from outside only, and its model cannot be guided."
             )
         super().__init__(agent)
         self._monitor = monitor
 
     def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
-        """The agent is called: that is a run."""
-        run = _WatchedCall(self._monitor, method, args, kwargs)
+        """Return the watched call, which is a run."""
+        run = _ObjectRun(self._monitor, method, args, kwargs)
         return WatchedCall(activate=run.activate, finish=run.finish, args=args, kwargs=kwargs)
 
 
-class _WatchedCall:
-    """One call of a watched object."""
+class _ObjectRun:
+    """The run that one call of a watched object is."""
 
     def __init__(self, monitor: Monitor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._monitor = monitor
-        self._started = time.perf_counter()
-        asked = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
-        start = functools.partial(monitor.start_run, goal=_words(asked) or None)
+        self._began_s = time.perf_counter()
+        given = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
+        start = functools.partial(monitor.start_run, goal=_read_text(given) or None)
         self._run_id = contextvars.copy_context().run(start, parent_run_id=outer_run_id())
         monitor.record_event(
             LLM_REQUEST,
             f"agent_{method}",
             run_id=self._run_id,
-            input_data=asked if isinstance(asked, dict) else {"input": asked},
+            input_data=given if isinstance(given, dict) else {"input": given},
         )
 
     def activate(self) -> AbstractContextManager[None]:
+        """Open a block of code that belongs to the run."""
         return self._monitor.within(self._run_id)
 
     def finish(self, result: Any, error: BaseException | None) -> BaseException | None:
+        """Record the result and end the run; return the exception that the caller receives, if any."""
         if error is not None:
-            self._failed(error)
+            self._fail(error)
             return error
-        text = _words(result)
+        text = _read_text(result)
         decision = self._monitor.record_event(
             LLM_REQUEST,
             "agent_complete",
             run_id=self._run_id,
             output_data={"text": text} if text else result,
-            token_count=tokens_in(result),
-            duration_ms=(time.perf_counter() - self._started) * 1000,
+            token_count=count_tokens(result),
+            duration_ms=(time.perf_counter() - self._began_s) * 1000,
         )
-        stop = stop_of(decision, self._monitor)
+        stop = make_stop(decision, self._monitor)
         self._monitor.end_run(self._run_id, outcome=outcome_of(stop))
         return stop
 
-    def _failed(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         if not isinstance(error, RunStopped | GeneratorExit):
             self._monitor.record_event(
                 STATE_TRANSITION,
                 "agent_error",
                 run_id=self._run_id,
                 error=error,
-                duration_ms=(time.perf_counter() - self._started) * 1000,
+                duration_ms=(time.perf_counter() - self._began_s) * 1000,
             )
         self._monitor.end_run(self._run_id, outcome=outcome_of(error))
 
 
-def stop_of(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
-    """The stop that a decision means, with what a function call can carry out; None to go on."""
+def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
+    """Return the stop that a decision asks of a function call; None to go on."""
     if decision is UNDECIDED and monitor.fails_closed:
         return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
     if choose_verdict(decision.action, monitor.mode, CAN).verdict != "stop":
@@ -252,9 +256,9 @@ def stop_of(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStoppe
     return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
 
 
-def tokens_in(result: Any) -> int:
-    """The tokens a result says it took; where it says nothing, a quarter of its characters."""
-    usage = _usage(result)
+def count_tokens(result: Any) -> int:
+    """Return the tokens that a result reports; a quarter of its characters where it reports none."""
+    usage = _read_usage(result)
     for total in ("total_tokens", "totalTokenCount"):
         if isinstance(usage.get(total), int):
             return int(usage[total])
@@ -263,12 +267,12 @@ def tokens_in(result: Any) -> int:
     ]
     if any(isinstance(part, int) for part in parts):
         return sum(part for part in parts if isinstance(part, int))
-    return len(_words(result)) // _CHARACTERS_A_TOKEN
+    return len(_read_text(result)) // _CHARACTERS_PER_TOKEN
 
 
-def _usage(result: Any) -> dict[str, Any]:
+def _read_usage(result: Any) -> dict[str, Any]:
     for name in ("usage", "usage_metadata", "token_usage"):
-        usage = result.get(name) if isinstance(result, dict) else _read(result, name)
+        usage = result.get(name) if isinstance(result, dict) else _get_attribute(result, name)
         if isinstance(usage, dict):
             return usage
         if usage is not None and hasattr(usage, "__dict__"):
@@ -276,16 +280,16 @@ def _usage(result: Any) -> dict[str, Any]:
     return {}
 
 
-def _read(thing: Any, attribute: str) -> Any:
-    """An attribute of an object of the host's; None where it has none, or none that can be read."""
+def _get_attribute(thing: Any, attribute: str) -> Any:
+    """Return an attribute of the host's object; None where it has none, or reading it fails."""
     try:
         return getattr(thing, attribute, None)
     except Exception:  # noqa: BLE001 - a property may raise anything
         return None
 
 
-def _words(value: Any) -> str:
-    """The text in whatever an agent is given or gives back."""
+def _read_text(value: Any) -> str:
+    """Return the text in whatever an agent takes or returns."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -293,7 +297,7 @@ def _words(value: Any) -> str:
             if isinstance(value.get(key), str):
                 return str(value[key])
     for attribute in ("content", "text", "output", "raw"):
-        words = _read(value, attribute)
+        words = _get_attribute(value, attribute)
         if isinstance(words, str):
             return words
     return "" if value is None else canonical(value).decode("utf-8", "replace")

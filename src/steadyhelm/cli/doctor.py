@@ -108,9 +108,9 @@ def _frameworks() -> Check:
     from steadyhelm.adapters.frameworks import FRAMEWORKS
 
     here = [it for it in FRAMEWORKS if it.installed]
-    too_old = [it for it in here if it.missing()]
+    too_old = [it for it in here if it.describe_missing()]
     if too_old:
-        words = "; ".join(f"{it.title} needs {it.missing()}" for it in too_old)
+        words = "; ".join(f"{it.title} needs {it.describe_missing()}" for it in too_old)
         extras = ",".join(it.extra for it in too_old)
         return Check(
             name="frameworks",
