@@ -20,6 +20,7 @@ A lexicon file is `patterns/<name>.toml` beside the code that uses it:
 
 * `pattern` is a regular expression, or a list of alternatives. `{part}` inserts a shared piece. A line break
   in it is dropped, with the indentation after it.
+* `parts_from` is the name of a file in the same package, or `package:name`.
 * `words` is a list of plain words or phrases, matched as whole words.
 * `place` says where a pattern may match: "anywhere" (the default: the pattern itself says where it begins and
   ends), "words" (only whole words) or "start" (the first words of a text, with `after` before them).
@@ -165,7 +166,8 @@ def load_lexicon(package: str, *names: str) -> Lexicon:
 @cache
 def _read_entries(package: str, name: str) -> tuple[LexiconEntry, ...]:
     file = _read_file(package, name)
-    raw = _read_file(package, file.parts_from).parts if file.parts_from else file.parts
+    other, _, parts_file = file.parts_from.rpartition(":")
+    raw = _read_file(other or package, parts_file).parts if file.parts_from else file.parts
     parts = {part: _join_lines(pattern) for part, pattern in raw.items()}
     return tuple(_join_pattern(entry, parts) for entry in file.entry)
 

@@ -358,7 +358,7 @@ class TestEngagement:
 
 
 def _with_filler(*terms):
-    from steadyhelm.style.lexicons import MarkerTerms
+    from steadyhelm.style.markers import MarkerTerms
 
     base = load_bundled("standard")
     lexicons = {**{name: MarkerTerms() for name in base.lexicons}, "filler": MarkerTerms(words=terms)}

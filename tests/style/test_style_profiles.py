@@ -5,7 +5,7 @@ import json
 import pytest
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
-from steadyhelm.style.lexicons import MarkerTerms
+from steadyhelm.style.markers import MarkerTerms
 from steadyhelm.style.profile import RANGES, HardRules, Profile
 from steadyhelm.style.profile_files import build_profile, decode_document, format_document
 from steadyhelm.style.profile_store import (

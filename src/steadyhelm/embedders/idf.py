@@ -8,11 +8,13 @@ Words are stored as hashes only: a baseline never contains what an agent said.
 import math
 import re
 from collections import Counter
+from functools import cache
 from typing import Final
 from zlib import crc32
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.embedder import Embedder
+from steadyhelm.lexicons import load_lexicon
 
 CHARS_READ: Final = 512
 BUCKETS: Final = 16_384
@@ -22,17 +24,6 @@ _MAX_COUNT: Final = 255
 _GOALS_KEPT: Final = 8
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
-# Until rarity is learnt, words without a subject in any English text are left out.
-_STOP_WORDS: Final = frozenset(
-    crc32(word.encode())
-    for word in """
-        the and for with that this from have has had are was were will would can could should into your
-        you our their they them its not but all any out over then than when what which who how there here
-        been being also just now let get got use used using one two some more most other such only about
-        after before first next
-    """.split()  # noqa: SIM905 - a list of seventy quoted words reads worse
-)
-
 Vector = dict[int, float]
 
 
@@ -107,6 +98,14 @@ def _build_vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
             for word, n in counts.items()
         }
     else:
-        weights = {word: 1.0 + math.log(n) for word, n in counts.items() if word not in _STOP_WORDS}
+        # Until rarity is learnt, words without a subject in any English text are left out.
+        stop_words = _load_stop_words()
+        weights = {word: 1.0 + math.log(n) for word, n in counts.items() if word not in stop_words}
     length = math.sqrt(sum(weight * weight for weight in weights.values()))
     return {word: weight / length for word, weight in weights.items()} if length else {}
+
+
+@cache
+def _load_stop_words() -> frozenset[int]:
+    words = load_lexicon(__package__, "stop_words")["stop words"].words
+    return frozenset(crc32(word.encode()) for word in words)

@@ -4,13 +4,13 @@ A message that cannot be classified counts as a refinement: its words are known 
 new task that was not recognised is not reported as drift either.
 """
 
-import re
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from steadyhelm.goals.tokens import sum_weights, tokenize
 from steadyhelm.goals.vocabulary import GoalDNA
+from steadyhelm.lexicons import load_lexicon
 
 ChangeKind = Literal["same", "refines", "new_goal"]
 _Stems = tuple[str, ...]
@@ -22,32 +22,6 @@ _MIN_DETAIL_WEIGHT: Final = 1.5
 _MIN_TASK_WEIGHT: Final = 2.8
 _MIN_TASK_WORDS: Final = 4
 _MIN_KNOWN_WORDS: Final = 3
-
-_YES: Final = r"ok(?:ay)?|yes|yeah|yep|sure|great|good|perfect|thank(?:s| you)|cool|nice"
-_GO_ON: Final = re.compile(
-    rf"\W*(?:(?:{_YES}|please|and|then|now)\W+)*(?:{_YES}|lgtm|approved?|agreed|done|continue|go on|go ahead"
-    r"|go for it|proceed|keep going|carry on|do it|do so|sounds good|looks good|next)\b",
-    re.IGNORECASE,
-)
-_REFUSAL: Final = re.compile(
-    r"\W*(?:no|nope|not|stop|wait|wrong|undo|revert|don'?t|do not|that'?s (?:not|wrong)|actually|but)\b",
-    re.IGNORECASE,
-)
-_ANNOUNCED: Final = re.compile(
-    r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|job|project|subject)\b"
-    r"|^\W*(?:\w+\W+){0,2}(?:new|next) (?:one|change|thing|feature|issue|request|question)\b(?! in)",
-    re.IGNORECASE,
-)
-_QUESTION: Final = re.compile(
-    r"\W*(?:why|what|whats|how|when|where|who|which|is|are|was|were|do|does|did|have|has|should|would)\b",
-    re.IGNORECASE,
-)
-# Words that refer to what was said before: a message that starts with them is no new task.
-_POINTING_BACK: Final = re.compile(
-    r"\b(?:it|its|this|that|thats|these|those|them|they|both|same|above|there|again|still|also|too|one|ones"
-    r"|as well|what you|you (?:did|said|made|wrote))\b",
-    re.IGNORECASE,
-)
 
 
 class GoalChange(Struct, frozen=True, kw_only=True):
@@ -81,7 +55,7 @@ def classify_message(dna: GoalDNA, message: str, *, answering: bool = False) -> 
     known = tuple(word for word in words if dna.is_known(word))
     new = tuple(word for word in words if not dna.is_known(word))
     opening = message[:_OPENING_CHARS]
-    accepts = _GO_ON.match(opening) is not None
+    accepts = _matches("go on", opening)
     kind, reason = _classify(dna, opening, known, new, accepts=accepts, answering=answering)
     return GoalChange(kind=kind, reason=reason, accepts=accepts, known=known, new=new)
 
@@ -98,11 +72,11 @@ def _classify(
     dna: GoalDNA, opening: str, known: _Stems, new: _Stems, *, accepts: bool, answering: bool
 ) -> tuple[ChangeKind, str]:
     weight = sum_weights(new)
-    if _REFUSAL.match(opening):
+    if _matches("takes back", opening):
         return "refines", "it takes something back"
     if not new or (accepts and weight < _MIN_DETAIL_WEIGHT):
         return "same", "it adds hardly anything"
-    if weight >= _MIN_DETAIL_WEIGHT and _ANNOUNCED.search(opening):
+    if weight >= _MIN_DETAIL_WEIGHT and _matches("announces a task", opening):
         return "new_goal", "it announces another task"
     if answering and not known:
         return "same", "it answers the agent's question"
@@ -119,6 +93,10 @@ def _find_reason_to_refine(dna: GoalDNA, opening: str, known: _Stems, accepts: b
         return "too little is known about the task to recognise another one"
     if accepts:
         return "it says go on, and adds to the task"
-    if _POINTING_BACK.search(opening[:_FIRST_WORDS_CHARS]):
+    if _matches("refers back", opening[:_FIRST_WORDS_CHARS]):
         return "it refers to what was said before"
-    return "it asks a question" if _QUESTION.match(opening) else ""
+    return "it asks a question" if _matches("question", opening) else ""
+
+
+def _matches(name: str, text: str) -> bool:
+    return load_lexicon(__package__, "messages")[name].search(text) is not None

@@ -4,6 +4,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.goals.tree_nodes import MAX_EFFORT, GoalStatus
+from steadyhelm.lexicons import load_lexicon
 
 STATUS_MARKS: Final = {
     GoalStatus.PENDING: " ",
@@ -54,17 +55,7 @@ _EFFORT_BY_NAME: Final = {"low": 1, "medium": 3, "normal": 3, "high": 5, "critic
 _PRIORITY_BY_NAME: Final = {"low": -1, "medium": 0, "normal": 0, "high": 1, "critical": 2, "urgent": 2}
 _MAX_PRIORITY: Final = 1000
 
-_STATUS_AT_END: Final = re.compile(
-    r"\s*(?:[-\u2013—:]\s*|[(\[])(done|completed?|finished|skipped|failed|blocked|in progress)[)\]]?"
-    r"\s*[.!]?\s*$",
-    re.IGNORECASE,
-)
 _STRUCK_THROUGH: Final = re.compile(r"^~~(.+?)~~\s*$")
-_REMARK: Final = re.compile(
-    r"\s*[(\[]\s*(depends on|dependenc(?:y|ies)|after|requires|blocked by|effort|priority)\s*[:=]?\s*"
-    r"([^()\[\]]{1,80})[)\]]",
-    re.IGNORECASE,
-)
 _REFERENCE: Final = re.compile(r"\d{1,3}(?:\.\d{1,3})*")
 _BETWEEN_REFERENCES: Final = re.compile(r"(?:steps?|tasks?|and|[#&,\s])*", re.IGNORECASE)
 
@@ -99,7 +90,7 @@ def split_status(words: str, mark: str) -> tuple[GoalStatus | None, str]:
         return _STATUS_BY_MARK[words[0]], words[1:].lstrip("\ufe0f ")
     if struck := _STRUCK_THROUGH.match(words):
         return GoalStatus.SKIPPED, struck[1]
-    if status := _STATUS_AT_END.search(words):
+    if status := load_lexicon(__package__, "plans")["status at the end"].search(words):
         return parse_status(status[1]), words[: status.start()]
     if words[-1:] in _STATUS_BY_MARK and not words[-1:].isascii():
         return _STATUS_BY_MARK[words[-1]], words[:-1].rstrip()
@@ -114,7 +105,7 @@ def split_remarks(words: str) -> tuple[str, list[PlanRemark]]:
 PlanRemark(waits_for=[], effort=5, priority=None)])
     """
     found = []
-    for remark in list(_REMARK.finditer(words)):
+    for remark in list(load_lexicon(__package__, "plans")["remark"].regex.finditer(words)):
         aside = _parse_remark(remark[1].lower(), remark[2].strip())
         if aside is not None:
             found.append(aside)

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from steadyhelm.goals.plan_annotations import split_remarks, split_status
 from steadyhelm.goals.single_line import to_single_line
 from steadyhelm.goals.tree_nodes import GoalStatus
+from steadyhelm.lexicons import LexiconEntry, load_lexicon
 
 LINE_CHARS_READ: Final = 600
 
@@ -20,16 +21,6 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE,
 )
 _BOX: Final = re.compile(r"\[(.)\]\s*")
-_CRITERIA: Final = re.compile(
-    r"(?:success criteri(?:a|on)|acceptance(?: criteria)?|done when|verified by|definition of done)\s*:?\s*",
-    re.IGNORECASE,
-)
-# Headings of sections that contain no steps.
-_SECTION_WITHOUT_STEPS: Final = re.compile(
-    r"(?:risk|note|assumption|summary|context|background|question|open question|out of scope|rationale|why"
-    r"|success criteri|acceptance|definition of done)",
-    re.IGNORECASE,
-)
 
 
 class PlanItem(Struct, kw_only=True):
@@ -115,10 +106,10 @@ def _iter_sections(lines: Iterable[str]) -> Iterator[tuple[str, list[PlanItem]]]
         if title is None:
             reader.read_line(line)
             continue
-        if reader.items and not _SECTION_WITHOUT_STEPS.match(heading):
+        if reader.items and not _find_pattern("section without steps").search(heading):
             yield heading, reader.items
         reader, heading = _ListReader(), (title[1] or title[2]).strip()
-    if reader.items and not _SECTION_WITHOUT_STEPS.match(heading):
+    if reader.items and not _find_pattern("section without steps").search(heading):
         yield heading, reader.items
 
 
@@ -133,7 +124,7 @@ class _ListReader:
     def read_line(self, text: str) -> None:
         line = _split_line(text)
         words = (line.words if line else text).strip(" *_")
-        criteria = _CRITERIA.match(words)
+        criteria = _find_pattern("success criteria").search(words)
         if criteria and self.items:
             self.items[-1].success_criteria = to_single_line(words[criteria.end() :].strip("* "))
             return
@@ -156,3 +147,7 @@ class _ListReader:
             return max(by_indent, line.number.count("."))
         # Models often omit the indentation: a bullet below a number is one of its steps.
         return by_indent + (not line.number and line.indent == self._numbered_at)
+
+
+def _find_pattern(name: str) -> LexiconEntry:
+    return load_lexicon(__package__, "plans")[name]

@@ -6,14 +6,11 @@ from typing import Final, NamedTuple
 
 from steadyhelm.goals.plan_lines import PlanItem
 from steadyhelm.goals.tree_nodes import ROOT, GoalNode, GoalStatus, Nodes, find_cycle, make_child_id
+from steadyhelm.lexicons import load_lexicon
 
 _MAX_DEPENDENCIES: Final = 200
 _REFUSALS_KEPT: Final = 20
 _WORD: Final = re.compile(r"\w+")
-# Words a model leaves out or puts in when it writes the same step again.
-_FILLER_WORDS: Final = frozenset(
-    {"a", "an", "the", "of", "for", "to", "in", "on", "and", "then", "all", "again", "with"}
-)
 _CARRIED_STATUSES: Final = frozenset({GoalStatus.COMPLETE, GoalStatus.SKIPPED, GoalStatus.ACTIVE})
 
 
@@ -31,7 +28,8 @@ def normalize_description(description: str) -> str:
     True
     """
     words = _WORD.findall(description.lower())
-    return " ".join(word for word in words if word not in _FILLER_WORDS) or " ".join(words) or description
+    fillers = load_lexicon(__package__, "words")["fillers"].word_set
+    return " ".join(word for word in words if word not in fillers) or " ".join(words) or description
 
 
 def build_nodes(items: Iterable[PlanItem], old: Nodes) -> RebuiltTree:

@@ -15,10 +15,10 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import LOOKED_AT
 from steadyhelm.goals.plan_annotations import parse_status
 from steadyhelm.goals.tree_nodes import GoalStatus
+from steadyhelm.lexicons import load_lexicon
 
 ITEMS_KEPT: Final = 100
 
-_PLAN_TOOL_NAME: Final = re.compile(r"todo|plan|task", re.IGNORECASE)
 _LIST_KEYS: Final = ("todos", "plan", "task_list", "tasks", "plans", "items", "steps")
 _ID_KEYS: Final = ("taskId", "task_id", "todo_id", "id")
 _TEXT_KEYS: Final = ("content", "description", "step", "title", "subject", "task", "name", "text")
@@ -36,7 +36,7 @@ class PlanChange(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def is_plan_tool(name: str) -> bool:
     """Return whether a tool's name says that it is about a plan."""
-    return _PLAN_TOOL_NAME.search(name[:100]) is not None
+    return load_lexicon(__package__, "plans")["plan tool"].search(name[:100]) is not None
 
 
 def read_plan_change(event: TraceEvent) -> PlanChange | None:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from steadyhelm import fingerprints
+from steadyhelm.lexicons import load_lexicon
 
 CHARS_READ: Final = 512
 MAX_CHARS_READ: Final = fingerprints.LOOKED_AT
@@ -28,59 +29,6 @@ WEIGHT_BY_LENGTH: Final = tuple(
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LETTERS_ONLY: Final = bytes(code if chr(code).isalpha() else 32 for code in range(128)) + bytes(128)
 _PART: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff]{2,}")
-
-_EVERY_TEXT: Final = """
-    a am an as at be by do go he i if in is it me my no of on or so to up us we the this that these
-    those its itself his her him they them their theirs our ours you your yours mine and but nor not yes
-    then else than for from into off onto out over under down upon with without within about above
-    across after again against all almost along already also although always among any anything are
-    around aren away back because been before being below between both can cannot could couldn did didn
-    does doesn doing don done during each either enough etc even ever every everything few first further
-    had hadn has hasn have haven having here hers how however indeed instead isn just last later least
-    less let like likely long longer made make making many may maybe might more most much must need
-    neither never next none nothing now often okay alright once one only other otherwise own per perhaps
-    please put quite rather really right said same say second see seem seen several shall should shouldn
-    show shown since some something soon still such sure take taken taking thank thanks there therefore
-    thing think thought three through throughout thus together too toward try tried two until unless use
-    used using usually various very via want was wasn way well went were weren what whatever when where
-    whether which while who whole whom whose why will won would wouldn yet great good better best
-    perfect excellent nice hello welcome sorry apologize apology glad happy feel appreciate today day
-    currently current recent recently previous previously earlier new old initial initially final
-    finally main key general specific specifically particular particularly certain actual actually exact
-    exactly correct correctly incorrect proper properly appropriate available additional additionally
-    separate single multiple different similar related relevant necessary required important original
-    simple simply clear clearly full fully complete completely successful successfully direct directly
-    manual manually careful carefully potential possible possibly able unable common overall entire
-    entirely especially typically
-"""
-_EVERY_TASK: Final = """
-    accept access achieve act action add adjust advise agent aim allow analyse analyze analysis answer
-    appear apply approach ask assert assist assistance assistant assume attempt avoid base bash begin
-    behave behavior behaviour break bring bug build call cause change check choose clarify clarification
-    class clean close code codebase collect come command commit compare conclude confirm confirmation
-    consider contain content context continue count cover create debug decide def delete depend describe
-    description detail detect determine diagnose difference directory discuss document double edit
-    enable encounter end ensure error evaluate examine example exception execute execution exist expect
-    explain explore extract face fact fail failure feature figure file fill find fine finish fix focus
-    folder follow form format forward found function gather generate get give given git going gone got
-    grab grep guess guide handle happen head help hold http https human idea identify implement
-    implementation import improve include indicate info inform information input insert inspect install
-    instruct instruction investigate involve issue item json keep kind know known launch lead learn
-    leave line lint linter list load locate location log look lookup mark match mean meet member mention
-    message method minute miss model modify modification module moment move name note notice null number
-    object obtain occur open option output outcome part pass patch path pattern perform pick piece place
-    plan point prepare present pretty print problem proceed process produce progress prompt provide pull
-    purpose push pytest python question quick quickly raise reach read ready real reason receive record
-    refer reference regard relate remain remember remove rename repeat replace reply repo report
-    repository reproduce request require research resolve respond response result retrieve retry return
-    review rewrite run save scan scope script search section select send set setup share shell short
-    situation solution solve sort source start state status step stop store string structure study
-    submit suggest suggestion suite summarize summary support suppose switch system talk task team tell
-    term terminate test text time tool total touch trace track trigger true turn type understand undo
-    update upgrade url validate value variable verify verification version view visit wait walk warn
-    work workflow workspace wrap write wrong www
-"""
 
 
 class Tokens(NamedTuple):
@@ -114,7 +62,7 @@ def map_spellings(text: str, max_chars: int = CHARS_READ) -> dict[str, str]:
 
 def find_work_words(text: str, max_chars: int = CHARS_READ) -> set[str]:
     """Return the stems that name a kind of work (fix, test, write) in a text's first characters."""
-    return {stem_word(word.lower()) for word in _split_words(text[:max_chars])} & _WORK_STEMS
+    return {stem_word(word.lower()) for word in _split_words(text[:max_chars])} & _load_work_stems()
 
 
 def to_text(value: Any) -> str:
@@ -178,12 +126,18 @@ def _split_pairs(run: re.Match[str]) -> str:
     return " ".join(text[i : i + 2] for i in range(len(text) - 1))
 
 
+@functools.cache
+def _get_unspaced_pattern() -> re.Pattern[str]:
+    """Return the pattern of letters in scripts without spaces. Compiled late: few texts need it."""
+    return re.compile(r"[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff]{2,}")
+
+
 def _split_words(text: str) -> list[str]:
     if text.isascii():
         # Most texts are ASCII: this finds the same words in a quarter of the time.
         return text.encode().translate(_LETTERS_ONLY).decode().split()
     # Scripts without spaces are read in pairs of characters: most of their words are that long.
-    return _WORD.findall(_UNSPACED.sub(_split_pairs, text))
+    return _WORD.findall(_get_unspaced_pattern().sub(_split_pairs, text))
 
 
 @functools.lru_cache(maxsize=_STEM_CACHE_SIZE)
@@ -192,9 +146,8 @@ def _find_stems(word: str) -> tuple[str, ...]:
 
     Empty for a plain word; an empty stem stands for a part that is too short to say anything.
     """
-    stems = [
-        stem for stem in map(_stem_part, _PART.findall(word[:_MAX_WORD_CHARS])) if stem not in _PLAIN_STEMS
-    ]
+    plain = _load_plain_stems()
+    stems = [stem for stem in map(_stem_part, _PART.findall(word[:_MAX_WORD_CHARS])) if stem not in plain]
     return tuple(stem if len(stem) >= _MIN_WORD_CHARS or not stem.isascii() else "" for stem in stems)
 
 
@@ -203,9 +156,14 @@ def _stem_part(part: str) -> str:
     return stem_word(part.lower()[:_MAX_WORD_CHARS])
 
 
-def _stem_list(words: str) -> frozenset[str]:
-    return frozenset(stem_word(word) for word in words.split())
+@functools.cache
+def _load_work_stems() -> frozenset[str]:
+    """Return the stems of the words that name a kind of work."""
+    return frozenset(map(stem_word, load_lexicon(__package__, "words")["work"].words))
 
 
-_WORK_STEMS: Final = _stem_list(_EVERY_TASK)
-_PLAIN_STEMS: Final = _stem_list(_EVERY_TEXT) | _WORK_STEMS
+@functools.cache
+def _load_plain_stems() -> frozenset[str]:
+    """Return the stems of the words that are no evidence for or against a topic."""
+    plain = load_lexicon(__package__, "words")["plain"].words
+    return frozenset(map(stem_word, plain)) | _load_work_stems()

@@ -10,6 +10,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.goals.changes import apply_change, classify_message
 from steadyhelm.goals.tokens import to_text, tokenize
 from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA
+from steadyhelm.lexicons import load_lexicon
 
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
 DRIFT_SMOOTHING: Final = 0.3
@@ -23,7 +24,6 @@ _FILE_ARGUMENTS: Final = (
     *("cmd", "cwd"),
 )
 _PATH_IN_COMMAND: Final = re.compile(r"[\w.@-]*/[\w./@-]+|(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b")
-_PLAN_NAME: Final = re.compile(r"(?i:todo)|(?:(?<![A-Za-z])plan|Plan|PLAN)(?:s|ner|ning)?(?![a-z])")
 
 
 class GoalTracker(Struct):
@@ -127,7 +127,7 @@ class GoalTracker(Struct):
 @functools.lru_cache(maxsize=256)
 def is_plan_name(name: str) -> bool:
     """Return whether the name of a tool or state change says that it is about a plan."""
-    return _PLAN_NAME.search(name[:100]) is not None
+    return load_lexicon(__package__, "plans")["plan name"].search(name[:100]) is not None
 
 
 def _last_path_parts(call: str) -> str:

@@ -1,11 +1,11 @@
 """Read signs of work from a tool call: a file changed or reverted, a test suite with fewer failures."""
 
 import functools
-import re
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from steadyhelm.events import TraceEvent
+from steadyhelm.lexicons import LexiconEntry, load_lexicon
 
 _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file")
 _NEW_TEXT_KEYS: Final = (
@@ -21,20 +21,8 @@ _NEW_TEXT_KEYS: Final = (
 _OLD_TEXT_KEYS: Final = ("old_string", "old_str", "oldString", "old_text")
 _CONTENT_CHARS_READ: Final = 4096
 
-_TEST_RUNNER: Final = re.compile(
-    r"\b(?:pytest|py\.test|unittest|tox|nox|runtests(?:\.py)?|jest|vitest|mocha|rspec|phpunit|ctest"
-    r"|go test|cargo (?:nextest|test)|dotnet test|mix test|swift test|bazel test|make (?:test|check)"
-    r"|(?:mise|task|just) (?:run )?tests?|(?:npm|pnpm|yarn|bun)(?: run)? test|mvn (?:test|verify)"
-    r"|gradlew? \w*test)\b[^|;&>\n]{0,200}"
-)
 # Every runner's name contains one of these; searching for them costs a tenth of the pattern.
 _RUNNER_HINTS: Final = ("test", "tox", "nox", "mocha", "rspec", "phpunit", "check", "verify")
-_TEST_TOOL: Final = re.compile(r"(?:^|[_\W])(?:run_?)?tests?(?:$|[_\W])|[a-z]Tests?(?:$|[A-Z])")
-_FAILURES: Final = re.compile(
-    r"\b(\d{1,6}) (?:tests? )?(?:failed|failures?|failing|errors?)\b"
-    r"|\b(?:failures|errors|failed)[=:] ?(\d{1,6})",
-    re.IGNORECASE,
-)
 _GO_FAILURE: Final = "--- FAIL"
 _RESULT_CHARS_READ: Final = 1024
 UNKNOWN_FAILURES: Final = 1_000_000
@@ -86,7 +74,11 @@ def find_suite_run(event: TraceEvent, *, failed: bool) -> SuiteRun | None:
             return None
         which = event.action_name
     else:
-        runner = _TEST_RUNNER.search(command) if any(map(command.__contains__, _RUNNER_HINTS)) else None
+        runner = (
+            _find_pattern("test runner").search(command)
+            if any(map(command.__contains__, _RUNNER_HINTS))
+            else None
+        )
         if runner is None:
             return None
         # Handling of the output, such as `2>&1 | tail`, does not make it another run.
@@ -103,7 +95,9 @@ def _count_failures(event: TraceEvent, *, failed: bool) -> int:
     end = text[-_RESULT_CHARS_READ:]
     if "fail" not in end.lower() and "error" not in end.lower():
         return UNKNOWN_FAILURES if failed else 0
-    counted = sum(int(one or other) for one, other in _FAILURES.findall(end)) + end.count(_GO_FAILURE)
+    counted = sum(
+        int(one or other) for one, other in _find_pattern("failures").regex.findall(end)
+    ) + end.count(_GO_FAILURE)
     return counted or (UNKNOWN_FAILURES if failed else 0)
 
 
@@ -116,7 +110,7 @@ def _get_command(args: dict[Any, Any]) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_test_tool(name: str) -> bool:
-    return _TEST_TOOL.search(name[:100]) is not None
+    return _find_pattern("test tool").search(name[:100]) is not None
 
 
 def _get_first(args: dict[Any, Any], names: tuple[str, ...]) -> Any:
@@ -131,3 +125,7 @@ def hash_text(text: str) -> int:
     if len(text) > 2 * _CONTENT_CHARS_READ:
         text = f"{text[:_CONTENT_CHARS_READ]}{len(text)}{text[-_CONTENT_CHARS_READ:]}"
     return crc32(text.encode("utf-8", "replace"))
+
+
+def _find_pattern(name: str) -> LexiconEntry:
+    return load_lexicon(__package__, "work")[name]

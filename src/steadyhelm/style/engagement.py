@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from steadyhelm.style.lexicons import HEDGES
-from steadyhelm.style.markers import Marker
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.style.markers import HEDGES, Marker
 from steadyhelm.style.prose import Prose
 
 Quadrant = Literal["on_course", "drifted", "inert", "lost"]
@@ -30,36 +30,6 @@ _SUBSTANCE_POINTS: Final = 35
 _MIN_LONG_WORDS: Final = 5
 _LONG_WORD_CHARS: Final = 5
 _DIGIT: Final = re.compile(r"\d")
-_SAID: Final = {
-    "outcome": """
-        fixed added removed changed renamed moved replaced updated wrote created deleted implemented installed
-        reverted merged committed pushed pass passed passes failed fails failing returns returned raises found
-        caused because cause broke broken crashes works built ran tested measured verified confirmed missing
-        wrong instead means requires needs
-    """,
-    "advice": """
-        recommend suggest use run set change add remove avoid prefer check replace keep choose try rename
-        revert upgrade pick delete move trace look read fetch fix verify search examine analyze commit create
-        test find plan compare provide confirm
-    """,
-    "handed back": "know like want here best ready",
-    "politeness": """
-        about again anything assist before being between could different either every everything exactly first
-        forward further going great happy having issue matter might needed other please point proceed question
-        questions ready really regarding right share should something situation still sure thank thanks their
-        there these thing things think those through today together topic understand whatever where whether
-        which while would yours yourself
-    """,
-}
-_OUTCOMES: Final = frozenset(_SAID["outcome"].split())
-_ADVICES: Final = frozenset(_SAID["advice"].split())
-_POLITE: Final = frozenset(_SAID["politeness"].split())
-_BACK_HINTS: Final = frozenset(_SAID["handed back"].split())
-_BACK: Final = re.compile(
-    r"\b(?:let me know (?:how|what|which|if|when)|would you like me to|how would you like|"
-    r"what would you like|do you want me to|i am here to|i'm here to|i will do my best|i'll do my best|"
-    r"ready to (?:help|assist|start|begin)|whenever you(?:'re| are) ready)\b"
-)
 
 
 def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: bool) -> float | None:
@@ -70,8 +40,8 @@ def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: boo
         return float(concrete + _DIRECT_POINTS) if concrete else None
     if len(prose.words) < MIN_WORDS and not prose.has_matter:
         return None
-    outcomes = not _OUTCOMES.isdisjoint(prose.words)
-    concrete += _OUTCOME_POINTS * outcomes + _ADVICE_POINTS * (not _ADVICES.isdisjoint(prose.words))
+    outcomes = _has_word("outcomes", prose)
+    concrete += _OUTCOME_POINTS * outcomes + _ADVICE_POINTS * (_has_word("advice", prose))
     score = concrete + _DIRECT_POINTS * (not markers or any(map(str.isalpha, prose.text[: markers[0].start])))
     if prose.has_matter or outcomes:
         return float(min(100, score))
@@ -85,14 +55,18 @@ def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: boo
 
 
 def _is_handed_back(prose: Prose) -> bool:
-    # The pattern is slow, and few replies contain one of its words.
-    return not _BACK_HINTS.isdisjoint(prose.words) and _BACK.search(prose.text) is not None
+    return load_lexicon(__package__, "engagement")["hands back"].search(prose.text) is not None
+
+
+def _has_word(name: str, prose: Prose) -> bool:
+    return not load_lexicon(__package__, "engagement")[name].word_set.isdisjoint(prose.words)
 
 
 def _names_things(prose: Prose, markers: Sequence[Marker]) -> bool:
     """Return whether a reply has enough longer words apart from markers and polite words."""
     padding = {word for marker in markers for word in marker.term.split()}
-    things = {word for word in prose.words if len(word) >= _LONG_WORD_CHARS} - padding - _POLITE
+    polite = load_lexicon(__package__, "engagement")["politeness"].word_set
+    things = {word for word in prose.words if len(word) >= _LONG_WORD_CHARS} - padding - polite
     return len(things) >= _MIN_LONG_WORDS
 
 

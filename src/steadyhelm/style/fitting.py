@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.style.lexicons import MarkerTerms
+from steadyhelm.style.markers import MarkerTerms
 from steadyhelm.style.profile import COMPLEXITY, LENGTH, VERBOSITY, Profile
 from steadyhelm.style.prose import fold_words
 from steadyhelm.style.reply_score import ReplyScore

@@ -7,8 +7,13 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from steadyhelm.style.lexicons import MarkerTerms
+from steadyhelm.lexicons import load_lexicon
 from steadyhelm.style.prose import Prose, fold_words
+
+HEDGES: Final = "hedges"
+FILLER: Final = "filler"
+HYPE: Final = "hype"
+META: Final = "meta"
 
 # Within a phrase only spaces, a comma, a hyphen or marks of emphasis may separate two words.
 _BETWEEN_WORDS: Final = re.compile(r"[\s,*_\"-]*")
@@ -18,6 +23,26 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s,*_\"-]*")
 _NAME_CONTINUES: Final = re.compile(r"[._][^\W_]|[_(=]|-[^\W_]|/")
 _NAME_CONTINUES_WITH: Final = frozenset("._(=-/")
 _BEFORE_NAME: Final = frozenset("._/@#$-")
+
+
+class MarkerTerms(Struct, frozen=True, kw_only=True):
+    """One class of markers: terms that count by themselves, and ambiguous ones that need others.
+
+    A term is ambiguous when it also has a plain meaning: a robust estimator, just one file. It counts only
+    with a plain term, with two others of its class, or in a reply that is too long.
+    """
+
+    words: tuple[str, ...] = ()
+    ambiguous: tuple[str, ...] = ()
+
+
+def load_english_terms() -> dict[str, MarkerTerms]:
+    """Return the English markers by class."""
+    lexicon = load_lexicon(__package__, "markers")
+    return {
+        name: MarkerTerms(words=lexicon[name].words, ambiguous=lexicon[f"{name} ambiguous"].words)
+        for name in (HEDGES, FILLER, HYPE, META)
+    }
 
 
 class Marker(Struct, frozen=True, kw_only=True):

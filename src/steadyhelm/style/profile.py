@@ -9,10 +9,16 @@ from typing import Any, Final
 from msgspec import Struct, field, structs
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.style.languages import ENGLISH as ENGLISH_CODE
-from steadyhelm.style.languages import LANGUAGES
-from steadyhelm.style.lexicons import ENGLISH, FILLER, HEDGES, HYPE, META, MarkerTerms
-from steadyhelm.style.markers import MarkerIndex
+from steadyhelm.style.languages import ENGLISH, LANGUAGES
+from steadyhelm.style.markers import (
+    FILLER,
+    HEDGES,
+    HYPE,
+    META,
+    MarkerIndex,
+    MarkerTerms,
+    load_english_terms,
+)
 
 VERBOSITY: Final = "verbosity"
 LENGTH: Final = "length"
@@ -76,8 +82,8 @@ class Profile(Struct, frozen=True, kw_only=True, dict=True):
     threshold: float = 60.0
     sensitivity: float = 1.0
     weights: dict[str, float] = field(default_factory=_make_default_weights)
-    lexicons: dict[str, MarkerTerms] = field(default_factory=lambda: dict(ENGLISH))
-    language: str = ENGLISH_CODE
+    lexicons: dict[str, MarkerTerms] = field(default_factory=load_english_terms)
+    language: str = ENGLISH
     target_wps: float = 20.0
     max_wps: float = 45.0
     target_words: float = 180.0

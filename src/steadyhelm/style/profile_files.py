@@ -7,7 +7,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError, SteadyhelmError
-from steadyhelm.style.lexicons import MarkerTerms
+from steadyhelm.style.markers import MarkerTerms
 from steadyhelm.style.profile import (
     RANGES,
     HardRules,

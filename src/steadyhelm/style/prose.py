@@ -4,6 +4,7 @@ Accents are removed letter by letter, so that a position in the prose is the sam
 """
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,10 +44,6 @@ _LETTER_BY_ACCENTED: Final = {
 }
 _ACCENTED_LETTER: Final = re.compile(f"[{''.join(_LETTER_BY_ACCENTED)}]")
 _COMBINING_MARKS: Final = re.compile("[\u0300-\u036f]+")
-_NON_LATIN_LETTER: Final = re.compile(
-    "[\u00aa\u00b5\u00ba\u00c0-\u1fff\u2c00-\u2dff\u3040-\udfff\uf900-\ufdff\ufe20-\uffef"
-    "\U00010000-\U0001cfff\U00020000-\U0003ffff]"
-)
 
 _FENCED_CODE: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
 _INLINE_CODE: Final = re.compile(r"`[^`\n]+`|``[^\n]+?``")
@@ -61,10 +58,6 @@ _MIN_PATH_SLASHES: Final = 2
 
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD_ASCII: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
-# In a script without spaces two characters make about one word.
-_WORD_ANY: Final = re.compile(
-    rf"[{UNSPACED}]{{1,2}}|[^\W\d_{UNSPACED}][^\W\d_{UNSPACED}\u0300-\u036f]*(?:'[^\W\d_]+)*"
-)
 _BOUNDARY: Final = re.compile(
     "[.!?\u2026](?=[\\s\"')\\]*_\u00bb\u201d]|$)|[\u3002\uff01\uff1f\u0964\u061f]"
     r"|\n(?=[ \t]*\n|[ \t]*(?:[-*+\u2022\u2013#]+|\d{1,3}[.)])[ \t])"
@@ -88,7 +81,7 @@ class Prose(NamedTuple):
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the start and end of each word."""
-        pattern = _WORD_ASCII if self.is_latin else _WORD_ANY
+        pattern = _WORD_ASCII if self.is_latin else _get_word_pattern()
         return [match.span() for match in pattern.finditer(self.text)]
 
 
@@ -101,7 +94,7 @@ def read_prose(reply: str) -> Prose:
     seen = reply[:CHARS_READ]
     bare = _blank_code(seen)
     text = _fold_text(_blank_quotes(bare))
-    is_latin = text.isascii() or _NON_LATIN_LETTER.search(text) is None
+    is_latin = text.isascii() or _get_non_latin_pattern().search(text) is None
     words = _find_words(text, is_latin=is_latin)
     in_all = len(words) if len(reply) <= CHARS_READ else len(words) * len(reply) // CHARS_READ
     return Prose(text, words, _count_sentences(text, len(words)), in_all, is_latin, bare is not seen)
@@ -113,6 +106,23 @@ def fold_words(term: str) -> tuple[str, ...]:
     return tuple(_find_words(text, is_latin=text.isascii()))
 
 
+# Patterns with large sets of characters are compiled when a reply first needs them: few do.
+@cache
+def _get_non_latin_pattern() -> re.Pattern[str]:
+    return re.compile(
+        "[\u00aa\u00b5\u00ba\u00c0-\u1fff\u2c00-\u2dff\u3040-\udfff\uf900-\ufdff\ufe20-\uffef"
+        "\U00010000-\U0001cfff\U00020000-\U0003ffff]"
+    )
+
+
+@cache
+def _get_word_pattern() -> re.Pattern[str]:
+    # In a script without spaces two characters make about one word.
+    return re.compile(
+        rf"[{UNSPACED}]{{1,2}}|[^\W\d_{UNSPACED}][^\W\d_{UNSPACED}\u0300-\u036f]*(?:'[^\W\d_]+)*"
+    )
+
+
 def _fold_text(text: str) -> str:
     if not text.isascii():
         text = _ACCENTED_LETTER.sub(lambda match: _LETTER_BY_ACCENTED[match[0]], text)
@@ -122,7 +132,10 @@ def _fold_text(text: str) -> str:
 def _find_words(text: str, *, is_latin: bool) -> list[str]:
     if is_latin:
         return _WORD_ASCII.findall(text)
-    return [word if word.isascii() else _COMBINING_MARKS.sub("", word) for word in _WORD_ANY.findall(text)]
+    return [
+        word if word.isascii() else _COMBINING_MARKS.sub("", word)
+        for word in _get_word_pattern().findall(text)
+    ]
 
 
 def _blank_code(seen: str) -> str:

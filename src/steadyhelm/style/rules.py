@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -12,15 +13,6 @@ from steadyhelm.style.prose import CHARS_READ, Prose
 
 NO_RULES: Final = HardRules()
 
-# Characters that are displayed as emoji by default, and any other followed by U+FE0F.
-_EMOJI: Final = re.compile(
-    "[\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab"
-    "\u26bd\u26be\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c"
-    "\u274e\u2753-\u2755\u2757\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55"
-    "\U0001f004\U0001f0cf\U0001f18e\U0001f191-\U0001f19a\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f"
-    "\U0001f680-\U0001f6ff\U0001f7e0-\U0001f7eb\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff]"
-    "|[^\\s]\ufe0f"
-)
 _QUESTION: Final = re.compile(r"[?\uff1f\u061f](?=[\s\"'\u2019\u201d\u00bb)\]*_!?\uff1f]|$)")
 
 
@@ -45,6 +37,19 @@ def find_broken_rules(
     return broken, "; ".join(_iter_unchecked(rules, reply, prose, language, broken)) or None
 
 
+@cache
+def _get_emoji_pattern() -> re.Pattern[str]:
+    # Characters that are displayed as emoji by default, and any other followed by U+FE0F.
+    return re.compile(
+        "[\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u25fd\u25fe\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26aa\u26ab"
+        "\u26bd\u26be\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c"
+        "\u274e\u2753-\u2755\u2757\u2795-\u2797\u27b0\u27bf\u2b1b\u2b1c\u2b50\u2b55"
+        "\U0001f004\U0001f0cf\U0001f18e\U0001f191-\U0001f19a\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f"
+        "\U0001f680-\U0001f6ff\U0001f7e0-\U0001f7eb\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff]"
+        "|[^\\s]\ufe0f"
+    )
+
+
 def _iter_unchecked(
     rules: HardRules, reply: str, prose: Prose, language: str | None, broken: Sequence[BrokenRule]
 ) -> Iterator[str]:
@@ -63,7 +68,7 @@ def _iter_broken(rules: HardRules, reply: str, prose: str, language: str | None)
             yield BrokenRule(
                 rule="max_lines", message=f"{lines} lines, at most {rules.max_lines} are allowed"
             )
-    if rules.no_emoji and (found := _EMOJI.search(prose)):
+    if rules.no_emoji and (found := _get_emoji_pattern().search(prose)):
         yield BrokenRule(rule="no_emoji", message=f"emoji {found[0]}", position=found.start())
     if rules.valid_json and (fault := _describe_json_fault(reply)):
         yield BrokenRule(rule="valid_json", message=f"not JSON: {fault}")
