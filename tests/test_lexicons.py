@@ -225,6 +225,13 @@ class TestALexicon:
 
         assert "(?:no|not) (?:way|luck){1,2}" == load_lexicon("lexicon_sample", "uses")["it"].source
 
+    def test_parts_of_another_package(self):
+        """
+        Parts can come from a file of another package, named before a colon.
+        """
+        assert "|yep|sure|" in load_lexicon("steadyhelm.goals", "messages")["go on"].source
+        assert "|yep|sure|" in load_lexicon("steadyhelm", "answers")["allows"].source
+
     def test_a_missing_file(self):
         """
         A file that is not there is an error that names it.

@@ -4,7 +4,8 @@
 
 import pytest
 
-from steadyhelm.style.languages import detect_language
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.style.languages import LANGUAGES, detect_language
 from steadyhelm.style.prose import read_prose
 
 SAMPLES = {
@@ -65,3 +66,12 @@ def test_code_does_not_count(words):
     The language is that of the prose.
     """
     assert detect_language(read_prose(f"```\n{words * 10}\n```")) is None
+
+
+def test_every_language_has_its_words():
+    """
+    Every language a profile may name has small words or a script, and none is left out.
+    """
+    files = [load_lexicon("steadyhelm.style", name).entries for name in ("small_words", "scripts")]
+
+    assert sorted((*files[0], *files[1])) == list(LANGUAGES)

@@ -6,6 +6,7 @@ from typing import Final
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction
 from steadyhelm.decisions import Decision, Verdict
 from steadyhelm.findings import Severity
+from steadyhelm.lexicons import load_lexicon
 from steadyhelm.policy.response_levels import VERDICTS
 
 _STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
@@ -63,10 +64,6 @@ class PendingDecisions:
         self.strong = None
 
 
-_YES: Final = frozenset(("yes", "y", "ok", "okay", "go on", "continue", "allow", "approve"))
-_NO: Final = frozenset(("no", "n", "stop", "deny", "refuse", "reject"))
-
-
 def question(decision: Decision, goal: str) -> str:
     """What the user is asked: what the agent was to do, what was noticed, and how to go on."""
     about = f" with: {_line(goal)}" if goal.strip() else ""
@@ -81,6 +78,8 @@ def meaning(answer: object) -> tuple[bool | None, str]:
 
     >>> meaning("Yes."), meaning(False), meaning("try the archive")
     ((True, 'Yes.'), (False, 'No.'), (None, 'try the archive'))
+    >>> meaning("sure"), meaning("Stop!"), meaning("sure, but only the first file")
+    ((True, 'sure'), (False, 'Stop!'), (None, 'sure, but only the first file'))
     """
     if isinstance(answer, bool):
         return answer, "Go on." if answer else "No."
@@ -89,7 +88,10 @@ def meaning(answer: object) -> tuple[bool | None, str]:
     except Exception:  # noqa: BLE001 - an object of the host's own making may have no words
         return False, "No."
     said = words.strip().rstrip(".!").lower()
-    return True if said in _YES else False if said in _NO else None, words
+    answers = load_lexicon("steadyhelm", "answers")
+    if answers["allows"].search(said):
+        return True, words
+    return False if answers["refuses"].search(said) else None, words
 
 
 def reason(decision: Decision) -> str:
