@@ -144,7 +144,7 @@ def _split_words(text: str) -> list[str]:
 def _find_stems(word: str) -> tuple[str, ...]:
     """Return the stems of a word. An identifier is split where a small letter meets a capital.
 
-    Empty for a plain word; an empty stem stands for a part that is too short to say anything.
+    Empty for a plain word; an empty stem means a part that is too short to say anything.
     """
     plain = _load_plain_stems()
     stems = [stem for stem in map(_stem_part, _PART.findall(word[:_MAX_WORD_CHARS])) if stem not in plain]
