@@ -5,7 +5,7 @@ from pathlib import Path
 
 from steadyhelm import Checkpoint
 from steadyhelm.checkpoint import FileContent
-from steadyhelm.checkpoints.files import FileSnapshot, FilesRestored, restore_files, snapshot_files
+from steadyhelm.checkpoints.files import FileSnapshot, RestoreResult, restore_files, snapshot_files
 
 
 class WorkingFiles:
@@ -22,9 +22,9 @@ class WorkingFiles:
         """Every file as it is."""
         return snapshot_files(".", self.folder).state_files if self.folder else {}
 
-    def put_back(self, checkpoint: Checkpoint) -> FilesRestored:
+    def put_back(self, checkpoint: Checkpoint) -> RestoreResult:
         """Every file as it was, those gone that were not there then; the answer says what changed."""
         if self.folder is None:
-            return FilesRestored()
+            return RestoreResult()
         then = dict.fromkeys(self.now()) | checkpoint.state_files
         return restore_files(FileSnapshot(state_files=then), self.folder)

@@ -1,8 +1,8 @@
-"""The contract of checkpoints: where a run stood when all was well, and who keeps it.
+"""The contract of checkpoints: the saved state of a run, and the keeper that stores it.
 
-A checkpoint holds the conversation and the files as they were, secrets and all: it is there to be
-restored, and a redacted file would be a broken one. So nothing is kept unless it is asked for, and
-whoever keeps it sees to it that nobody else can read it.
+A checkpoint holds the conversation and the files unchanged, with all secrets in them: it is there to be
+restored, and a redacted file would be a broken one. So nothing is stored unless it is asked for, and a
+keeper makes sure that no other user can read it.
 """
 
 from abc import ABC, abstractmethod
@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct, field
 
 FileContent = bytes | str | dict[str, Any] | None
-"""What is known of a file.
+"""The content of a file in a checkpoint.
 
-Bytes are its contents, and so is a text, to be written as UTF-8.
-None says that there was no such file: restoring takes away one that has appeared since.
-A dict is a reference of the caller's own, such as `{"git": "4f2a91c"}`: it is kept and handed back, and
+Bytes are its content, and so is a text, to be written as UTF-8.
+None means that there was no such file: restoring removes one that was created since.
+A dict is a reference of the caller's own, such as `{"git": "4f2a91c"}`: it is stored and returned, and
 only the caller can follow it.
 """
 
@@ -23,14 +23,14 @@ BEFORE_ANY_EVENT: Final = -1
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """A run as it stood after one event, with all that is needed to go back there.
+    """The state of a run after one event, with everything needed to return to it.
 
     `seq` is the event it was taken after, `turn` the agent's own count, `taken_at` the event's time.
     `conversation_history`, `goal_tree`, `state_files` (a `FileContent` by path) and `meta` are the caller's.
     `file_modes` are the permissions of files in `state_files`, where they are known.
-    `session_state` is our own memory of the run, which goes back together with the rest.
-    `in_incident` says that it was taken while something was wrong: never the one to return to.
-    `reduced` names what could not be kept as it came, each with its place; empty when all of it was.
+    `session_state` is Steadyhelm's own state of the run, which is restored with the rest.
+    `in_incident` means that it was taken during an incident: a rollback never uses it.
+    `reduced` lists what could not be stored unchanged, with its location; empty when everything was.
     """
 
     checkpoint_id: str
@@ -50,8 +50,8 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     reduced: tuple[str, ...] = ()
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """What came of keeping a checkpoint: `reason` says why it was not kept, `reduced` what was changed."""
+class KeepResult(Struct, frozen=True, kw_only=True):
+    """The result of `keep`: `reason` is why it was not kept, `reduced` lists what was changed."""
 
     kept: bool
     reason: str = ""
@@ -60,50 +60,50 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class CheckpointKeeper(ABC):
-    """Keeps the checkpoints of runs, and gives them back.
+    """Stores the checkpoints of runs, and returns them.
 
-    What it hands out shares nothing with what it was handed: either side may change its own.
-    Nothing here raises into the caller; what could not be kept is told by `keep`, and what could not be
-    read is left out, and counted.
-    A run is known by its id and its agent's; where no `agent_id` is given, that of any agent is meant.
+    What it returns shares nothing with what it received: either side may change its own.
+    Nothing here raises into the caller: `keep` returns why a checkpoint could not be kept, and what could
+    not be read is skipped and counted.
+    A run is identified by its id and its agent's; without an `agent_id`, runs of any agent are meant.
 
-    Of one run it keeps the newest `per_run` to which one may return, always the first of them, and the
-    newest `per_run` taken inside incidents: those never push out one to return to.
+    Of one run it keeps the newest `per_run` that a rollback may use, always the first of them, and the
+    newest `per_run` taken during incidents: those never push out one of the others.
     """
 
     name: ClassVar[str]
     per_run: int
 
     @abstractmethod
-    def keep(self, checkpoint: Checkpoint) -> Kept:
-        """Keep a copy; one with the same id in the same run is replaced."""
+    def keep(self, checkpoint: Checkpoint) -> KeepResult:
+        """Store a copy. It replaces one with the same id in the same run."""
 
     @abstractmethod
-    def checkpoints(self, run_id: str, *, agent_id: str | None = None) -> list[Checkpoint]:
-        """What is kept of a run, newest first: the highest `seq`, then the latest `taken_at`."""
+    def list_checkpoints(self, run_id: str, *, agent_id: str | None = None) -> list[Checkpoint]:
+        """Return the checkpoints of a run, newest first: the highest `seq`, then the latest `taken_at`."""
 
     def get_last_checkpoint(
         self, run_id: str, *, agent_id: str | None = None, before_seq: int | None = None
     ) -> Checkpoint | None:
-        """The newest one to return to: not taken in an incident, and after an event before `before_seq`."""
-        for checkpoint in self.checkpoints(run_id, agent_id=agent_id):
+        """Return the newest one not taken in an incident, with a `seq` below `before_seq`, or None."""
+        for checkpoint in self.list_checkpoints(run_id, agent_id=agent_id):
             if not checkpoint.in_incident and (before_seq is None or checkpoint.seq < before_seq):
                 return checkpoint
         return None
 
     @abstractmethod
     def drop(self, run_id: str, *, agent_id: str | None = None, after_seq: int | None = None) -> int:
-        """Forget a run's checkpoints, or those taken after events later than `after_seq`; how many went.
+        """Remove a run's checkpoints, or those taken after events later than `after_seq`. Returns how many.
 
-        After going back to a checkpoint, those after it belong to a course the run has left.
+        After a rollback, the later ones belong to a path the run has left.
         """
 
     @abstractmethod
     def prune(self, before: float) -> int:
-        """Forget all that were taken before that time, of every run; how many went."""
+        """Remove all that were taken before a time, of every run. Returns how many."""
 
     def after_fork(self) -> None:  # noqa: B027 - a keeper without locks has nothing to do
-        """In a child process: no lock that another thread held in the parent."""
+        """Release locks that another thread held in the parent. Called in a child process."""
 
-    def close(self) -> None:  # noqa: B027 - a keeper that holds nothing has nothing to let go
-        """Let go of what it holds; may be called again."""
+    def close(self) -> None:  # noqa: B027 - a keeper without resources has nothing to do
+        """Release all resources. Idempotent."""

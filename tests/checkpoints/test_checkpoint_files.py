@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from steadyhelm.checkpoints.disk import DiskKeeper
 from steadyhelm.checkpoints.files import FileSnapshot, restore_files, snapshot_files
-from steadyhelm.checkpoints.tree import RefusedError, Tree
+from steadyhelm.checkpoints.sandboxed_folder import RefusedError, SandboxedFolder
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 OUT = "it leads out of the folder"
-NO_LINKS = "a folder on the way to it is a link or no folder"
+NO_LINKS = "a folder in its path is a link or not a folder"
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of another kind")
 needs_permissions = pytest.mark.skipif(
@@ -115,7 +115,7 @@ class TestSnapshot:
         """
         Of a folder with more files than anybody restores, the first are taken and the rest is named.
         """
-        monkeypatch.setattr("steadyhelm.checkpoints.files._MOST_FILES", 3)
+        monkeypatch.setattr("steadyhelm.checkpoints.files._MAX_FILES", 3)
         written(root, {f"many/{number}": b"" for number in range(5)})
         snapshot = snapshot_files(["many"], root)
 
@@ -420,10 +420,10 @@ class TestRestore:
 @pytest.fixture(params=[True, False], ids=["by descriptor", "by looking"])
 def tree(request, root):
     """The same folder, on systems of either kind."""
-    return Tree(root, by_descriptor=request.param)
+    return SandboxedFolder(root, by_descriptor=request.param)
 
 
-class TestTree:
+class TestSandboxedFolder:
     def test_it_writes_and_reads(self, tree, root):
         """
         A file is written whole with the folders it needs, read, replaced and removed.
@@ -432,7 +432,7 @@ class TestTree:
         tree.write(("in", "deep", "a"), b"b", 0o640)
 
         assert (b"b", 0o640) == tree.read(("in", "deep", "a"), max_bytes=10)
-        assert [("in", "deep", "a")] == list(tree.files_in(()))
+        assert [("in", "deep", "a")] == list(tree.iter_files(()))
         assert (True, False, False) == tuple(
             map(tree.is_folder, [("in", "deep"), ("in", "deep", "a"), ("no",)])
         )
@@ -463,7 +463,7 @@ class TestTree:
         A file is no folder to put another into.
         """
         (root / "a").write_text("a")
-        with pytest.raises(RefusedError, match="no folder"):
+        with pytest.raises(RefusedError, match="not a folder"):
             tree.write(("a", "b"), b"x", None)
 
         assert "a" == (root / "a").read_text()
@@ -509,4 +509,4 @@ def test_a_whole_rollback(root, folder):
         checkpoint.session_state,
     )
     assert {"parser.py": b"works"} == found(root)
-    assert [10] == [it.seq for it in keeper.checkpoints("run")]
+    assert [10] == [it.seq for it in keeper.list_checkpoints("run")]

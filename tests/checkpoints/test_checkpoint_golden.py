@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from steadyhelm.checkpoints.disk import DiskKeeper
-from steadyhelm.checkpoints.marks import Mark, run_key
+from steadyhelm.checkpoints.keys import CheckpointKey, hash_run_id
 from steadyhelm.checkpoints.packing import VERSION, pack, unpack
 from steadyhelm.testing.checkpoint_checks import AT, a_checkpoint
 
@@ -101,7 +101,7 @@ def make(version):
     name(version).with_suffix(".checkpoint").write_bytes(content)
     text = json.dumps(plain(record), indent=1, sort_keys=True, ensure_ascii=False)
     name(version).with_suffix(".json").write_text(text + "\n")
-    print(f"{run_key(record.run_id)}/{Mark.of(record).file_name}")
+    print(f"{hash_run_id(record.run_id)}/{CheckpointKey.of(record).file_name}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from steadyhelm.checkpoint import Checkpoint
 from steadyhelm.checkpoints import packing
 from steadyhelm.checkpoints.packing import VERSION, pack, unpack
-from steadyhelm.checkpoints.storable import TooLargeError
+from steadyhelm.checkpoints.plain_data import TooLargeError
 from steadyhelm.errors import FormatError
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
 

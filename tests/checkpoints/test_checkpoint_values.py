@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.checkpoints.copies import plain_copy
-from steadyhelm.checkpoints.packing import pack, unpack
-from steadyhelm.checkpoints.storable import Reduction, TooLargeError, clean_text
+from steadyhelm.checkpoints.packing import copy_as_plain_data, pack, unpack
+from steadyhelm.checkpoints.plain_data import PlainDataConverter, TooLargeError, to_utf8_text
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 ROOM = 1 << 20
@@ -50,8 +49,8 @@ anything = st.recursive(
 
 def reduced(value, max_bytes=ROOM):
     """A value as it is kept, and what was noted."""
-    reduction = Reduction(max_bytes)
-    return reduction.plain(value, (None, "it")), reduction.notes
+    reduction = PlainDataConverter(max_bytes)
+    return reduction.convert(value, (None, "it")), reduction.notes
 
 
 def there_and_back(checkpoint):
@@ -102,7 +101,7 @@ class TestPlainData:
         assert ({"role": "user", "count": 3, "rest": {}}, ()) == reduced(given_value)
 
 
-class TestReduction:
+class TestPlainDataConverter:
     @given(anything)
     def test_anything_is_kept_as_something(self, value):
         """
@@ -125,10 +124,10 @@ class TestReduction:
             (2**64, "18446744073709551616", "a number of 65 bits kept as text"),
             (1 << 10_000, "<integer of 10001 bits>", "a number of 10001 bits kept as text"),
             ("a\ud800", "a?", "half a surrogate pair replaced"),
-            (decimal.Decimal("1.50"), "1.50", "Decimal kept as its words"),
-            (pathlib.PurePosixPath("a/b"), "a/b", "PurePosixPath kept as its words"),
-            (dt.date(2024, 2, 29), "2024-02-29", "date kept as its words"),
-            (iter([1]), "<list_iterator>", "list_iterator kept as its words"),
+            (decimal.Decimal("1.50"), "1.50", "Decimal kept as its text"),
+            (pathlib.PurePosixPath("a/b"), "a/b", "PurePosixPath kept as its text"),
+            (dt.date(2024, 2, 29), "2024-02-29", "date kept as its text"),
+            (iter([1]), "<list_iterator>", "list_iterator kept as its text"),
         ],
         ids=lambda value: type(value).__name__,
     )
@@ -276,7 +275,7 @@ class TestFields:
             "not utf-8 \udce9": b"d",
             7: b"e",
         }
-        kept = plain_copy(a_checkpoint(state_files=files), max_bytes=ROOM)
+        kept = copy_as_plain_data(a_checkpoint(state_files=files), max_bytes=ROOM)
 
         assert {
             "bytes": b"b",
@@ -328,7 +327,7 @@ class TestFields:
         """
         modes = {"a": 0o4755, "b": "rw", 3: 0o644, "half \ud800": 0o644}
 
-        assert {"a": 0o755} == plain_copy(a_checkpoint(file_modes=modes), max_bytes=ROOM).file_modes
+        assert {"a": 0o755} == copy_as_plain_data(a_checkpoint(file_modes=modes), max_bytes=ROOM).file_modes
 
     def test_where_it_cannot_be_told_it_is_an_incident(self):
         """
@@ -339,7 +338,7 @@ class TestFields:
             def __bool__(self):
                 raise ValueError("both")
 
-        assert plain_copy(a_checkpoint(in_incident=Both()), max_bytes=ROOM).in_incident
+        assert copy_as_plain_data(a_checkpoint(in_incident=Both()), max_bytes=ROOM).in_incident
 
     def test_earlier_notes_stay(self):
         """
@@ -354,5 +353,5 @@ class TestFields:
         """
         Any text becomes one that can be written down, and stays that.
         """
-        assert clean_text(text) == clean_text(clean_text(text))
-        clean_text(text).encode()
+        assert to_utf8_text(text) == to_utf8_text(to_utf8_text(text))
+        to_utf8_text(text).encode()

@@ -29,7 +29,7 @@ def only(folder):
 
 
 def seqs(keeper):
-    return [checkpoint.seq for checkpoint in keeper.checkpoints("run")]
+    return [checkpoint.seq for checkpoint in keeper.list_checkpoints("run")]
 
 
 class TestKeeping:
@@ -109,7 +109,7 @@ class TestKeeping:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
         assert (False, ["checkpoint could not be written"]) == (answer.kept, losses)
-        assert [""] == [it.label for it in keeper.checkpoints("run")]
+        assert [""] == [it.label for it in keeper.list_checkpoints("run")]
         assert 1 == len(files(folder))
 
 

@@ -33,7 +33,7 @@ def work(folder, number, rounds):
         keeper.keep(a_checkpoint(seq, run_id=f"own-{number}"))
         keeper.keep(a_checkpoint(seq, run_id="shared", checkpoint_id=f"{number}.{seq}"))
         keeper.get_last_checkpoint("shared")
-        keeper.checkpoints("shared")
+        keeper.list_checkpoints("shared")
         if seq % 5 == number:
             keeper.drop("dropped")
         keeper.keep(a_checkpoint(seq, run_id="dropped"))
@@ -52,9 +52,9 @@ class TestSharing:
 
         assert [[], [], []] == losses
         for number in range(3):
-            assert [24, 23, 22, 21, 0] == [it.seq for it in keeper.checkpoints(f"own-{number}")]
+            assert [24, 23, 22, 21, 0] == [it.seq for it in keeper.list_checkpoints(f"own-{number}")]
         assert 24 == keeper.get_last_checkpoint("shared").seq
-        assert 3 <= len(keeper.checkpoints("shared")) <= 5
+        assert 3 <= len(keeper.list_checkpoints("shared")) <= 5
         assert [] == list(folder.rglob("*.new"))
 
     def test_threads_share_a_keeper(self, keeper):
@@ -72,7 +72,7 @@ class TestSharing:
         for thread in threads:
             thread.join()
 
-        assert [5] * 4 == [len(keeper.checkpoints(f"r{n}")) for n in range(4)]
+        assert [5] * 4 == [len(keeper.list_checkpoints(f"r{n}")) for n in range(4)]
 
     @pytest.mark.parametrize("kill", range(3))
     def test_a_killed_writer_leaves_whole_files(self, folder, kill):
@@ -89,6 +89,6 @@ class TestSharing:
         keeper = DiskKeeper(folder, per_run=5, on_loss=losses.append)
 
         assert keeper.get_last_checkpoint("run").seq >= said[-1]
-        assert len(keeper.checkpoints("run")) >= 6
+        assert len(keeper.list_checkpoints("run")) >= 6
         assert [] == losses
         assert keeper.keep(a_checkpoint(10**6)).kept

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.checkpoints.disk import DiskKeeper
-from steadyhelm.checkpoints.marks import Mark
+from steadyhelm.checkpoints.keys import CheckpointKey
 from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.errors import SettingsError
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
@@ -27,8 +27,8 @@ class TestMemoryKeeper:
         for seq, run_id in enumerate(["idle", "idle", "busy", "busy", "busy"]):
             keeper.keep(large(seq, run_id=run_id))
 
-        assert [] == keeper.checkpoints("idle")
-        assert [4, 3, 2] == [it.seq for it in keeper.checkpoints("busy")]
+        assert [] == keeper.list_checkpoints("idle")
+        assert [4, 3, 2] == [it.seq for it in keeper.list_checkpoints("busy")]
         assert [ROOM, ROOM] == losses
 
     def test_one_run_alone_is_bounded_too(self):
@@ -40,7 +40,7 @@ class TestMemoryKeeper:
             assert keeper.keep(large(seq)).kept
             assert keeper.keep(large(seq)).kept
 
-        assert [5, 4] == [it.seq for it in keeper.checkpoints("run")]
+        assert [5, 4] == [it.seq for it in keeper.list_checkpoints("run")]
 
     def test_what_goes_gives_its_room_back(self):
         """
@@ -54,7 +54,7 @@ class TestMemoryKeeper:
             keeper.keep(large(3))
             keeper.prune(1e12)
 
-        assert (0, {}) == (keeper._size, keeper._runs)
+        assert (0, {}) == (keeper._total_bytes, keeper._runs)
 
     def test_a_large_one_is_refused(self):
         """
@@ -66,7 +66,7 @@ class TestMemoryKeeper:
 
         assert (False, ["checkpoint too large to keep"]) == (answer.kept, losses)
         assert "too large" in answer.reason
-        assert [] == keeper.checkpoints("run")
+        assert [] == keeper.list_checkpoints("run")
 
     def test_one_older_than_all_that_are_kept_is_refused(self):
         """
@@ -80,7 +80,7 @@ class TestMemoryKeeper:
         answer = keeper.keep(a_checkpoint(15))
 
         assert (False, "checkpoint older than the 2 that are kept") == (answer.kept, answer.reason)
-        assert [30, 20, 5] == [it.seq for it in keeper.checkpoints("run")]
+        assert [30, 20, 5] == [it.seq for it in keeper.list_checkpoints("run")]
 
     def test_who_counts_may_fail(self):
         """
@@ -110,10 +110,10 @@ class TestMemoryKeeper:
         for thread in threads:
             thread.join()
 
-        assert [6] * 4 == [len(keeper.checkpoints(f"run-{number}")) for number in range(4)]
-        assert len(keeper.checkpoints("shared")) == 6
+        assert [6] * 4 == [len(keeper.list_checkpoints(f"run-{number}")) for number in range(4)]
+        assert len(keeper.list_checkpoints("shared")) == 6
         keeper.prune(1e12)
-        assert 0 == keeper._size
+        assert 0 == keeper._total_bytes
 
     @pytest.mark.parametrize(
         ("setting", "value"),
@@ -168,7 +168,7 @@ class TestKeepers:
                 else:
                     answers.append(keeper.prune(a_checkpoint(seq).taken_at))
             assert answers[0] == answers[1]
-            assert memory.checkpoints("run") == disk.checkpoints("run")
+            assert memory.list_checkpoints("run") == disk.list_checkpoints("run")
             assert memory.get_last_checkpoint("run", before_seq=seq) == disk.get_last_checkpoint(
                 "run", before_seq=seq
             )
@@ -185,7 +185,7 @@ class TestKeepers:
         last = keeper.get_last_checkpoint("run")
 
         assert (clean[-1] if clean else None) == (last.seq if last else None)
-        kept = keeper.checkpoints("run")
+        kept = keeper.list_checkpoints("run")
         assert len(kept) <= 7
         assert not clean or clean[0] in [it.seq for it in kept]
 
@@ -205,9 +205,9 @@ class TestMark:
         checkpoint = a_checkpoint(
             seq, taken_at=at, agent_id=agent, checkpoint_id=name, in_incident=in_incident
         )
-        mark = Mark.of(checkpoint)
+        mark = CheckpointKey.of(checkpoint)
 
-        assert mark == Mark.read(mark.file_name)
+        assert mark == CheckpointKey.parse(mark.file_name)
         assert len(mark.file_name) < 120
 
     def test_names_sort_like_marks(self):
@@ -215,7 +215,9 @@ class TestMark:
         A list of names in order is a list of checkpoints from oldest to newest.
         """
         marks = [
-            Mark.of(a_checkpoint(seq, taken_at=at)) for seq in (-1, 0, 9, 10, 2**62) for at in (0.5, 1e9)
+            CheckpointKey.of(a_checkpoint(seq, taken_at=at))
+            for seq in (-1, 0, 9, 10, 2**62)
+            for at in (0.5, 1e9)
         ]
 
         assert [mark.file_name for mark in marks] == sorted(mark.file_name for mark in marks)
@@ -225,4 +227,4 @@ class TestMark:
         """
         A name we would not have given gives no mark.
         """
-        assert Mark.read(name) is None
+        assert CheckpointKey.parse(name) is None

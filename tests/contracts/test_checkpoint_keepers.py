@@ -5,7 +5,7 @@ import pkgutil
 import pytest
 
 import steadyhelm.checkpoints
-from steadyhelm.checkpoint import CheckpointKeeper, Kept
+from steadyhelm.checkpoint import CheckpointKeeper, KeepResult
 from steadyhelm.checkpoints.disk import DiskKeeper
 from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.testing import checkpoint_checks
@@ -61,9 +61,9 @@ class _Careless(CheckpointKeeper):
 
     def keep(self, checkpoint):
         self._all.append(checkpoint)
-        return Kept(kept=True)
+        return KeepResult(kept=True)
 
-    def checkpoints(self, run_id, *, agent_id=None):
+    def list_checkpoints(self, run_id, *, agent_id=None):
         return list(reversed(self._all))
 
     def get_last_checkpoint(self, run_id, *, agent_id=None, before_seq=None):

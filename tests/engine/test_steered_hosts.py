@@ -83,7 +83,7 @@ class TestGoingBack:
             search(monitor, 2)
             monitor.roll_back()
             work(monitor, 30)
-            kept = [it.label for it in monitor.keeper.checkpoints(run.run_id, agent_id="researcher")]
+            kept = [it.label for it in monitor.keeper.list_checkpoints(run.run_id, agent_id="researcher")]
 
         assert ["good"] == kept
 

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: one file each, for their owner's eyes only, there again after a restart."""
+"""Checkpoints in a folder: one file each, readable by their owner only, kept across restarts."""
 
 import contextlib
 import os
@@ -8,34 +8,34 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from steadyhelm.checkpoints.keeping import MOST_BYTES, MarkedKeeper
-from steadyhelm.checkpoints.marks import Mark
+from steadyhelm.checkpoints.keys import CheckpointKey
+from steadyhelm.checkpoints.packed_keeper import MAX_CHECKPOINT_BYTES, PackedKeeper
 from steadyhelm.errors import SettingsError
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 _RUN_FOLDER: Final = re.compile(r"[0-9a-f]{32}")
-_TRIES: Final = 5
-# Neither follow a link nor wait for a pipe that somebody put there.
-_READ: Final = (
+_MAX_ATTEMPTS: Final = 5
+# Neither follow a link nor wait for a pipe in place of the file.
+_READ_FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-class DiskKeeper(MarkedKeeper):
+class DiskKeeper(PackedKeeper):
     """Keeps checkpoints in a folder, which several processes may share.
 
-    Conversations and files are written as they are, secrets and all, to be restored as they were: choose
-    a folder that is yours alone. It holds one folder per run and one file per checkpoint; their names
-    are made of hashes, never of ids. A file appears whole or not at all, and is on the disk when `keep`
-    returns. One that is damaged, foreign or of another version is left as it is, left out and counted.
+    Conversations and files are written unchanged, with all secrets in them, to be restored as they were:
+    choose a folder that only you can read. It holds one folder per run and one file per checkpoint; their
+    names are hashes, never ids. A file is written completely or not at all, and is on the disk when `keep`
+    returns. One that is damaged, foreign or of another version is left unchanged, skipped and counted.
 
     Args:
-        folder: Where they are kept; it is made where there is none.
-        per_run: How many checkpoints of one run are kept.
-        max_bytes: The largest checkpoint that is kept; a larger one is refused.
-        on_loss: Told the reason whenever a checkpoint could not be kept or read.
+        folder: The folder; it is created when it is missing.
+        per_run: The number of checkpoints kept of one run.
+        max_bytes: The size limit of one checkpoint; a larger one is refused.
+        on_loss: Called with the reason when a checkpoint could not be kept or read.
     """
 
     name = "disk"
@@ -49,81 +49,81 @@ class DiskKeeper(MarkedKeeper):
         on_loss: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(per_run=per_run, max_bytes=max_bytes, on_loss=on_loss)
-        self.folder = _private_folder(folder)
+        self.folder = _prepare_folder(folder)
 
     def prune(self, before: float) -> int:
-        """Forget all that were taken before that time, of every run; how many went."""
-        gone = 0
-        for run in _names(self.folder):
+        """Remove all that were taken before a time, of every run. Returns how many."""
+        removed = 0
+        for run in _list_names(self.folder):
             if _RUN_FOLDER.fullmatch(run):
-                self._sweep(run, before)
-                gone += self._remove(run, [mark for mark in self._marks(run) if mark.taken_at < before])
-        return gone
+                self._remove_unfinished(run, before)
+                removed += self._remove(run, [key for key in self._list_keys(run) if key.taken_at < before])
+        return removed
 
-    def _put(self, run: str, mark: Mark, content: bytes) -> None:
+    def _put(self, run: str, key: CheckpointKey, content: bytes) -> None:
         folder = self.folder / run
         fresh = folder / f".{os.urandom(8).hex()}.new"
         try:
-            with os.fdopen(self._opened(fresh), "wb") as stream:
+            with os.fdopen(self._create(fresh), "wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            fresh.replace(folder / mark.file_name)
+            fresh.replace(folder / key.file_name)
         except BaseException:
             with contextlib.suppress(OSError):
                 fresh.unlink()
             raise
         _sync(folder)
 
-    def _opened(self, fresh: Path) -> int:
-        """The new file, in a folder that another process may just be taking away because it was empty."""
-        for _ in range(_TRIES):
+    def _create(self, fresh: Path) -> int:
+        """Create and open a file in a folder that another process may remove because it is empty."""
+        for _ in range(_MAX_ATTEMPTS):
             if not fresh.parent.exists():
-                _make_private(fresh.parent)
+                _create_private(fresh.parent)
                 _sync(self.folder)
             with contextlib.suppress(FileNotFoundError):
-                return os.open(fresh, _CREATE, PRIVATE_FILE)
-        raise FileNotFoundError(f"{fresh.parent} is taken away again and again")
+                return os.open(fresh, _CREATE_FLAGS, PRIVATE_FILE)
+        raise FileNotFoundError(f"{fresh.parent} is removed again and again")
 
-    def _marks(self, run: str) -> list[Mark]:
-        marks = []
-        for name in _names(self.folder / run):
-            mark = Mark.read(name)
-            if mark is not None:
-                marks.append(mark)
+    def _list_keys(self, run: str) -> list[CheckpointKey]:
+        keys = []
+        for name in _list_names(self.folder / run):
+            key = CheckpointKey.parse(name)
+            if key is not None:
+                keys.append(key)
             elif not name.startswith("."):
-                self._unreadable(run, name, "its name is not one of ours")
-        return marks
+                self._record_unreadable(run, name, "its name is not one of ours")
+        return keys
 
-    def _get(self, run: str, mark: Mark) -> bytes | None:
+    def _get(self, run: str, key: CheckpointKey) -> bytes | None:
         try:
-            return _content(self.folder / run / mark.file_name)
+            return _read_content(self.folder / run / key.file_name)
         except FileNotFoundError:
-            return None  # another process let it go
+            return None  # another process removed it
         except OSError as exc:
-            self._unreadable(run, mark.file_name, exc)
+            self._record_unreadable(run, key.file_name, exc)
             return None
 
-    def _remove(self, run: str, marks: Iterable[Mark]) -> int:
+    def _remove(self, run: str, keys: Iterable[CheckpointKey]) -> int:
         folder = self.folder / run
-        gone = 0
-        for mark in marks:
+        removed = 0
+        for key in keys:
             try:
-                (folder / mark.file_name).unlink()
-                gone += 1
+                (folder / key.file_name).unlink()
+                removed += 1
             except FileNotFoundError:
                 pass  # another process was faster
             except OSError:
-                self._lost("checkpoint could not be removed")
-        if gone:
+                self._count_loss("checkpoint could not be removed")
+        if removed:
             with contextlib.suppress(OSError):
                 folder.rmdir()  # only when it is empty
-        return gone
+        return removed
 
-    def _sweep(self, run: str, before: float) -> None:
-        """Take away what a process that was killed in the middle of writing left behind."""
+    def _remove_unfinished(self, run: str, before: float) -> None:
+        """Remove the files of a process that was killed while it wrote them."""
         folder = self.folder / run
-        for name in _names(folder):
+        for name in _list_names(folder):
             path = folder / name
             with contextlib.suppress(OSError):
                 if name.startswith(".") and name.endswith(".new") and path.lstat().st_mtime < before:
@@ -132,11 +132,11 @@ class DiskKeeper(MarkedKeeper):
             folder.rmdir()
 
 
-def _private_folder(given: str | os.PathLike[str]) -> Path:
-    """The folder, made with all that is missing above it, so that only its owner can enter."""
+def _prepare_folder(given: str | os.PathLike[str]) -> Path:
+    """Return the folder. Creates it and its missing parents so that only the owner can enter."""
     try:
         folder = Path(given).expanduser().absolute()
-        _make_private(folder)
+        _create_private(folder)
         mode = folder.stat().st_mode
     except (OSError, TypeError, ValueError, RuntimeError) as exc:
         raise SettingsError(
@@ -146,37 +146,37 @@ def _private_folder(given: str | os.PathLike[str]) -> Path:
         raise SettingsError(f"checkpoints.folder must be a folder, got the file {str(folder)!r}.")
     if os.name == "posix" and mode & stat.S_IWOTH:
         raise SettingsError(
-            f"checkpoints.folder must not be open for everybody to write to, got {str(folder)!r}. "
-            f"Name a new folder inside it, or take the right away with: chmod o-w"
+            f"checkpoints.folder must not be writable by everyone, got {str(folder)!r}. "
+            f"Name a new folder inside it, or remove the permission with: chmod o-w"
         )
     return folder
 
 
-def _make_private(folder: Path) -> None:
-    # `parents=True` would leave the upper ones open to everybody.
+def _create_private(folder: Path) -> None:
+    # `parents=True` would make the upper ones readable by everyone.
     for missing in reversed([it for it in (folder, *folder.parents) if not it.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir())
     except OSError:
         return []
 
 
-def _content(path: Path) -> bytes:
-    with os.fdopen(os.open(path, _READ), "rb") as stream:
+def _read_content(path: Path) -> bytes:
+    with os.fdopen(os.open(path, _READ_FLAGS), "rb") as stream:
         found = os.fstat(stream.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OSError("it is not a plain file")
-        if found.st_size > MOST_BYTES:
+        if found.st_size > MAX_CHECKPOINT_BYTES:
             raise OSError(f"it has {found.st_size} bytes, which no checkpoint has")
         return stream.read(found.st_size)
 
 
 def _sync(folder: Path) -> None:
-    """Have the disk remember a folder's new entry; not every system can be asked for that."""
+    """Write a folder's new entry to the disk, where the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""The files an agent works on, taken into a checkpoint and put back from one.
+"""Take the files an agent works on into a checkpoint, and restore them from one.
 
-Contents are taken as they are, secrets and all. Nothing outside the folder is read or written, whatever
-links stand in it, and nothing is overwritten that could not be put back: what was there before comes
-with the answer, and restoring that undoes it.
+Contents are taken unchanged, with all secrets in them. Nothing outside the folder is read or written,
+whatever links are in it, and nothing is overwritten that could not be restored: the result contains the
+former contents, and restoring them undoes the change.
 """
 
 import os
@@ -13,21 +13,21 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.checkpoint import Checkpoint, FileContent
-from steadyhelm.checkpoints.storable import clean_text
-from steadyhelm.checkpoints.tree import FileState, Parts, RefusedError, Tree
+from steadyhelm.checkpoints.plain_data import to_utf8_text
+from steadyhelm.checkpoints.sandboxed_folder import FileState, Parts, RefusedError, SandboxedFolder
 
 MAX_FILE_BYTES: Final = 8 << 20
 MAX_TOTAL_BYTES: Final = 32 << 20
-_MOST_FILES: Final = 10_000
-_NAMED_WITH: Final = 200
+_MAX_FILES: Final = 10_000
+_MAX_PATH_SHOWN: Final = 200
 
 AnyPath = str | os.PathLike[str]
 
 
 class FileSnapshot(Struct, frozen=True, kw_only=True):
-    """Files as they stood: `state_files` and `file_modes` go into a checkpoint as they are.
+    """Files at one moment: `state_files` and `file_modes` are passed to a checkpoint unchanged.
 
-    `refused` names those that were not taken, each with the reason.
+    `refused` lists those that were not taken, with the reason.
     """
 
     state_files: dict[str, FileContent] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class FileSnapshot(Struct, frozen=True, kw_only=True):
     refused: dict[str, str] = field(default_factory=dict)
 
 
-class FilesRestored(Struct, frozen=True, kw_only=True):
-    """What putting files back has changed, by path.
+class RestoreResult(Struct, frozen=True, kw_only=True):
+    """What restoring files has changed, by path.
 
-    `refused` names those that were left as they are, each with the reason.
-    `before` holds the changed ones as they were: `restore_files(restored.before, root)` undoes it.
+    `refused` lists those that were left unchanged, with the reason.
+    `before` holds the former contents of the changed ones: `restore_files(restored.before, root)` undoes it.
     """
 
     written: tuple[str, ...] = ()
@@ -57,16 +57,16 @@ def snapshot_files(
     max_file_bytes: int = MAX_FILE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> FileSnapshot:
-    """Files under `root` as they are now; a folder stands for every file in it.
+    """Return the files under `root` as they are now; a folder means every file in it.
 
-    A path where no file is counts too: restoring takes away what has appeared there since.
+    A path without a file is recorded too: restoring removes a file that was created there since.
     """
     snapshot = FileSnapshot()
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    all_paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     try:
         reader = _Reader(root, max_file_bytes, max_total_bytes)
-        for path in given:
-            _take(path, reader, snapshot)
+        for path in all_paths:
+            _add_path(path, reader, snapshot)
     except (RefusedError, TypeError) as exc:
         snapshot.refused["."] = str(exc)
     return snapshot
@@ -78,36 +78,36 @@ def restore_files(
     *,
     max_file_bytes: int = MAX_FILE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
-) -> FilesRestored:
-    """Put the files of a checkpoint back under `root`: changed ones, deleted ones, and those not yet there.
+) -> RestoreResult:
+    """Restore the files of a checkpoint under `root`: changed, deleted and created ones.
 
-    The limits hold for what stands there now: a file too large to be put back again is not overwritten.
+    The limits apply to the current files: a file too large to be restored again is not overwritten.
     """
     try:
         reader = _Reader(root, max_file_bytes, max_total_bytes)
     except RefusedError as exc:
-        return FilesRestored(refused={".": str(exc)})
+        return RestoreResult(refused={".": str(exc)})
     refused: dict[str, str] = {}
     changes: list[_Change] = []
-    # First look at everything, then change anything.
+    # Read everything before changing anything.
     for name, content in checkpoint.state_files.items():
         try:
-            changes.append(reader.change(name, content, checkpoint.file_modes.get(name)))
+            changes.append(reader.plan_change(name, content, checkpoint.file_modes.get(name)))
         except RefusedError as exc:
             refused[name] = str(exc)
-    done = [change for change in changes if _carried_out(change, reader.tree, refused)]
-    return FilesRestored(
+    done = [change for change in changes if _apply(change, reader.folder, refused)]
+    return RestoreResult(
         written=tuple(it.name for it in done if it.kind == "written"),
         created=tuple(it.name for it in done if it.kind == "created"),
         removed=tuple(it.name for it in done if it.kind == "removed"),
         unchanged=tuple(it.name for it in done if it.kind == "unchanged"),
         refused=refused,
-        before=_before([it for it in done if it.kind != "unchanged"]),
+        before=_build_snapshot([it for it in done if it.kind != "unchanged"]),
     )
 
 
 class _Change(NamedTuple):
-    """A file as it shall be and as it is; None where there is none."""
+    """The wanted and the current state of a file; None where there is none."""
 
     name: str
     parts: Parts
@@ -117,7 +117,7 @@ class _Change(NamedTuple):
 
     @property
     def kind(self) -> Literal["written", "created", "removed", "unchanged"]:
-        """What it takes to get from one to the other."""
+        """What has to be done to get from one to the other."""
         if self.now is None:
             return "unchanged" if self.wanted is None else "created"
         if self.wanted is None:
@@ -127,87 +127,87 @@ class _Change(NamedTuple):
 
 
 class _Reader:
-    """Reads files under a folder until the room for them is used up."""
+    """Reads files under a folder up to a total size."""
 
     def __init__(self, root: AnyPath, max_file_bytes: int, max_total_bytes: int) -> None:
-        self.tree = Tree(root)
+        self.folder = SandboxedFolder(root)
         self._max_file_bytes = max_file_bytes
         self._max_total_bytes = max_total_bytes
-        self._taken = 0
+        self._bytes_read = 0
 
     def read(self, parts: Parts) -> FileState | None:
-        """A file, or None when there is none; raises RefusedError."""
-        state = self.tree.read(parts, max_bytes=self._max_file_bytes)
+        """Return a file, or None when there is none. Raises RefusedError."""
+        state = self.folder.read(parts, max_bytes=self._max_file_bytes)
         if state is None:
             return None
-        if self._taken + len(state.content) > self._max_total_bytes:
+        if self._bytes_read + len(state.content) > self._max_total_bytes:
             raise RefusedError(f"with it there would be more than {self._max_total_bytes} bytes in all")
-        self._taken += len(state.content)
+        self._bytes_read += len(state.content)
         return state
 
-    def change(self, name: str, content: FileContent, mode: int | None) -> _Change:
-        """What has to be done about a file; raises RefusedError when nothing may be."""
-        parts = self.tree.parts(name)
-        return _Change(name, parts, _wanted(content), mode, self.read(parts))
+    def plan_change(self, name: str, content: FileContent, mode: int | None) -> _Change:
+        """Return the change to restore a file. Raises RefusedError when it must not be changed."""
+        parts = self.folder.split_path(name)
+        return _Change(name, parts, _to_bytes(content), mode, self.read(parts))
 
 
-def _take(path: AnyPath, reader: _Reader, snapshot: FileSnapshot) -> None:
+def _add_path(path: AnyPath, reader: _Reader, snapshot: FileSnapshot) -> None:
     try:
-        parts = reader.tree.parts(path)
+        parts = reader.folder.split_path(path)
     except RefusedError as exc:
-        snapshot.refused[clean_text(path)[:_NAMED_WITH]] = str(exc)
+        snapshot.refused[to_utf8_text(path)[:_MAX_PATH_SHOWN]] = str(exc)
         return
-    files = reader.tree.files_in(parts) if reader.tree.is_folder(parts) else iter((parts,))
-    for file in islice(files, _MOST_FILES):
-        _take_file(file, reader, snapshot)
+    files = reader.folder.iter_files(parts) if reader.folder.is_folder(parts) else iter((parts,))
+    for file in islice(files, _MAX_FILES):
+        _add_file(file, reader, snapshot)
     if next(files, None) is not None:
-        snapshot.refused[clean_text(path)] = f"only the first {_MOST_FILES} files in it were taken"
+        snapshot.refused[to_utf8_text(path)] = f"only the first {_MAX_FILES} files in it were taken"
 
 
-def _take_file(parts: Parts, reader: _Reader, snapshot: FileSnapshot) -> None:
+def _add_file(parts: Parts, reader: _Reader, snapshot: FileSnapshot) -> None:
     name = "/".join(parts)
     if name in snapshot.state_files:
         return
     try:
         state = reader.read(parts)
     except RefusedError as exc:
-        snapshot.refused[clean_text(name)] = str(exc)
+        snapshot.refused[to_utf8_text(name)] = str(exc)
         return
-    _note(name, state, snapshot)
+    _add_state(name, state, snapshot)
 
 
-def _note(name: str, state: FileState | None, snapshot: FileSnapshot) -> None:
+def _add_state(name: str, state: FileState | None, snapshot: FileSnapshot) -> None:
     snapshot.state_files[name] = None if state is None else state.content
     if state is not None:
         snapshot.file_modes[name] = state.mode
 
 
-def _wanted(content: Any) -> bytes | None:
+def _to_bytes(content: Any) -> bytes | None:
     if content is None or isinstance(content, bytes):
         return content
     if isinstance(content, dict):
-        raise RefusedError("the checkpoint holds a reference, which only its maker can follow")
+        raise RefusedError("the checkpoint holds a reference, which only the code that made it can follow")
     try:
         return str.encode(content, "utf-8", "surrogateescape")
     except (TypeError, ValueError) as exc:
         raise RefusedError(f"{type(content).__name__} is not the contents of a file") from exc
 
 
-def _carried_out(change: _Change, tree: Tree, refused: dict[str, str]) -> bool:
+def _apply(change: _Change, folder: SandboxedFolder, refused: dict[str, str]) -> bool:
     try:
         if change.kind == "removed":
-            tree.remove(change.parts)
+            folder.remove(change.parts)
         elif change.kind != "unchanged" and change.wanted is not None:
             mode = change.mode if change.mode is not None or change.now is None else change.now.mode
-            tree.write(change.parts, change.wanted, mode)
+            folder.write(change.parts, change.wanted, mode)
     except RefusedError as exc:
         refused[change.name] = str(exc)
         return False
     return True
 
 
-def _before(changes: Iterable[_Change]) -> FileSnapshot:
+def _build_snapshot(changes: Iterable[_Change]) -> FileSnapshot:
     snapshot = FileSnapshot()
     for change in changes:
-        _note(change.name, change.now, snapshot)
+        _add_state(change.name, change.now, snapshot)
     return snapshot

@@ -1,18 +1,18 @@
-"""Checkpoints in memory: gone with the process, and never on a disk."""
+"""Checkpoints in memory: they end with the process and are never on a disk."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from steadyhelm.checkpoints.keeping import MarkedKeeper
-from steadyhelm.checkpoints.marks import Mark
+from steadyhelm.checkpoints.keys import CheckpointKey
+from steadyhelm.checkpoints.packed_keeper import PackedKeeper
 from steadyhelm.errors import SettingsError
 from steadyhelm.forks import ForkSafeLock
 
 
-class MemoryKeeper(MarkedKeeper):
-    """Keeps checkpoints as long as the process lives, within a fixed room.
+class MemoryKeeper(PackedKeeper):
+    """Keeps checkpoints as long as the process lives, within a size limit.
 
-    When the room is full, the runs that had no checkpoint for the longest time lose theirs.
+    When the limit is reached, the runs that had no new checkpoint for the longest time lose theirs.
 
     >>> from steadyhelm.checkpoint import Checkpoint
     >>> keeper = MemoryKeeper()
@@ -25,10 +25,10 @@ class MemoryKeeper(MarkedKeeper):
     [{'role': 'user', 'content': 'mend it'}]
 
     Args:
-        per_run: How many checkpoints of one run are kept.
-        max_bytes: The largest checkpoint that is kept; a larger one is refused.
-        max_total_bytes: The room for all of them together.
-        on_loss: Told the reason whenever a checkpoint could not be kept, or had to go to make room.
+        per_run: The number of checkpoints stored of one run.
+        max_bytes: The size limit of one checkpoint; a larger one is refused.
+        max_total_bytes: The size limit of all of them together.
+        on_loss: Called with the reason when a checkpoint could not be stored or was removed to make room.
     """
 
     name = "memory"
@@ -48,56 +48,56 @@ class MemoryKeeper(MarkedKeeper):
                 f"got {max_total_bytes!r}."
             )
         self.max_total_bytes = max_total_bytes
-        self._runs: OrderedDict[str, dict[Mark, bytes]] = OrderedDict()
-        self._size = 0
+        self._runs: OrderedDict[str, dict[CheckpointKey, bytes]] = OrderedDict()
+        self._total_bytes = 0
         self._lock = ForkSafeLock()
 
     def prune(self, before: float) -> int:
-        """Forget all that were taken before that time, of every run; how many went."""
+        """Remove all that were taken before a time, of every run. Returns how many."""
         with self._lock:
             runs = list(self._runs)
         return sum(
-            self._remove(run, [mark for mark in self._marks(run) if mark.taken_at < before]) for run in runs
+            self._remove(run, [key for key in self._list_keys(run) if key.taken_at < before]) for run in runs
         )
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
             self._runs.clear()
-            self._size = 0
+            self._total_bytes = 0
 
-    def _put(self, run: str, mark: Mark, content: bytes) -> None:
+    def _put(self, run: str, key: CheckpointKey, content: bytes) -> None:
         with self._lock:
-            kept = self._runs.setdefault(run, {})
+            stored = self._runs.setdefault(run, {})
             self._runs.move_to_end(run)
-            self._size += len(content) - len(kept.get(mark, b""))
-            kept[mark] = content
-            dropped = self._make_room(run, mark)
+            self._total_bytes += len(content) - len(stored.get(key, b""))
+            stored[key] = content
+            dropped = self._drop_until_fits(run, key)
         for _ in range(dropped):
-            self._lost("checkpoint dropped to make room in memory")
+            self._count_loss("checkpoint dropped to make room in memory")
 
-    def _make_room(self, newest_run: str, newest: Mark) -> int:
-        """Let the oldest of the longest idle run go until the rest fits; how many went."""
+    def _drop_until_fits(self, newest_run: str, newest: CheckpointKey) -> int:
+        """Drop the oldest of the longest idle run until the rest fits. Returns how many."""
         dropped = 0
-        while self._size > self.max_total_bytes:
-            run, kept = next(iter(self._runs.items()))
-            oldest = min(mark for mark in kept if run != newest_run or mark != newest)
+        while self._total_bytes > self.max_total_bytes:
+            run, stored = next(iter(self._runs.items()))
+            oldest = min(key for key in stored if run != newest_run or key != newest)
             dropped += self._remove(run, [oldest])
         return dropped
 
-    def _marks(self, run: str) -> list[Mark]:
+    def _list_keys(self, run: str) -> list[CheckpointKey]:
         with self._lock:
             return list(self._runs.get(run, ()))
 
-    def _get(self, run: str, mark: Mark) -> bytes | None:
+    def _get(self, run: str, key: CheckpointKey) -> bytes | None:
         with self._lock:
-            return self._runs.get(run, {}).get(mark)
+            return self._runs.get(run, {}).get(key)
 
-    def _remove(self, run: str, marks: Iterable[Mark]) -> int:
+    def _remove(self, run: str, keys: Iterable[CheckpointKey]) -> int:
         with self._lock:
-            kept = self._runs.get(run, {})
-            gone = [content for content in (kept.pop(mark, None) for mark in marks) if content is not None]
-            self._size -= sum(map(len, gone))
-            if not kept:
+            stored = self._runs.get(run, {})
+            removed = [content for content in (stored.pop(key, None) for key in keys) if content is not None]
+            self._total_bytes -= sum(map(len, removed))
+            if not stored:
                 self._runs.pop(run, None)
-            return len(gone)
+            return len(removed)

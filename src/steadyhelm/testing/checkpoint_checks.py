@@ -44,7 +44,7 @@ def _kept(make: MakeKeeper, *checkpoints: Checkpoint) -> CheckpointKeeper:
 
 
 def _seqs(keeper: CheckpointKeeper, run_id: str = "run", agent_id: str | None = None) -> list[int]:
-    return [checkpoint.seq for checkpoint in keeper.checkpoints(run_id, agent_id=agent_id)]
+    return [checkpoint.seq for checkpoint in keeper.list_checkpoints(run_id, agent_id=agent_id)]
 
 
 def check_it_comes_back_as_it_was(make: MakeKeeper) -> None:
@@ -60,7 +60,7 @@ def check_it_comes_back_as_it_was(make: MakeKeeper) -> None:
         meta={"model": "m", "largest": 2**63 - 1, "smallest": -(2**63 - 1)},
     )
     keeper = _kept(make, whole)
-    assert [whole] == keeper.checkpoints("run")
+    assert [whole] == keeper.list_checkpoints("run")
     assert whole == keeper.get_last_checkpoint("run")
     keeper.close()
 
@@ -88,7 +88,7 @@ def check_it_shares_nothing_with_what_it_hands_out(make: MakeKeeper) -> None:
     first.conversation_history[0]["content"] = "changed"
     first.conversation_history.clear()
     assert a_checkpoint() == keeper.get_last_checkpoint("run")
-    assert [a_checkpoint()] == keeper.checkpoints("run")
+    assert [a_checkpoint()] == keeper.list_checkpoints("run")
     keeper.close()
 
 
@@ -97,7 +97,7 @@ def check_the_newest_comes_first(make: MakeKeeper) -> None:
     again = a_checkpoint(3, checkpoint_id="again", taken_at=AT + 99)
     keeper = _kept(make, a_checkpoint(3), a_checkpoint(10), again, a_checkpoint(-1), a_checkpoint(0))
     assert [10, 3, 3, 0, -1] == _seqs(keeper)
-    assert "again" == keeper.checkpoints("run")[1].checkpoint_id
+    assert "again" == keeper.list_checkpoints("run")[1].checkpoint_id
     keeper.close()
 
 
@@ -147,7 +147,7 @@ def check_runs_are_kept_apart(make: MakeKeeper) -> None:
 def check_a_run_nobody_knows_has_none(make: MakeKeeper) -> None:
     """Asking for what is not there gives nothing, and is no error."""
     keeper = make()
-    assert ([], None) == (keeper.checkpoints("never"), keeper.get_last_checkpoint("never"))
+    assert ([], None) == (keeper.list_checkpoints("never"), keeper.get_last_checkpoint("never"))
     assert (0, 0) == (keeper.drop("never"), keeper.prune(AT))
     keeper.close()
 
@@ -155,7 +155,7 @@ def check_a_run_nobody_knows_has_none(make: MakeKeeper) -> None:
 def check_the_same_id_replaces(make: MakeKeeper) -> None:
     """A checkpoint kept again is one checkpoint, even after another event."""
     keeper = _kept(make, a_checkpoint(1), a_checkpoint(1), a_checkpoint(1, label="named"))
-    assert ["named"] == [checkpoint.label for checkpoint in keeper.checkpoints("run")]
+    assert ["named"] == [checkpoint.label for checkpoint in keeper.list_checkpoints("run")]
     keeper.keep(a_checkpoint(2, checkpoint_id="checkpoint-1"))
     assert [2] == _seqs(keeper)
     keeper.close()
@@ -182,7 +182,7 @@ def check_an_incident_pushes_none_out(make: MakeKeeper) -> None:
         keeper.keep(a_checkpoint(seq))
     for seq in range(clean, clean * 4):
         keeper.keep(a_checkpoint(seq, in_incident=True))
-    left = keeper.checkpoints("run")
+    left = keeper.list_checkpoints("run")
     assert list(range(clean - 1, -1, -1)) == [it.seq for it in left if not it.in_incident]
     assert list(range(clean * 4 - 1, clean * 3 - 1, -1)) == [it.seq for it in left if it.in_incident]
     keeper.close()
@@ -279,7 +279,7 @@ def check_odd_numbers_are_no_error(make: MakeKeeper) -> None:
             0, checkpoint_id=str(number), turn=value, taken_at=value, session_state=value
         )
         assert keeper.keep(structs.replace(checkpoint, seq=value)).kept, repr(value)
-    found = keeper.checkpoints("run")
+    found = keeper.list_checkpoints("run")
     assert len(odd) >= len(found) >= 1
     for checkpoint in found:
         assert (int, int) == (type(checkpoint.seq), type(checkpoint.turn))
