@@ -162,7 +162,7 @@ class _FunctionRecorder:
 
 
 class GenericAdapter(WatchedObject):
-    """A stand-in for an object, watched at the method that runs it, such as `invoke`, `run` or `kickoff`.
+    """A proxy for an object, watched at the method that runs it, such as `invoke`, `run` or `kickoff`.
 
     Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
     Everything else about the object stays as it is: other attributes are passed through.

@@ -110,7 +110,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
     # --- inside ----------------------------------------------------------------------------------
 
     def _end_node(self, span: ReadableSpan) -> Node | None:
-        """Return the span that ends; None when it ended before, as where two providers share this processor."""
+        """Return the span that ends; None if it ended before, as where two providers share this processor."""
         context = span.get_span_context()
         assert context is not None
         with self._lock:
@@ -185,9 +185,8 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         run_id, parent_id = place.run_id, None
         if len(place.agents) > 1:
             run_id = _make_child_id(place.run_id, place.agents[0])
-            parent_id = (
-                _make_child_id(place.run_id, place.agents[1]) if len(place.agents) > 2 else place.run_id
-            )
+            around = place.agents[1:]
+            parent_id = _make_child_id(place.run_id, around[0]) if around[1:] else place.run_id
         agent = place.agents[0 if parent_id else -1] if place.agents else None
         with self._lock:
             run = self._runs.get(run_id)

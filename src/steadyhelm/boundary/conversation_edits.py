@@ -1,7 +1,7 @@
-"""Words put into a conversation, and stretches taken out of it, while its framework keeps it as it was.
+"""Edit a conversation that its framework keeps as it was: add guidance, and leave parts out.
 
-Where a framework lets us change what the model is asked with, but keeps the conversation itself, what was
-said once must be said again with every request, at the same place; what was taken back must stay away.
+Where a framework lets us change each request but keeps the conversation itself, guidance must be added to
+every later request at the same place, and what was rolled back must be left out of every later request.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ from steadyhelm.adapter import Instruction
 
 
 class _Edit(Struct):
-    """From `at` up to `until`, by the framework's own count of messages, stand these words."""
+    """A text in place of the messages from `start` up to `end`, by the framework's own count."""
 
-    at: int
-    until: int
-    words: str
+    start: int
+    end: int
+    text: str
 
 
 class ConversationEdits:
@@ -34,30 +34,30 @@ class ConversationEdits:
         self._longest = 0
 
     def add(self, instruction: Instruction, length: int) -> None:
-        """Carry out words or a return, in a conversation that has this many messages now."""
+        """Add guidance or a rollback to a conversation that has this many messages now."""
         if instruction.verdict == "guide" and instruction.text:
             self._edits.append(_Edit(length, length, instruction.text))
         elif instruction.verdict == "rollback" and instruction.checkpoint is not None:
-            at = min(int(instruction.checkpoint.label or 0), length)
-            self._edits = [edit for edit in self._edits if edit.at < at]
-            self._edits.append(_Edit(at, length, instruction.text))
+            start = min(int(instruction.checkpoint.label or 0), length)
+            self._edits = [edit for edit in self._edits if edit.start < start]
+            self._edits.append(_Edit(start, length, instruction.text))
 
-    def apply(self, messages: Sequence[Any], message: Callable[[str], Any]) -> list[Any]:
-        """The conversation as the model shall see it; `message` makes one of some words."""
+    def apply(self, messages: Sequence[Any], make_message: Callable[[str], Any]) -> list[Any]:
+        """Return the conversation for the model; `make_message` turns a text into a message."""
         if len(messages) < self._longest:
-            # Somebody made the conversation shorter: places in it do not mean anything any more.
+            # The conversation was made shorter: places in it mean nothing any more.
             self._edits.clear()
         self._longest = len(messages)
         edited: list[Any] = []
         done = 0
         for edit in self._edits:
-            edited += messages[done : edit.at]
-            if edit.words:
-                edited.append(message(edit.words))
-            done = max(done, edit.until)
+            edited += messages[done : edit.start]
+            if edit.text:
+                edited.append(make_message(edit.text))
+            done = max(done, edit.end)
         return [*edited, *messages[done:]]
 
     @staticmethod
     def state(messages: Sequence[Any]) -> str:
-        """The name of how a conversation stands, to return to."""
+        """Return the name of the state of a conversation, for a checkpoint."""
         return str(len(messages))

@@ -47,7 +47,7 @@ class WatchedCall(Struct, frozen=True, kw_only=True):
 
 
 class WatchedObject:
-    """A stand-in for an object: calls of its `ENTRY_POINTS` are watched, other attributes passed through."""
+    """A proxy for an object: calls of its `ENTRY_POINTS` are watched, other attributes passed through."""
 
     ENTRY_POINTS: ClassVar[tuple[str, ...]] = ()
 
@@ -73,7 +73,7 @@ class WatchedObject:
         return functools.partial(self._run, attribute, value)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        """Set the attribute on the object itself; names with an underscore belong to the stand-in."""
+        """Set the attribute on the object itself; names with an underscore belong to the proxy."""
         if attribute.startswith("_"):
             object.__setattr__(self, attribute, value)
         else:

@@ -1,4 +1,4 @@
-"""Learn that nobody holds something any more, such as a stream that was never read to its end."""
+"""Call a function when an object is no longer referred to, such as a stream that was not read to its end."""
 
 import _thread
 import weakref
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def on_garbage_collected(thing: Any, then: Callable[[], object]) -> "weakref.finalize[..., Any]":
-    """Calls `then` once nobody holds the thing, unless what this gives is detached before.
+    """Call `then` once nothing refers to the object, unless the returned finalizer is detached before.
 
-    The garbage collector works in the middle of whatever is going on, perhaps where we hold a lock: so it is
-    called on a thread of its own. It must not hold the thing itself, or that is never dropped.
+    The garbage collector may run anywhere, perhaps while we hold a lock: so `then` is called on a thread of
+    its own. It must not refer to the object itself, which would never be collected.
     """
-    dropped = weakref.finalize(thing, _elsewhere, then)
-    dropped.atexit = False
-    return dropped
+    finalizer = weakref.finalize(thing, _call_on_thread, then)
+    finalizer.atexit = False
+    return finalizer
 
 
-def _elsewhere(then: Callable[[], object]) -> None:
-    # To start a `threading.Thread` takes locks of its own, and waits.
-    with suppress(RuntimeError):  # no threads are to be had while the interpreter shuts down
+def _call_on_thread(then: Callable[[], object]) -> None:
+    # Starting a `threading.Thread` takes locks and waits.
+    with suppress(RuntimeError):  # no thread can be started while the interpreter shuts down
         _thread.start_new_thread(then, ())

@@ -12,7 +12,7 @@ from steadyhelm.boundary.agent_run import AgentRun
 class ToolCall(Struct, frozen=True, kw_only=True):
     """How a framework calls a tool.
 
-    `refuse` returns what stands in for a result when the call is not made; it raises to stop.
+    `refuse` returns what replaces the result when the call is not made; it raises to stop.
     `read_result` reads what came back. `ask` puts a question to the user by the framework's own means.
     """
 
@@ -25,7 +25,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 def call_tool(run: AgentRun, call: ToolCall, handler: Callable[[], Any]) -> Any:
-    """Return what the handler returns, or what stands in for it when the call is refused."""
+    """Return what the handler returns, or what replaces it when the call is refused."""
     instruction = _check_call(run, call)
     if instruction.verdict != "proceed":
         return call.refuse(instruction)

@@ -8,7 +8,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from steadyhelm.adapter import Instruction
-from steadyhelm.adapters.langchain.translate import RequestedCall, is_resumption, read_goal
+from steadyhelm.adapters.langchain.translate import RequestedToolCall, is_resumption, read_goal
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
@@ -67,7 +67,7 @@ class AgentContext:
         self.can_deny = False
         self.guided_graphs: set[str] = set()
         self.rollback: Instruction | None = None
-        self.requested_calls: BoundedDict[str, RequestedCall] = BoundedDict(_MAX_REQUESTED_CALLS)
+        self.requested_calls: BoundedDict[str, RequestedToolCall] = BoundedDict(_MAX_REQUESTED_CALLS)
         self.middleware_calls: set[str] = set()
         self.paused_children: dict[str, AgentContext] = {}
         self.callback_ids: set[UUID] = set()

@@ -66,7 +66,7 @@ def install(monitor: Monitor) -> Callable[[], None]:
 
 
 class LangChainAdapter(WatchedObject):
-    """A stand-in for a graph, an agent or another runnable: each call of it is a run that is watched.
+    """A proxy for a graph, an agent or another runnable: each call of it is a run that is watched.
 
     A graph with a checkpointer can be taken back, where a call names its thread.
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from steadyhelm.adapter import Capabilities, Instruction, ToolResult
 from steadyhelm.adapters.langchain.contexts import PLACE_KEY, AgentContext, AgentContexts, CallbackRun
 from steadyhelm.adapters.langchain.translate import (
-    RequestedCall,
+    RequestedToolCall,
     find_tool_messages,
     read_reply,
     read_requested_calls,
@@ -392,5 +392,5 @@ def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any)
             _record_call(run, call, read_result(message))
 
 
-def _record_call(run: AgentRun, call: RequestedCall, result: ToolResult) -> None:
+def _record_call(run: AgentRun, call: RequestedToolCall, result: ToolResult) -> None:
     run.record_call(call.call_id, call.name, call.args, result.value, error=result.error)

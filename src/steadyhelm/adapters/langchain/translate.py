@@ -14,7 +14,7 @@ _MAX_DEPTH: Final = 4
 _GOAL_KEYS: Final = ("input", "query", "question", "task", "topic", "text", "content")
 
 
-class RequestedCall(NamedTuple):
+class RequestedToolCall(NamedTuple):
     """A call that a model asked for; `result` is set where the model's provider made the call itself."""
 
     call_id: str
@@ -63,15 +63,15 @@ def read_reply(response: Any, model: str = "") -> ModelReply:
     )
 
 
-def read_requested_calls(response: Any) -> list[RequestedCall]:
+def read_requested_calls(response: Any) -> list[RequestedToolCall]:
     """Return the calls in a model's reply, those first that its provider made itself."""
     message = getattr(_first_generation(response), "message", None)
-    calls: list[RequestedCall] = []
+    calls: list[RequestedToolCall] = []
     if isinstance(getattr(message, "content", None), list):
         calls += _read_provider_calls(message)
     for call in getattr(message, "tool_calls", None) or ():
         if isinstance(call, Mapping) and call.get("id"):
-            calls.append(RequestedCall(str(call["id"]), str(call.get("name")), call.get("args")))
+            calls.append(RequestedToolCall(str(call["id"]), str(call.get("name")), call.get("args")))
     return calls
 
 
@@ -113,7 +113,7 @@ def read_text(message: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _read_provider_calls(message: Any) -> Iterator[RequestedCall]:
+def _read_provider_calls(message: Any) -> Iterator[RequestedToolCall]:
     """Yield searches and the like, which are in the message with their results."""
     blocks = [it for it in getattr(message, "content_blocks", ()) if isinstance(it, Mapping)]
     results = {it.get("tool_call_id"): it for it in blocks if it.get("type") == "server_tool_result"}
@@ -124,7 +124,9 @@ def _read_provider_calls(message: Any) -> Iterator[RequestedCall]:
         failed = answer.get("status") == "error"
         output = answer.get("output")
         result = ToolResult(value=None if failed else output, error=(output or "failed") if failed else None)
-        yield RequestedCall(str(block.get("id")), str(block.get("name") or "tool"), block.get("args"), result)
+        yield RequestedToolCall(
+            str(block.get("id")), str(block.get("name") or "tool"), block.get("args"), result
+        )
 
 
 def _read_tool_message(message: Any) -> ToolResult:
