@@ -6,7 +6,7 @@ import msgspec
 from benchmarks.measures import Measure, from_repeats
 from benchmarks.workload import fingerprint_reference, tool_event
 
-from steadyhelm.fingerprints import call_hash, canonical, text_hash
+from steadyhelm.fingerprints import encode_canonical, hash_bytes, hash_call
 
 NAME = "reference"
 
@@ -24,8 +24,8 @@ def run(*, quick: bool) -> list[Measure]:
         reference.append((time.perf_counter() - before) / events * 1e6)
         before = time.perf_counter()
         for event in stream:
-            call_hash(event.name, canonical(event.arguments))
-            text_hash(canonical(event.result))
+            hash_call(event.name, encode_canonical(event.arguments))
+            hash_bytes(encode_canonical(event.result))
         ours.append((time.perf_counter() - before) / events * 1e6)
         before = time.perf_counter()
         for event in stream:

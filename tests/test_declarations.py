@@ -1,7 +1,7 @@
 import pytest
 
 from steadyhelm import DriftMonitor, SettingsError
-from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.testing import events
 
 
@@ -10,7 +10,7 @@ class TestDeclared:
         """
         A table per tool says its kind and the arguments to ignore.
         """
-        known = declared({"status": {"kind": "poll", "ignore": ["nonce"]}, "look": {}})
+        known = parse_declarations({"status": {"kind": "poll", "ignore": ["nonce"]}, "look": {}})
 
         assert {
             "status": ToolDeclaration(kind="poll", ignore=("nonce",)),
@@ -33,7 +33,7 @@ class TestDeclared:
         An unknown kind, a text for a list, a misspelt option: each is named, with what is allowed.
         """
         with pytest.raises(SettingsError, match=words):
-            declared({"status": options})
+            parse_declarations({"status": options})
 
     def test_an_ignored_argument_makes_no_other_call(self):
         """
@@ -41,7 +41,7 @@ class TestDeclared:
         """
         event = events("a")[0]
         declaration = ToolDeclaration(ignore=("of",))
-        applied = declaration.applied(event)
+        applied = declaration.apply_to(event)
 
         assert {} == applied.input_data
         assert {"of": "a"} == event.input_data

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.fatigue import PATTERNS_KEPT, SUBJECTS_KEPT, Fatigue, Trust, TrustBand
+from steadyhelm.fatigue import MAX_PATTERNS, MAX_SUBJECTS, Fatigue, Trust, TrustBand
 
 PICTURES = st.lists(st.booleans(), max_size=60)
 SHARES = st.floats(min_value=0.01, max_value=1.0)
@@ -162,7 +162,7 @@ class TestStartingAfresh:
         """
         fatigue = Fatigue()
         told_at(fatigue, "xxxx")
-        fatigue.start_afresh("p")
+        fatigue.reset("p")
         back = fatigue.observe(["p"])[0]
 
         assert (True, False, 0.3) == (back.due, back.hard, back.ema)
@@ -173,9 +173,9 @@ class TestStartingAfresh:
         """
         fatigue = Fatigue()
         fatigue.observe(["a", "b"])
-        fatigue.start_afresh("a")
+        fatigue.reset("a")
         assert [None, 1] == [fatigue.last_alert("a"), fatigue.last_alert("b")]
-        fatigue.start_afresh()
+        fatigue.reset()
 
         assert fatigue.last_alert("b") is None
 
@@ -197,10 +197,10 @@ class TestItsState:
         Of too many patterns the one silent for longest is forgotten.
         """
         fatigue = Fatigue()
-        for number in range(PATTERNS_KEPT + 5):
+        for number in range(MAX_PATTERNS + 5):
             fatigue.observe([f"p{number}"])
 
-        assert PATTERNS_KEPT == len(fatigue.patterns)
+        assert MAX_PATTERNS == len(fatigue.patterns)
         assert 0.0 == fatigue.ema("p0")
 
     @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ class TestTrust:
         trust.raise_("tool", "good")
         trust.lower("tool", "bad")
 
-        assert ["bad", "good"] == list(trust.standings("tool"))
+        assert ["bad", "good"] == list(trust.scores("tool"))
 
     def test_a_weight_is_a_score(self):
         """
@@ -321,10 +321,10 @@ class TestTrust:
         trust = Trust()
         for _ in range(3):
             trust.lower("file", "bad.py")
-        for number in range(SUBJECTS_KEPT + 50):
+        for number in range(MAX_SUBJECTS + 50):
             trust.raise_("file", f"{number}.py")
 
-        assert SUBJECTS_KEPT == len(trust.files)
+        assert MAX_SUBJECTS == len(trust.files)
         assert TrustBand.DOUBTFUL == trust.of("file", "bad.py").band
         assert 0.5 == trust.of("file", "0.py").mean
 

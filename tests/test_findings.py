@@ -110,7 +110,7 @@ class TestDriftEvent:
         A lowered finding is LOW, keeps its score and its proof, and says why it was lowered.
         """
         loud = finding(0.95)
-        quiet = loud.lowered("a person said so")
+        quiet = loud.lower_severity("a person said so")
 
         assert (Severity.LOW, 0.95, ["e"]) == (quiet.severity, quiet.score, quiet.event_ids)
         assert "a person said so" == quiet.context["lowered_because"]

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.fingerprints import LOOKED_AT, call_hash, canonical, fingerprint, reduced, text_hash
+from steadyhelm.fingerprints import (
+    MAX_CHARS,
+    encode_canonical,
+    fingerprint,
+    hash_bytes,
+    hash_call,
+    to_plain_data,
+)
 
 LARGEST = 1_000_000
 
@@ -116,7 +123,7 @@ class TestCanonical:
         """
         Whatever nested data an agent hands over, it has a canonical form, and that is JSON.
         """
-        encoded = canonical(value)
+        encoded = encode_canonical(value)
 
         assert b"" == encoded or msgspec.json.decode(encoded) is not Ellipsis
 
@@ -125,21 +132,21 @@ class TestCanonical:
         """
         Two calls with the same arguments in another order are the same call.
         """
-        assert canonical(value) == canonical(turned(value))
+        assert encode_canonical(value) == encode_canonical(turned(value))
 
     @pytest.mark.parametrize("value", [None, "", {}, [], ()])
     def test_nothing_is_nothing(self, value):
         """
         No data has no canonical form, however it was left out.
         """
-        assert b"" == canonical(value)
+        assert b"" == encode_canonical(value)
 
     @pytest.mark.parametrize("value", [0, False, 0.0, [None], {"": None}])
     def test_a_zero_is_not_nothing(self, value):
         """
         A zero, a False and an empty place in a list are data.
         """
-        assert b"" != canonical(value)
+        assert b"" != encode_canonical(value)
 
     @pytest.mark.parametrize(
         "hostile",
@@ -149,10 +156,10 @@ class TestCanonical:
         """
         An object that fails when it is looked at is named by its type, and what stands beside it is kept.
         """
-        encoded = canonical({"before": 1, "hostile": hostile(), "behind": 2})
+        encoded = encode_canonical({"before": 1, "hostile": hostile(), "behind": 2})
 
         assert {"before", "hostile", "behind"} == set(msgspec.json.decode(encoded))
-        assert canonical(hostile())
+        assert encode_canonical(hostile())
 
     @pytest.mark.parametrize(
         ("value", "expected"),
@@ -172,28 +179,28 @@ class TestCanonical:
         """
         An object is its fields if it has any, else its words; an address in memory says nothing.
         """
-        assert expected == canonical(value)
+        assert expected == encode_canonical(value)
 
     def test_bytes_are_only_counted(self):
         """
         Bytes are kept as their number and a hash, never as they are.
         """
-        encoded = canonical({"file": b"password=hunter2"})
+        encoded = encode_canonical({"file": b"password=hunter2"})
 
         assert b'{"file":"<16 bytes ' == encoded[:19]
-        assert encoded != canonical({"file": b"password=hunter3"})
+        assert encoded != encode_canonical({"file": b"password=hunter3"})
 
     def test_lone_surrogates_are_replaced(self):
         """
         A text that cannot be written as UTF-8 is kept without what cannot.
         """
-        assert b'{"a":"x?"}' == canonical({"a": "x\ud800"})
+        assert b'{"a":"x?"}' == encode_canonical({"a": "x\ud800"})
 
     def test_keys_that_look_alike_are_told_apart_by_type(self):
         """
         A number and a text that read alike give the same form in either order.
         """
-        assert canonical({1: "a", "1": "b"}) == canonical({"1": "b", 1: "a"})
+        assert encode_canonical({1: "a", "1": "b"}) == encode_canonical({"1": "b", 1: "a"})
 
 
 class TestBounds:
@@ -222,8 +229,8 @@ class TestBounds:
         """
         However large a value is, or whether it holds itself, its form is small and there soon.
         """
-        assert LARGEST > len(canonical(value))
-        assert LARGEST > len(msgspec.json.encode(reduced(value)))
+        assert LARGEST > len(encode_canonical(value))
+        assert LARGEST > len(msgspec.json.encode(to_plain_data(value)))
 
     def test_deep_nesting_ends(self):
         """
@@ -233,14 +240,14 @@ class TestBounds:
         for _ in range(100_000):
             value = [value]
 
-        assert canonical(value).endswith(b"]")
+        assert encode_canonical(value).endswith(b"]")
 
-    @given(st.text(min_size=1, max_size=20).map(lambda words: words * (LOOKED_AT + 1)))
+    @given(st.text(min_size=1, max_size=20).map(lambda words: words * (MAX_CHARS + 1)))
     def test_a_long_text_keeps_its_ends_and_its_length(self, text):
         """
         Of a long text the beginning, the length and the end are kept.
         """
-        kept = reduced(text)
+        kept = to_plain_data(text)
         clean = text.encode("utf-8", "replace").decode()
 
         assert clean[:4096] == kept[:4096]
@@ -251,7 +258,7 @@ class TestBounds:
         """
         8 KiB are kept as they are.
         """
-        assert "x" * LOOKED_AT == reduced("x" * LOOKED_AT)
+        assert "x" * MAX_CHARS == to_plain_data("x" * MAX_CHARS)
 
     def test_what_finds_room_does_not_depend_on_the_order(self):
         """
@@ -259,16 +266,16 @@ class TestBounds:
         """
         value = {f"{n:02}": f"{n}" * 6000 for n in range(30)}
 
-        assert canonical(value) == canonical(turned(value))
+        assert encode_canonical(value) == encode_canonical(turned(value))
 
     @given(DATA)
     def test_reduced_data_stays_as_it_is(self, value):
         """
         Reducing what is already reduced changes nothing.
         """
-        once = reduced(value)
+        once = to_plain_data(value)
 
-        assert once == reduced(once)
+        assert once == to_plain_data(once)
 
 
 class TestFingerprint:
@@ -303,13 +310,13 @@ class TestFingerprint:
         """
         Two tools with the same arguments are two calls.
         """
-        assert call_hash("read", b"{}") != call_hash("write", b"{}")
+        assert hash_call("read", b"{}") != hash_call("write", b"{}")
 
     @given(st.text(), st.binary())
     def test_a_call_is_never_zero(self, name, encoded):
         """
         Zero means "not computed": no call has it, and every hash fits a signed 64-bit column.
         """
-        assert 0 != call_hash(name, encoded)
-        assert -(2**63) <= call_hash(name, encoded) < 2**63
-        assert -(2**63) <= text_hash(encoded) < 2**63
+        assert 0 != hash_call(name, encoded)
+        assert -(2**63) <= hash_call(name, encoded) < 2**63
+        assert -(2**63) <= hash_bytes(encoded) < 2**63

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.fingerprints import canonical, reduced
+from steadyhelm.fingerprints import encode_canonical, to_plain_data
 from steadyhelm.redaction import Redactor
 
 ALPHANUMERIC = "aB3dE5gH7jK9mN2pQ4sT6vW8xY1zA0cD"
@@ -99,7 +99,7 @@ def everything(value):
 
 
 def cleaned(value, redactor=None):
-    return (redactor or Redactor()).clean(value, canonical(value))
+    return (redactor or Redactor()).redact(value, encode_canonical(value))
 
 
 class TestSecrets:
@@ -130,7 +130,7 @@ class TestSecrets:
         """
         A secret in the middle of a text goes, the words around it stay.
         """
-        text = Redactor().text(f"it is {SECRETS[name]} now")
+        text = Redactor().redact_text(f"it is {SECRETS[name]} now")
 
         assert SECRETS[name] not in text
         assert text.startswith("it is ")
@@ -142,7 +142,7 @@ class TestSecrets:
         What is a secret only by the words before it goes, to its end.
         """
         words, secret = IN_WORDS[name]
-        text = Redactor().text(words.format(secret))
+        text = Redactor().redact_text(words.format(secret))
 
         assert secret not in text
         assert secret[-4:] not in text.replace("]@", "")
@@ -161,7 +161,7 @@ class TestSecrets:
         """
         The marker says which rule found it.
         """
-        assert "[redacted: AWS key id]" == Redactor().text(SECRETS["AWS"])
+        assert "[redacted: AWS key id]" == Redactor().redact_text(SECRETS["AWS"])
         assert {"password": "[redacted: field password]"} == cleaned({"password": "hunter2"})[0]
 
     @pytest.mark.parametrize("before", range(5800, 6200, 37))
@@ -198,9 +198,9 @@ class TestSuspicious:
         What looks harmless at first sight is harmless: reading it closely would change nothing.
         """
         redactor = Redactor()
-        plain = reduced(value)
+        plain = to_plain_data(value)
         if redactor._walk(plain) != plain:
-            assert redactor.suspicious(canonical(value))
+            assert redactor.may_contain_secret(encode_canonical(value))
 
     @pytest.mark.parametrize(
         "value",
@@ -215,7 +215,7 @@ class TestSuspicious:
         """
         Ordinary arguments and results are let through at first sight.
         """
-        assert not Redactor().suspicious(canonical(value))
+        assert not Redactor().may_contain_secret(encode_canonical(value))
 
 
 class TestHarmless:
@@ -236,22 +236,22 @@ class TestHarmless:
         """
         Prose, hashes, addresses, placeholders and long names are not secrets.
         """
-        assert text == Redactor().text(text)
+        assert text == Redactor().redact_text(text)
 
     @given(st.text(alphabet="abcdefghij .,\n", max_size=200))
     def test_words_are_unchanged(self, text):
         """
         Words are not secrets.
         """
-        assert text == Redactor().text(text)
+        assert text == Redactor().redact_text(text)
 
     def test_clean_data_is_handed_back_as_it_is(self):
         """
         Without a secret the very same objects come back.
         """
         value = {"token_count": 5, "max_tokens": 100, "text": "fine"}
-        encoded = canonical(value)
-        same_value, same_encoded = Redactor().clean(value, encoded)
+        encoded = encode_canonical(value)
+        same_value, same_encoded = Redactor().redact(value, encoded)
 
         assert value is same_value
         assert encoded is same_encoded
@@ -290,7 +290,7 @@ class TestHarmless:
         """
         A text made to be slow to search, and 160,000 characters long, is searched all the same.
         """
-        assert len(Redactor().text(text * 20)) > 0
+        assert len(Redactor().redact_text(text * 20)) > 0
 
 
 class TestOwnRules:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import Cusum, Trend
-from steadyhelm.windows import FROZEN_FROM, LEARNING_FROM, conformal_threshold, next_trend, quantile
+from steadyhelm.windows import FROZEN_MIN_RUNS, LEARNING_MIN_RUNS, conformal_threshold, next_trend, quantile
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(sorted)
 SHARES = st.floats(0, 1)
@@ -101,20 +101,20 @@ class TestNextTrend:
                     first[name] = run
             trend = shift.trend
 
-        assert {"learning": LEARNING_FROM, "frozen": FROZEN_FROM} == first
+        assert {"learning": LEARNING_MIN_RUNS, "frozen": FROZEN_MIN_RUNS} == first
 
     def test_the_frozen_reference_stays(self):
         """
         After 50 runs the frozen reference learns nothing more; the learning one goes on.
         """
         trend = Trend()
-        for _ in range(FROZEN_FROM):
+        for _ in range(FROZEN_MIN_RUNS):
             trend = next_trend(trend, 1000.0).trend
         later = trend
         for _ in range(30):
             later = next_trend(later, 1500.0).trend
 
-        assert (FROZEN_FROM, trend.frozen.mean) == (later.frozen.count, later.frozen.mean)
+        assert (FROZEN_MIN_RUNS, trend.frozen.mean) == (later.frozen.count, later.frozen.mean)
         assert later.learning.mean > trend.learning.mean
 
     def test_steady_runs_never_alarm(self):
@@ -124,7 +124,7 @@ class TestNextTrend:
         trend, alarms = Trend(), 0
         for _ in range(500):
             shift = next_trend(trend, 1000.0)
-            trend, alarms = shift.trend, alarms + shift.alarmed
+            trend, alarms = shift.trend, alarms + shift.is_alarm
 
         assert 0 == alarms
 
@@ -134,7 +134,7 @@ class TestNextTrend:
         """
         known = Cusum(count=60, mean=7.0, squares=38.0)
 
-        assert not next_trend(Trend(learning=known, frozen=known), 1e12).alarmed
+        assert not next_trend(Trend(learning=known, frozen=known), 1e12).is_alarm
 
     def test_an_alarm_starts_the_sum_afresh(self):
         """
@@ -145,7 +145,7 @@ class TestNextTrend:
         for _ in range(8):
             shift = next_trend(trend, 1e6)
             trend = shift.trend
-            alarmed.append(shift.alarmed)
+            alarmed.append(shift.is_alarm)
             if shift.frozen >= 6.0:
                 assert 0.0 == trend.frozen.total
 
@@ -171,7 +171,7 @@ class TestTrendsOnSimulatedAgents:
             size = random_.lognormvariate(8.0, 0.8) * (factor if run >= self.RUNS_BEFORE else 1.0)
             shift = next_trend(trend, size)
             trend = shift.trend
-            if run >= self.RUNS_BEFORE and shift.alarmed:
+            if run >= self.RUNS_BEFORE and shift.is_alarm:
                 places.append(run - self.RUNS_BEFORE)
         return places
 

@@ -53,12 +53,14 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """What `monitor.wrap` looks for: a class that recognises a framework's objects and gives a watched one.
+    """An adapter class as `monitor.wrap` uses it: it recognises the objects of a framework and watches them.
 
     Further keywords of the constructor are the adapter's own options; all take `ask`.
     """
 
+    def __init__(self, monitor: Any, agent: Any, **options: Any) -> None: ...
+
     @staticmethod
     def can_wrap(agent: Any) -> bool:
-        """Whether the object is of this adapter's framework; must not fail on any object."""
+        """Return whether the object belongs to this adapter's framework. Must not raise for any object."""
         ...

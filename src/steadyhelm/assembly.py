@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
-from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.engine import registry
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
@@ -165,7 +166,7 @@ class DriftMonitor(Monitor):
             goal=goal_description,
             version=settings.version,
             calibration_runs=settings.calibration_runs,
-            tools=declared(settings.tools),
+            tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
             keeper=make_keeper(settings, health),
             price=_price_or_none(settings, health),
@@ -222,14 +223,15 @@ class DriftMonitor(Monitor):
                 self._only_from_outside(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'")
         yield from registry.others(registry.ADAPTERS)
 
-    def _adapter(self, name: str) -> Any:
+    def _adapter(self, name: str) -> type[Adapter] | None:
         """An adapter by its name; one that cannot be loaded is left out, which is said."""
         try:
-            return registry.load(registry.ADAPTERS, name)
+            adapter: type[Adapter] = registry.load(registry.ADAPTERS, name)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the agent goes on
             cause = exc.__cause__ or exc
             self._only_from_outside(f"the adapter {name} does not fit what is installed here: {cause}")
             return None
+        return adapter
 
     def _say_what_it_takes(self, agent: Any) -> None:
         """An object of a framework we know, but not one that can be watched at every step."""

@@ -1,4 +1,4 @@
-"""What is normal for one agent: learnt from its clean runs, read by the detectors."""
+"""Records of what is normal for one agent: learnt from its clean runs, read by the detectors."""
 
 from typing import Any, Self
 
@@ -6,14 +6,14 @@ from msgspec import Struct, convert, field, to_builtins
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """How a quantity is spread over past runs: quantiles of its logarithm, kept as plain values."""
+    """The spread of a quantity over past runs: quantiles of its logarithm, kept as plain values."""
 
     p50: float = 0.0
     p95: float = 0.0
 
 
 class Cusum(Struct, frozen=True, kw_only=True):
-    """A running sum of how far log(x) lies above what was usual, with what it has learnt so far.
+    """A cumulative sum of how far log(x) lies above the usual, with the moments learnt so far.
 
     `count`, `mean` and `squares` are Welford's running moments of log(x); `total` is the sum itself.
     """
@@ -25,7 +25,7 @@ class Cusum(Struct, frozen=True, kw_only=True):
 
 
 class Trend(Struct, frozen=True, kw_only=True):
-    """Two sums over runs: one learns as it goes, one stands against the first fifty runs, frozen."""
+    """Two cumulative sums over runs: one keeps learning, one compares with the first fifty runs, frozen."""
 
     learning: Cusum = field(default_factory=Cusum)
     frozen: Cusum = field(default_factory=Cusum)
@@ -35,8 +35,8 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     """What is normal for an agent, of one version and one type of task.
 
     `calibration_runs` counts the clean runs it was learnt from, `required_runs` how many it needs.
-    `similarities` is the sorted reference that goal drift's threshold is read from, on the scale of
-    `embedder`: another embedder starts it anew;
+    `similarities` is the sorted reference for the threshold of goal drift, on the scale of
+    `embedder`: another embedder starts a new one;
     `transitions` counts which action followed which, and `surprises` is the sorted reference of how
     unusual whole runs were;
     `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word.
@@ -69,7 +69,7 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Where the learning stands, in words a person reads.
+        """The state of learning as text for people.
 
         >>> BaselineStats(agent_id="a", calibration_runs=12).progress
         'learning 12/30'
@@ -81,11 +81,11 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
         return f"learning {self.calibration_runs}/{self.required_runs}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The baseline as plain data, one key per field."""
+        """Return the baseline as plain data, one key per field."""
         plain: dict[str, Any] = to_builtins(self)
         return plain
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Build a baseline from `to_dict`'s result; keys we do not know are ignored."""
+        """Build a baseline from the result of `to_dict`; unknown keys are ignored."""
         return convert(data, cls, strict=False)

@@ -1,4 +1,4 @@
-"""What a user knows about a tool that nobody could guess: its kind, and the arguments that do not matter."""
+"""What a user declares about a tool: its kind, and the arguments to ignore."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,15 +7,15 @@ from msgspec import Struct, structs
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import call_hash, canonical, fingerprint
+from steadyhelm.fingerprints import encode_canonical, fingerprint, hash_call
 
 TOOL_KINDS: Final = ("poll", "read", "write", "idempotent")
-"""poll: asks until something changes; read: looks; write: changes something; idempotent: doing it again is
-no progress and no harm."""
+"""poll: asks until something changes; read: looks something up; write: changes something; idempotent: doing
+it again is no progress and no harm."""
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True):
-    """What is known about one tool."""
+    """The declaration of one tool."""
 
     kind: str = ""
     ignore: tuple[str, ...] = ()
@@ -24,8 +24,8 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True):
         if self.kind and self.kind not in TOOL_KINDS:
             raise SettingsError(f"A tool's kind must be one of {', '.join(TOOL_KINDS)}, got {self.kind!r}.")
 
-    def applied(self, event: TraceEvent) -> TraceEvent:
-        """The event as this declaration wants it seen."""
+    def apply_to(self, event: TraceEvent) -> TraceEvent:
+        """Return the event with this kind, and without the ignored arguments."""
         args = event.input_data
         if not self.ignore or not isinstance(args, dict):
             return structs.replace(event, tool_kind=self.kind)
@@ -34,13 +34,13 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True):
             event,
             tool_kind=self.kind,
             input_data=meant,
-            call_hash=call_hash(event.action_name, canonical(meant)),
+            call_hash=hash_call(event.action_name, encode_canonical(meant)),
             result_hash=fingerprint(event).result,
         )
 
 
-def declared(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolDeclaration]:
-    """Declarations from settings, by tool; what cannot be one is refused with words."""
+def parse_declarations(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolDeclaration]:
+    """Return the declarations from settings, by tool; raises SettingsError for one that is not valid."""
     known = {}
     for name, options in tables.items():
         unknown = sorted(set(options) - {"kind", "ignore"})

@@ -1,9 +1,9 @@
-"""The contract of a detector: one run in, findings out, nothing else touched.
+"""The contract of a detector: the events of one run in, findings out, no side effects.
 
-A detector is a plain function of what it was shown: no clock, no randomness, no input or output,
+A detector depends only on the events it checked: no clock, no randomness, no input or output,
 no logging, no threads.
-The session makes a fresh one for every run, shows it each event in order, and can put its state
-aside and take it up again at any event.
+The session creates one for every run, passes it each event in order, and can save and restore
+its state at any event.
 """
 
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ from steadyhelm.findings import DriftEvent, Kind, Severity
 
 
 class Detector(ABC):
-    """Watches one run for one sign of drift.
+    """Base class of the detectors: watches one run for one sign of drift.
 
-    A subclass names itself, says which `kind` of finding it makes, and keeps everything it
+    A subclass sets its `name` and the `kind` of its findings, and keeps everything it
     remembers in `self._memory`, a msgspec Struct: that alone is saved and restored.
-    Raise `version` whenever that Struct changes meaning: older state is then left aside.
-    Its constructor's keywords are its settings.
+    Raise `version` whenever that Struct changes: older state is then ignored.
+    The keywords of its constructor are its settings.
     """
 
     name: ClassVar[str]
@@ -34,36 +34,39 @@ class Detector(ABC):
     _memory: msgspec.Struct
 
     not_checked: str | None = None
-    """Why it could not look, or None when it could."""
+    """The reason it could not check, or None when it could."""
 
     level: float | None = None
-    """How strongly it sees its kind of drift at present, 0 to 1, findings or not; None when it cannot say."""
+    """The present strength of its kind of drift, 0 to 1, with or without findings; None when unknown."""
 
     def begin(self, run: RunInfo) -> None:  # noqa: B027 - most detectors need nothing at the start
-        """The run starts (or is taken up again)."""
+        """Prepare for a run that starts or is resumed."""
 
     @abstractmethod
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        """Take one event in, and say what it shows."""
+        """Record one event, and return a finding if it shows drift."""
 
     def end(self, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """The run is over: judge it as a whole."""
+        """Return a finding about the run as a whole, when it has ended."""
         return None
 
     def foresee(self, call: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """What would a call not yet made show, if its result stayed the same? Changes no state."""
+        """Return the finding that a call not yet made would lead to if its result stayed the same.
+
+        Changes no state.
+        """
         return None
 
     def teach(self, summary: RunSummary) -> RunSummary:
-        """Add what this run taught to its summary, for the baseline to learn from."""
+        """Return the summary with what this detector learnt from the run, for the baseline."""
         return summary
 
     def state(self) -> bytes:
-        """Everything it remembers of this run."""
+        """Return everything it remembers of this run."""
         return msgspec.msgpack.encode((self.version, self._memory))
 
     def restore(self, state: bytes) -> None:
-        """Take up a state that `state` gave; one of another version is left aside."""
+        """Restore a state that `state` returned; one of another version is ignored."""
         try:
             version, memory = msgspec.msgpack.decode(state, type=tuple[int, msgspec.Raw])
             if version == self.version:
@@ -81,7 +84,7 @@ class Detector(ABC):
         event_ids: Iterable[str] = (),
         **context: Any,
     ) -> DriftEvent:
-        """A finding at this event; without other ids the event itself is the proof."""
+        """Return a finding at this event; without `event_ids` the event itself is the evidence."""
         score = min(1.0, max(0.0, score))
         return DriftEvent(
             agent_id=event.agent_id,

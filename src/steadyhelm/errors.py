@@ -1,4 +1,4 @@
-"""Every error Steadyhelm raises on purpose.
+"""The errors that Steadyhelm raises on purpose.
 
 ::
 
@@ -18,7 +18,7 @@ Only `RunStopped` ever reaches the agent's own code, and only in enforce mode.
 
 
 class SteadyhelmError(Exception):
-    """The root of the tree: catch this to catch all of it."""
+    """The base class of every error here."""
 
 
 class SettingsError(SteadyhelmError, ValueError):
@@ -26,7 +26,7 @@ class SettingsError(SteadyhelmError, ValueError):
 
 
 class MissingExtraError(SteadyhelmError, ImportError):
-    """Something was asked for that needs packages which are not installed."""
+    """A feature needs packages that are not installed."""
 
     def __init__(self, what: str, *, extra: str) -> None:
         super().__init__(
@@ -57,7 +57,7 @@ class NewerStoreError(StoreError):
 
 
 class BrokenStoreError(StoreError):
-    """The file is not a database of ours, or it is damaged; it is left untouched."""
+    """The file is not a Steadyhelm database, or it is damaged; it is left untouched."""
 
 
 class RunStopped(SteadyhelmError):  # noqa: N818 - not a fault: the run was ended on purpose

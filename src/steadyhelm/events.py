@@ -1,19 +1,17 @@
-"""What an agent did, and in which run: the records everything else is computed from."""
+"""Records of what an agent did, and in which run: everything else is computed from them."""
 
 import time
 import uuid
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct, field, structs
-
-ActionType = Literal["tool_call", "llm_request", "state_transition", "user_message"]
 
 TOOL_CALL: Final = "tool_call"
 LLM_REQUEST: Final = "llm_request"
 STATE_TRANSITION: Final = "state_transition"
 USER_MESSAGE: Final = "user_message"
 
-# Changes of state that callers tell us about, by name: none of them is a step of the agent's own.
+# State changes that callers report, by name: none of them is a step of the agent itself.
 BUDGET_DECIDED: Final = "budget_decided"
 BUDGET_GRANTED: Final = "budget_granted"
 CALL_REFUSED: Final = "call_refused"
@@ -27,21 +25,21 @@ ACTION_TYPES: Final = (TOOL_CALL, LLM_REQUEST, STATE_TRANSITION, USER_MESSAGE)
 
 
 def new_id() -> str:
-    """A fresh random id, 12 hexadecimal characters."""
+    """Return a new random id, 12 hexadecimal characters."""
     return uuid.uuid4().hex[:12]
 
 
 class TraceEvent(Struct, frozen=True, kw_only=True):
-    """One step of an agent: a tool call with its result, a model call, a change of state, a user's turn.
+    """One step of an agent: a tool call with its result, a model call, a state change, a user message.
 
     A tool call is one event, observed when its result is known.
     `seq` is its place of completion in the run, `started_seq` how many events the agent had
     seen when it was issued, so calls of one parallel batch share it.
-    `call_hash` and `result_hash` are fingerprints of what was asked and what came back;
-    0 until somebody computed them (see `steadyhelm.fingerprints`).
-    `tool_kind` is what a user declared the tool to be (see `steadyhelm.declarations`).
+    `call_hash` and `result_hash` are fingerprints of the call and of its result;
+    0 until they are computed (see `steadyhelm.fingerprints`).
+    `tool_kind` is the kind that a user declared for the tool (see `steadyhelm.declarations`).
 
-    An `action_type` we do not know is kept and ignored by the detectors, never an error.
+    An unknown `action_type` is stored and ignored by the detectors, never an error.
     """
 
     agent_id: str
@@ -67,22 +65,22 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The words of a reply or a message, wherever the caller put them; empty when there are none."""
+        """The text of a reply or a message, wherever the caller put it; empty when there is none."""
         if self.action_type == USER_MESSAGE:
-            return _words_in(self.input_data) or _words_in(self.output_data)
-        return _words_in(self.output_data)
+            return _find_text(self.input_data) or _find_text(self.output_data)
+        return _find_text(self.output_data)
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain data, one key per field."""
+        """Return the event as plain data, one key per field."""
         return structs.asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Build an event from `to_dict`'s result; keys we do not know are ignored."""
+        """Build an event from the result of `to_dict`; unknown keys are ignored."""
         return cls(**{name: data[name] for name in cls.__struct_fields__ if name in data})
 
 
-def _words_in(data: Any) -> str:
+def _find_text(data: Any) -> str:
     if isinstance(data, str):
         return data
     if isinstance(data, dict):
@@ -94,7 +92,7 @@ def _words_in(data: Any) -> str:
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """The run an event belongs to: whose it is, what it is for, and when it began."""
+    """The run an event belongs to: its agent, its goal, and when it began."""
 
     agent_id: str
     run_id: str
@@ -107,11 +105,11 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """What remains of a run when it has ended: the numbers a baseline is learnt from.
+    """The summary of an ended run: the numbers a baseline is learnt from.
 
-    `similarities` are the goal similarities of its windows of outputs as `embedder` saw them,
+    `similarities` are the goal similarities of its windows of outputs, measured by `embedder`,
     `actions` its first actions in order, `surprise` how unusual that order was for this agent,
-    `doubts` the tools and files findings have brought into doubt, with the trust left in them,
+    `doubts` the tools and files that findings concerned, with the trust left in them,
     `words` a bitmap of the (hashed) words its outputs used, `sequences` its most frequent runs of
     two to four actions.
     """

@@ -1,7 +1,7 @@
-"""How tired a reader would be of hearing about a pattern, and how far a tool or a file can be trusted.
+"""Alert fatigue per pattern, and trust in tools and files.
 
-Both are small states that are saved with the run, and plain functions of what they were told.
-Neither decides anything: they give numbers, and the policy decides.
+Both are small states that are saved with the run, and depend only on what was recorded.
+Neither decides anything: they return numbers, and the policy decides.
 """
 
 import enum
@@ -13,14 +13,14 @@ from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
 
-PATTERNS_KEPT: Final = 256
-SUBJECTS_KEPT: Final = 256
+MAX_PATTERNS: Final = 256
+MAX_SUBJECTS: Final = 256
 
 
-class Reading(NamedTuple):
-    """What fatigue makes of one pattern that fired at the event just observed.
+class FatigueReading(NamedTuple):
+    """The fatigue of one pattern that fired at the event just observed.
 
-    `due` says whether the pattern's cooldown is over, so that it is worth telling somebody.
+    `due` says whether the pattern's cooldown is over, so that it may be reported.
     `hard` says whether it has become chronic: the EMA is above its saturation.
     `escalated` is true only at the event at which it became so.
     """
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 
 class _Pattern(Struct, array_like=True):
-    """The EMA as it stood at one event, and the last event somebody was told at (0: never)."""
+    """The EMA at one event, and the event of the last alert (0: never)."""
 
     ema: float = 0.0
     at: int = 0
@@ -67,39 +67,39 @@ class Fatigue(Struct, kw_only=True):
     patterns: dict[str, _Pattern] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _positive_share("alpha", self.alpha)
-        _positive_share("saturation", self.saturation)
+        _check_share("alpha", self.alpha)
+        _check_share("saturation", self.saturation)
         if not _is_whole(self.cooldown_events) or self.cooldown_events < 0:
             raise SettingsError(f"cooldown_events must be 0 or more events, got {self.cooldown_events!r}.")
         if not _is_number(self.stretch) or self.stretch < 0:
             raise SettingsError(f"stretch must be 0 or more, got {self.stretch!r}.")
 
-    def observe(self, fired: Collection[str] = ()) -> tuple[Reading, ...]:
-        """Take one event in: the patterns that fired at it. All others grow calmer by themselves."""
+    def observe(self, fired: Collection[str] = ()) -> tuple[FatigueReading, ...]:
+        """Record one event with the patterns that fired at it, and return their readings; others decay."""
         self.event_count += 1
-        return tuple(self._noted(pattern) for pattern in dict.fromkeys(fired))
+        return tuple(self._record(pattern) for pattern in dict.fromkeys(fired))
 
     def ema(self, pattern: str) -> float:
-        """The pattern's EMA as of the latest event, 0 to 1."""
+        """Return the EMA of a pattern at the latest event, 0 to 1."""
         return self._ema_at(pattern, self.event_count)
 
     def cooldown(self, pattern: str) -> float:
-        """How many events must pass after an alert before the next one; never fewer than the base."""
+        """Return how many events must pass after an alert before the next one; never fewer than the base."""
         return self.cooldown_events * (1.0 + self.stretch * self.ema(pattern))
 
     def is_hard(self, pattern: str) -> bool:
-        """Whether the pattern is chronic."""
+        """Return whether the pattern is chronic."""
         return self.ema(pattern) > self.saturation
 
     def last_alert(self, pattern: str) -> int | None:
-        """The number of the event at which somebody was last told, the first event being 1."""
+        """Return the number of the event of the last alert, the first event being 1; None without any."""
         known = self.patterns.get(pattern)
         return known.last_alert or None if known else None
 
-    def start_afresh(self, pattern: str | None = None) -> None:
-        """Somebody stepped in: forget this pattern, or all of them.
+    def reset(self, pattern: str | None = None) -> None:
+        """Forget this pattern, or all of them, after an intervention.
 
-        The cooldown goes too: a pattern that comes back after an intervention is news.
+        The cooldown is reset too: a pattern that comes back after an intervention is news.
         """
         if pattern is None:
             self.patterns.clear()
@@ -110,25 +110,25 @@ class Fatigue(Struct, kw_only=True):
         known = self.patterns.get(pattern)
         if known is None:
             return 0.0
-        # Events at which it did not fire only take their share off, so they need not be visited one by one.
+        # Each event without it multiplies the EMA by the same factor: they are not visited one by one.
         return float(known.ema * (1.0 - self.alpha) ** (event - known.at))
 
-    def _noted(self, pattern: str) -> Reading:
+    def _record(self, pattern: str) -> FatigueReading:
         before = self._ema_at(pattern, self.event_count - 1)
         ema = min(1.0, self.alpha + (1.0 - self.alpha) * before)
-        known = self.patterns.get(pattern) or self._added(pattern)
+        known = self.patterns.get(pattern) or self._add(pattern)
         known.ema, known.at = ema, self.event_count
         cooldown = self.cooldown(pattern)
         due = not known.last_alert or self.event_count - known.last_alert > cooldown
         if due:
             known.last_alert = self.event_count
         hard = ema > self.saturation
-        return Reading(pattern, due, hard, hard and before <= self.saturation, ema, cooldown)
+        return FatigueReading(pattern, due, hard, hard and before <= self.saturation, ema, cooldown)
 
-    def _added(self, pattern: str) -> _Pattern:
-        if len(self.patterns) >= PATTERNS_KEPT:
-            longest_silent = min(self.patterns, key=lambda name: self.patterns[name].at)
-            del self.patterns[longest_silent]
+    def _add(self, pattern: str) -> _Pattern:
+        if len(self.patterns) >= MAX_PATTERNS:
+            oldest = min(self.patterns, key=lambda name: self.patterns[name].at)
+            del self.patterns[oldest]
         added = self.patterns[pattern] = _Pattern()
         return added
 
@@ -137,7 +137,7 @@ SubjectKind = Literal["tool", "file"]
 
 
 class TrustBand(enum.StrEnum):
-    """How a subject stands, worst first. What to do about it is the policy's business."""
+    """The levels of trust, worst first."""
 
     DISTRUSTED = "distrusted"
     DOUBTFUL = "doubtful"
@@ -146,7 +146,7 @@ class TrustBand(enum.StrEnum):
 
     @classmethod
     def from_mean(cls, mean: float) -> "TrustBand":
-        """Distrusted below .2, doubtful below .4, ordinary below .8, trusted from there on."""
+        """Return distrusted for a mean below .2, doubtful below .4, ordinary below .8, else trusted."""
         for limit, band in _BANDS:
             if mean < limit:
                 return band
@@ -156,8 +156,8 @@ class TrustBand(enum.StrEnum):
 _BANDS: Final = ((0.2, TrustBand.DISTRUSTED), (0.4, TrustBand.DOUBTFUL), (0.8, TrustBand.ORDINARY))
 
 
-class Standing(NamedTuple):
-    """How far a subject is trusted: the posterior's mean, its standard deviation, and the name for it."""
+class TrustScore(NamedTuple):
+    """The trust in a subject: the mean of the posterior, its standard deviation, and its band."""
 
     mean: float
     uncertainty: float
@@ -165,7 +165,7 @@ class Standing(NamedTuple):
 
 
 class _Evidence(Struct, array_like=True):
-    """What was seen of one subject, the prior not counted."""
+    """The observations of one subject, without the prior."""
 
     clean: float = 0.0
     findings: float = 0.0
@@ -177,7 +177,7 @@ class Trust(Struct, kw_only=True):
     Args:
         prior_clean: Clean uses a subject starts with.
         prior_findings: Findings it starts with.
-        memory: Observations remembered per subject: trust long earned can still be lost.
+        memory: Observations remembered per subject, so that trust earned long ago can still be lost.
 
     >>> trust = Trust()
     >>> for _ in range(6):
@@ -203,62 +203,62 @@ class Trust(Struct, kw_only=True):
             raise SettingsError(f"memory must be 1 observation or more, got {self.memory!r}.")
 
     def lower(self, kind: SubjectKind, name: str, weight: float = 1.0) -> None:
-        """A finding concerned this subject; its weight is cut to 0..1, so a finding's score will do."""
-        seen = self._room_for(kind, name, weight)
-        seen.findings += _cut(weight)
+        """Record a finding about this subject; the weight, such as its score, is limited to 0..1."""
+        seen = self._make_room(kind, name, weight)
+        seen.findings += _limit_weight(weight)
 
     def raise_(self, kind: SubjectKind, name: str, weight: float = 1.0) -> None:
-        """The subject was used and nothing was found."""
-        seen = self._room_for(kind, name, weight)
-        seen.clean += _cut(weight)
+        """Record a use of this subject without a finding."""
+        seen = self._make_room(kind, name, weight)
+        seen.clean += _limit_weight(weight)
 
-    def of(self, kind: SubjectKind, name: str) -> Standing:
-        """How far this subject is trusted; one never seen stands at the prior."""
-        return self._standing(self._table(kind).get(name, _Evidence()))
+    def of(self, kind: SubjectKind, name: str) -> TrustScore:
+        """Return the trust in this subject; the prior for one never seen."""
+        return self._score(self._table(kind).get(name, _Evidence()))
 
-    def standings(self, kind: SubjectKind) -> dict[str, Standing]:
-        """Every subject known, the least trusted first."""
-        shown = {name: self._standing(seen) for name, seen in self._table(kind).items()}
-        return dict(sorted(shown.items(), key=lambda item: (item[1].mean, item[0])))
+    def scores(self, kind: SubjectKind) -> dict[str, TrustScore]:
+        """Return the trust in every known subject, the least trusted first."""
+        scores = {name: self._score(seen) for name, seen in self._table(kind).items()}
+        return dict(sorted(scores.items(), key=lambda item: (item[1].mean, item[0])))
 
     def _table(self, kind: SubjectKind) -> dict[str, _Evidence]:
         return self.tools if kind == "tool" else self.files
 
-    def _standing(self, seen: _Evidence) -> Standing:
+    def _score(self, seen: _Evidence) -> TrustScore:
         a, b = self.prior_clean + seen.clean, self.prior_findings + seen.findings
         mean = a / (a + b)
-        return Standing(mean, math.sqrt(mean * (1.0 - mean) / (a + b + 1.0)), TrustBand.from_mean(mean))
+        return TrustScore(mean, math.sqrt(mean * (1.0 - mean) / (a + b + 1.0)), TrustBand.from_mean(mean))
 
-    def _room_for(self, kind: SubjectKind, name: str, weight: float) -> _Evidence:
-        """The subject's evidence, moved to the young end of its table, with room for one more observation."""
+    def _make_room(self, kind: SubjectKind, name: str, weight: float) -> _Evidence:
+        """Return a subject's evidence, moved to the end of its table, with room for one more observation."""
         table = self._table(kind)
         seen = table.pop(name, None)
         if seen is None:
             seen = _Evidence()
-            if len(table) >= SUBJECTS_KEPT:
-                del table[self._least_missed(table)]
+            if len(table) >= MAX_SUBJECTS:
+                del table[self._find_least_important(table)]
         table[name] = seen
         total = seen.clean + seen.findings
-        room = self.memory - _cut(weight)
+        room = self.memory - _limit_weight(weight)
         if total > room:
-            # Only what was seen fades, never the prior: the mean stays away from 0 and 1 for ever.
+            # Only observations fade, never the prior: the mean never reaches 0 or 1.
             seen.clean *= room / total
             seen.findings *= room / total
         return seen
 
-    def _least_missed(self, table: dict[str, _Evidence]) -> str:
-        """The subject untouched for longest, one in good standing if there is any."""
+    def _find_least_important(self, table: dict[str, _Evidence]) -> str:
+        """Return the subject not used for longest, one that is not distrusted or doubtful if there is any."""
         for name, seen in table.items():
-            if self._standing(seen).mean >= _BANDS[1][0]:
+            if self._score(seen).mean >= _BANDS[1][0]:
                 return name
         return next(iter(table))
 
 
-def _cut(weight: float) -> float:
+def _limit_weight(weight: float) -> float:
     return min(1.0, max(0.0, weight))
 
 
-def _positive_share(name: str, value: Any) -> None:
+def _check_share(name: str, value: Any) -> None:
     if not _is_number(value) or not 0.0 < value <= 1.0:
         raise SettingsError(f"{name} must be above 0 and at most 1, got {value!r}.")
 

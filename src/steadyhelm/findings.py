@@ -1,4 +1,4 @@
-"""What a detector noticed, how bad it is, and which events prove it."""
+"""Records of what a detector noticed: how severe it is, and which events are its evidence."""
 
 import enum
 from typing import Any, Final, Literal, Self
@@ -13,7 +13,7 @@ CRITICAL_FROM: Final = 0.9
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is. LOW is noticed, not reported."""
+    """The severity of a finding. LOW is noticed, not reported."""
 
     LOW = "LOW"
     MED = "MED"
@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
 
     @classmethod
     def from_score(cls, score: float) -> "Severity":
-        """The severity of a score between 0 and 1.
+        """Return the severity of a score between 0 and 1.
 
         >>> [str(Severity.from_score(score)) for score in (0.49, 0.5, 0.7, 0.9)]
         ['LOW', 'MED', 'HIGH', 'CRITICAL']
@@ -35,7 +35,7 @@ class Severity(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place in the order, LOW being 0: compare these, not the names."""
+        """The place in the order, LOW being 0: compare these, not the names."""
         return _RANKS[self]
 
 
@@ -51,10 +51,10 @@ class DetectorType:
 
 
 class DriftEvent(Struct, frozen=True, kw_only=True):
-    """Something a detector noticed at one event.
+    """A finding: something a detector noticed at one event.
 
-    `context["event_ids"]` always holds the ids of the events that prove it;
-    the rest of `context` is the detector's own evidence.
+    `context["event_ids"]` always holds the ids of the events that are its evidence;
+    the rest of `context` is specific to the detector.
     """
 
     agent_id: str
@@ -71,21 +71,22 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def event_ids(self) -> list[str]:
-        """The ids of the events that prove it, oldest first."""
+        """The ids of the events that are its evidence, oldest first."""
         ids: list[str] = self.context.get("event_ids", [])
         return ids
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as plain data, one key per field."""
+        """Return the finding as plain data, one key per field."""
         plain: dict[str, Any] = to_builtins(self)
         return plain
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Build a finding from `to_dict`'s result; keys we do not know are ignored."""
+        """Build a finding from the result of `to_dict`; unknown keys are ignored."""
         known = {name: data[name] for name in cls.__struct_fields__ if name in data}
         return cls(**known | {"severity": Severity(known["severity"])})
 
-    def lowered(self, why: str) -> Self:
-        """The same finding, noticed but not reported, with the reason in its context."""
-        return structs.replace(self, severity=Severity.LOW, context={**self.context, "lowered_because": why})
+    def lower_severity(self, reason: str) -> Self:
+        """Return the same finding as LOW, noticed but not reported, with the reason in its context."""
+        context = {**self.context, "lowered_because": reason}
+        return structs.replace(self, severity=Severity.LOW, context=context)

@@ -1,7 +1,7 @@
-"""Canonical form of what was asked and what came back, and a short hash of each.
+"""The canonical form of a call and of its result, and a short hash of each.
 
 Two calls are the same call when their fingerprints are equal, whatever the order of their
-arguments; at most 8 KiB of each field is looked at, and 64 KiB of them all.
+arguments. At most 8 KiB of a value are used.
 """
 
 import dataclasses
@@ -16,47 +16,46 @@ import msgspec
 
 from steadyhelm.events import TraceEvent
 
-LOOKED_AT: Final = 8192
-_LOOKED_AT_IN_ALL: Final = LOOKED_AT
-_DEPTH: Final = 12
-_ITEMS: Final = 1000
-_PLACES: Final = 4000
-_SHORTEST_CUT: Final = 64
+MAX_CHARS: Final = 8192
+_MAX_DEPTH: Final = 12
+_MAX_ITEMS: Final = 1000
+_MAX_VALUES: Final = 4000
+_MIN_CUT_CHARS: Final = 64
 _NATIVE_BITS: Final = 63
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
 
 
 class Fingerprint(NamedTuple):
-    """What identifies a step: what was asked, and what came back."""
+    """The identity of a step: a hash of the call, and a hash of its result."""
 
     call: int
     result: int
 
 
 def fingerprint(event: TraceEvent) -> Fingerprint:
-    """The event's fingerprint: its own when it carries one, else computed from its data."""
+    """Return the fingerprint of an event: its own when it has one, else computed from its data."""
     if event.call_hash:
         return Fingerprint(event.call_hash, event.result_hash)
     result = event.error or event.output_data
-    call = call_hash(event.action_name, canonical(event.input_data))
-    return Fingerprint(call, text_hash(canonical(result)))
+    call = hash_call(event.action_name, encode_canonical(event.input_data))
+    return Fingerprint(call, hash_bytes(encode_canonical(result)))
 
 
-def call_hash(action_name: str, encoded: bytes) -> int:
-    """A number that stands for one call: the tool's name and its canonical arguments."""
+def hash_call(action_name: str, encoded: bytes) -> int:
+    """Return the hash of a call: the name of the tool and its canonical arguments. Never 0."""
     digest = blake2b(encoded, digest_size=8, key=action_name.encode("utf-8", "replace")[:64]).digest()
     return int.from_bytes(digest, "little", signed=True) or 1
 
 
-def text_hash(encoded: bytes) -> int:
-    """A number that stands for one canonical text."""
+def hash_bytes(encoded: bytes) -> int:
+    """Return the hash of a canonical text."""
     return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little", signed=True)
 
 
-def canonical(value: Any) -> bytes:
-    """Any Python object as canonical JSON: keys in order, long fields cut, never an error.
+def encode_canonical(value: Any) -> bytes:
+    """Return any Python object as canonical JSON: keys in order, long fields cut. Never raises.
 
-    >>> canonical({"b": 1, "a": {2, 1}})
+    >>> encode_canonical({"b": 1, "a": {2, 1}})
     b'{"a":[1,2],"b":1}'
     """
     try:
@@ -64,33 +63,33 @@ def canonical(value: Any) -> bytes:
             return b""
         if _is_small(value):
             return _encode(value)
-    except Exception:  # noqa: BLE001, S110 - an agent's object may do anything when it is looked at
+    except Exception:  # noqa: BLE001, S110 - an agent's object may raise anything when it is read
         pass
-    return _encode(reduced(value))
+    return _encode(to_plain_data(value))
 
 
-def reduced(value: Any) -> Any:
-    """Any object as plain JSON data: bounded in depth, places and length, whatever it does when looked at."""
-    return _reduced(value, 0, _Room())
+def to_plain_data(value: Any) -> Any:
+    """Return any object as plain JSON data, bounded in depth, values and length. Never raises."""
+    return _reduce(value, 0, _Remaining())
 
 
-class _Room:
-    """How much more of a value is looked at: an object that holds itself twice would never end."""
+class _Remaining:
+    """How much more of a value is read: an object that contains itself twice would never end."""
 
-    __slots__ = ("characters", "places")
+    __slots__ = ("characters", "values")
 
     def __init__(self) -> None:
-        self.places = _PLACES
-        self.characters = _LOOKED_AT_IN_ALL
+        self.values = _MAX_VALUES
+        self.characters = MAX_CHARS
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more is looked at."""
-        return self.places <= 0 or self.characters <= 0
+        """Whether nothing more is read."""
+        return self.values <= 0 or self.characters <= 0
 
 
 def describe(value: Any) -> Any:
-    """An object JSON has no form for, as something it has: its fields if it has any, else its words."""
+    """Return an object that JSON cannot represent as one that it can: its fields, or else its text."""
     try:
         if isinstance(value, enum.Enum):
             return value.value
@@ -103,68 +102,68 @@ def describe(value: Any) -> Any:
             if callable(dump) and not isinstance(value, type):
                 return dump()
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return f"<{len(value)} bytes {text_hash(bytes(value)) & 0xFFFFFFFF:08x}>"
-        words = str(value)
-    except Exception:  # noqa: BLE001 - the object's own methods may do anything
-        words = f"<{type(value).__name__}>"
-    # An address in memory is another one in every process: it says nothing about the value.
-    return f"<{type(value).__name__}>" if " at 0x" in words else words
+            return f"<{len(value)} bytes {hash_bytes(bytes(value)) & 0xFFFFFFFF:08x}>"
+        text = str(value)
+    except Exception:  # noqa: BLE001 - the object's own methods may raise anything
+        text = f"<{type(value).__name__}>"
+    # A memory address differs in every process: it is no part of the value.
+    return f"<{type(value).__name__}>" if " at 0x" in text else text
 
 
-def _reduced(value: Any, depth: int, room: _Room) -> Any:
-    room.places -= 1
+def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:
+    remaining.values -= 1
     try:
         if value is None or isinstance(value, (str, int, float)):
-            return _shortened(value, room) if isinstance(value, str) else _plain_number(value)
-        if depth >= _DEPTH or room.places <= 0:
+            return _shorten(value, remaining) if isinstance(value, str) else _plain_number(value)
+        if depth >= _MAX_DEPTH or remaining.values <= 0:
             return "…"
         if isinstance(value, Mapping):
-            return _reduced_mapping(value, depth, room)
+            return _reduce_mapping(value, depth, remaining)
         if isinstance(value, (list, tuple, set, frozenset)):
-            return _reduced_items(value, depth, room)
-        return _reduced(describe(value), depth + 1, room)
-    except Exception:  # noqa: BLE001 - an agent's object may do anything when it is looked at
+            return _reduce_items(value, depth, remaining)
+        return _reduce(describe(value), depth + 1, remaining)
+    except Exception:  # noqa: BLE001 - an agent's object may raise anything when it is read
         return f"<{type(value).__name__}>"
 
 
-def _reduced_items(value: Collection[Any], depth: int, room: _Room) -> list[Any]:
+def _reduce_items(value: Collection[Any], depth: int, remaining: _Remaining) -> list[Any]:
     items = []
-    for item in islice(value, _ITEMS):
-        if room.is_used_up:
-            items.append(_rest(value))
+    for item in islice(value, _MAX_ITEMS):
+        if remaining.is_used_up:
+            items.append(_describe_rest(value))
             break
-        items.append(_reduced(item, depth + 1, room))
+        items.append(_reduce(item, depth + 1, remaining))
     return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
 
 
-def _reduced_mapping(value: Mapping[Any, Any], depth: int, room: _Room) -> dict[str, Any]:
-    """Taken in the order of its keys, so that what still finds room does not depend on who wrote it down."""
+def _reduce_mapping(value: Mapping[Any, Any], depth: int, remaining: _Remaining) -> dict[str, Any]:
+    """Reduce in the order of the keys, so that what is cut does not depend on their order in the mapping."""
     entries = [
         (key if isinstance(key, str) else str(describe(key)), type(key).__name__, item)
-        for key, item in islice(value.items(), _ITEMS)
+        for key, item in islice(value.items(), _MAX_ITEMS)
     ]
     plain: dict[str, Any] = {}
     for name, _, item in sorted(entries, key=lambda entry: entry[:2]):
-        if room.is_used_up:
-            plain["…"] = _rest(value)
+        if remaining.is_used_up:
+            plain["…"] = _describe_rest(value)
             break
-        key = _shortened(name, room)  # before its value, which may use up the room
-        plain[key] = _reduced(item, depth + 1, room)
+        key = _shorten(name, remaining)  # before its value, which may use up what remains
+        plain[key] = _reduce(item, depth + 1, remaining)
     return plain
 
 
-def _rest(value: Any) -> str:
-    """What stands for the part of a collection that is not looked at."""
+def _describe_rest(value: Any) -> str:
+    """Return the text for the part of a collection that is not read."""
     return f"[{len(value)} in all]"
 
 
-def _shortened(text: str, room: _Room) -> str:
-    """A text as JSON can hold it; a long one's beginning, its length, and its end."""
-    size = min(LOOKED_AT, room.characters)
+def _shorten(text: str, remaining: _Remaining) -> str:
+    """Return a text as JSON can hold it; of a long one its beginning, its length and its end."""
+    size = min(MAX_CHARS, remaining.characters)
     if len(text) > size:
-        half = size // 2 if size >= _SHORTEST_CUT else 0
+        half = size // 2 if size >= _MIN_CUT_CHARS else 0
         text = f"{text[:half]}…[{len(text)} characters]…{text[len(text) - half :]}"
-    room.characters = max(0, room.characters - len(text))
+    remaining.characters = max(0, remaining.characters - len(text))
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -172,13 +171,13 @@ def _plain_number(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _NATIVE_BITS:
-        return str(value) if value.bit_length() < LOOKED_AT else f"<integer of {value.bit_length()} bits>"
+        return str(value) if value.bit_length() < MAX_CHARS else f"<integer of {value.bit_length()} bits>"
     return value
 
 
 def _is_small(value: Any) -> bool:  # noqa: C901 - one flat loop: every event goes through it
-    """Whether a value is plain JSON data that fits as it is; stops looking as soon as it knows."""
-    room = LOOKED_AT
+    """Return whether a value is plain JSON data that fits as it is; stops as soon as that is known."""
+    room = MAX_CHARS
     stack = [value]
     for item in stack:
         kind = type(item)

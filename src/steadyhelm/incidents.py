@@ -1,4 +1,4 @@
-"""One episode of drift: its start, its evidence, its peak, what was tried, and its end.
+"""Records of one episode of drift: its start, its evidence, its peak, its interventions, and its end.
 
 A loop of forty calls is one incident with forty findings, not forty alerts.
 """
@@ -13,14 +13,14 @@ from steadyhelm.findings import Kind, Severity
 IncidentState = Literal["open", "closed"]
 Review = Literal["", "false_alarm", "confirmed"]
 
-EVIDENCE_KEPT = 50
+MAX_INCIDENT_EVENTS = 50
 
 
 class Incident(Struct, frozen=True, kw_only=True):
     """An episode of drift in one run, as far as it is known.
 
-    The engine writes a new version of it whenever it grows or ends; `incident_id` stays the same.
-    `review` and `acknowledged_at` are what people said about it: the engine never sets them.
+    The engine writes a new version whenever it grows or ends; `incident_id` stays the same.
+    `review` and `acknowledged_at` are set by people, never by the engine.
     """
 
     incident_id: str
@@ -46,13 +46,13 @@ class Incident(Struct, frozen=True, kw_only=True):
     acknowledged_at: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The incident as plain data, one key per field."""
+        """Return the incident as plain data, one key per field."""
         plain: dict[str, Any] = to_builtins(self)
         return plain
 
 
 class Mute(Struct, frozen=True, kw_only=True):
-    """No alerts of this detector for this agent until the given time; a mute always ends."""
+    """A mute: no alerts of this detector for this agent until the given time. It always ends."""
 
     agent_id: str
     detector: str
@@ -61,7 +61,7 @@ class Mute(Struct, frozen=True, kw_only=True):
 
 
 class Threshold(Struct, frozen=True, kw_only=True):
-    """A detector's threshold for one agent, moved because a person called an incident a false alarm.
+    """A detector's threshold for one agent, raised because a person marked an incident as a false alarm.
 
     Findings of that detector scoring below `min_score` are noticed, not reported.
     """
@@ -74,7 +74,7 @@ class Threshold(Struct, frozen=True, kw_only=True):
 
 
 class ThresholdEffect(Struct, frozen=True, kw_only=True):
-    """What a moved threshold would have done to past incidents: shown before it is saved."""
+    """What a raised threshold would have done to past incidents: shown before it is saved."""
 
     threshold: Threshold
     incidents: int

@@ -1,6 +1,6 @@
-"""What changes in a text although nothing has changed: durations, clocks, ids, process numbers.
+"""Mask what differs in a text although nothing has changed: durations, clocks, ids, process numbers.
 
-Only named things are taken out. A bare number stays: "step 3 of 9" and "step 4 of 9" differ, and that is
+Only named things are masked. A bare number stays: "step 3 of 9" and "step 4 of 9" differ, and that is
 progress.
 """
 
@@ -8,11 +8,11 @@ import re
 from itertools import islice
 from typing import Final
 
-_ID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_KINDS: Final = (
+_UUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_NUMERIC_PATTERNS: Final = (
     ("time", r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
     ("time", r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?"),
-    ("id", _ID),
+    ("id", _UUID),
     ("address", r"0x[0-9a-fA-F]{4,}"),
     ("duration", r"\d+(?:\.\d+)? ?(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"),
     ("rate", r"\d+(?:\.\d+)? ?(?:[kKMG]i?B|bytes)/s\b"),
@@ -20,64 +20,68 @@ _KINDS: Final = (
     ("counter", r"\b\d+x\b"),
 )
 # A name followed by its number: "pid 4001", "session sess-3", "elapsed_s": 300, "request id: ab12".
-_NAMED: Final = (
+_NAMED_NUMBER: Final = (
     r"(?:(?i:\b(?:p?pid|tid|sess(?:ion)?|elapsed|duration|took|uptime|timestamp|nonce|attempt|retry|ref|uid)"
     r"|(?<![a-z])id)|(?<=[a-z])Id)"
     r"(?i:[ _-]?(?:id|no|number|s|ms|secs?|seconds?|count))?[\"']? ?[=:#]? ?[\"']?"
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )
-_TEMPORARY: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
-# Told apart by their first character before anything else is tried: most characters begin none of them.
-_NUMERIC: Final = "|".join(f"(?:{pattern})" for _, pattern in _KINDS)
-_ALL: Final = re.compile(rf"(?=[A-Za-z])(?:{_NAMED}|{_ID})|(?=/){_TEMPORARY}|(?=\d)(?:{_NUMERIC})")
+_TEMPORARY_PATH: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
+# The first character is tested before anything else: most characters begin none of them.
+_ANY_NUMERIC: Final = "|".join(f"(?:{pattern})" for _, pattern in _NUMERIC_PATTERNS)
+_VOLATILE: Final = re.compile(
+    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_ANY_NUMERIC})"
+)
 _NUMBER: Final = re.compile(r"[0-9a-fA-F]*\d[0-9a-fA-F]*")
-_NAME_WITHIN: Final = 28
+_CONTEXT_CHARS: Final = 28
 
 
-def stable(text: str) -> str:
-    """The text with everything volatile replaced by one mark.
+def mask_noise(text: str) -> str:
+    """Return the text with everything volatile replaced by one mark.
 
-    >>> stable("12 dashboards [exit 0, 83ms, pid 4001]")
+    >>> mask_noise("12 dashboards [exit 0, 83ms, pid 4001]")
     '12 dashboards [exit 0, ~, ~]'
-    >>> stable("step 3 of 9")
+    >>> mask_noise("step 3 of 9")
     'step 3 of 9'
     """
-    return _ALL.sub("~", text)
+    return _VOLATILE.sub("~", text)
 
 
-def volatile_parts(text: str, most: int = 5) -> tuple[str, ...]:
-    """What `stable` takes out of a text, the first few of it.
+def find_volatile_parts(text: str, limit: int = 5) -> tuple[str, ...]:
+    """Return what `mask_noise` replaces in a text, the first few of it.
 
-    >>> volatile_parts("12 dashboards [exit 0, 83ms, pid 4001]")
+    >>> find_volatile_parts("12 dashboards [exit 0, 83ms, pid 4001]")
     ('83ms', 'pid 4001')
     """
-    return tuple(found[0] for found in islice(_ALL.finditer(text), most))
+    return tuple(found[0] for found in islice(_VOLATILE.finditer(text), limit))
 
 
-def skeleton(text: str) -> str:
-    """The text with all its numbers made alike, decimal and hexadecimal.
+def mask_numbers(text: str) -> str:
+    """Return the text with all its numbers replaced by 0, decimal and hexadecimal.
 
-    >>> skeleton("line 9: 3fa2 is no name") == skeleton("line 10: b7c01 is no name")
+    >>> mask_numbers("line 9: 3fa2 is no name") == mask_numbers("line 10: b7c01 is no name")
     True
     """
     return _NUMBER.sub("0", text)
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two texts are the same but for noise.
+def is_equal_without_noise(one: str, other: str) -> bool:
+    """Return whether two texts are equal except for noise.
 
-    Cheap where they are not: the place at which they part is looked at first, and if nothing volatile
-    stands there, that is the answer.
+    Cheap where they are not: the first difference is checked first, and if nothing volatile is there, the
+    texts differ.
 
-    >>> alike("ran 9.8s, ok", "ran 10.2s, ok"), alike("step 3 of 9", "step 4 of 9")
-    (True, False)
+    >>> is_equal_without_noise("ran 9.8s, ok", "ran 10.2s, ok")
+    True
+    >>> is_equal_without_noise("step 3 of 9", "step 4 of 9")
+    False
     """
-    place = _parted_at(one, other)
-    return _is_volatile(one, place) and _is_volatile(other, place) and stable(one) == stable(other)
+    place = _find_difference(one, other)
+    return _is_volatile(one, place) and _is_volatile(other, place) and mask_noise(one) == mask_noise(other)
 
 
-def _parted_at(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+def _find_difference(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
     same, end = 0, min(len(one), len(other))
     while same < end:
         middle = (same + end) // 2 + 1
@@ -89,9 +93,9 @@ def _parted_at(one: str, other: str) -> int:
 
 
 def _is_volatile(text: str, place: int) -> bool:
-    """Whether something volatile stands at that place of a text."""
-    start = max(0, place - _NAME_WITHIN)
+    """Return whether something volatile is at that place of a text."""
+    start = max(0, place - _CONTEXT_CHARS)
     return any(
         found.start() <= place - start <= found.end()
-        for found in _ALL.finditer(text[start : place + _NAME_WITHIN])
+        for found in _VOLATILE.finditer(text[start : place + _CONTEXT_CHARS])
     )

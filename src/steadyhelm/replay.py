@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct, field, structs
 
 from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
-from steadyhelm.declarations import ToolDeclaration, declared
+from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.engine import registry
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
@@ -187,7 +187,7 @@ class Judge:
             settings = with_kinds(settings, kinds)
         self._make_detectors = detector_factory(with_soft_limits(settings))
         self._health = health or Health()
-        self._tools = declared(settings.tools) if tools is None else tools
+        self._tools = parse_declarations(settings.tools) if tools is None else tools
         self._steering = make_steering(settings)
         self._sessions: dict[str, Sessions] = {}
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
 
 
@@ -29,9 +29,9 @@ class RecordedEvent(Struct, frozen=True):
         """Return the event with its payload encoded unchanged: redact first what must not be stored."""
         return cls(
             event,
-            canonical(event.input_data) or None,
-            canonical(event.output_data) or None,
-            canonical(event.metadata) or None,
+            encode_canonical(event.input_data) or None,
+            encode_canonical(event.output_data) or None,
+            encode_canonical(event.metadata) or None,
         )
 
 

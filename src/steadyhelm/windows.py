@@ -1,4 +1,4 @@
-"""Small statistics that many share: quantiles, thresholds, intervals, sums that notice a shift."""
+"""Shared statistics: quantiles, thresholds, intervals, and cumulative sums that notice a shift."""
 
 import math
 from collections.abc import Sequence
@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 
 from steadyhelm.baselines import Cusum, Trend
 
-# Chosen so that about one run in a thousand is a false alarm on skewed and two-humped spreads alike.
-SLACK: Final = 0.5
-CLIP: Final = 3.0
+# Chosen so that about one run in a thousand is a false alarm, on skewed and on two-peaked spreads.
+CUSUM_SLACK: Final = 0.5
+CUSUM_MAX_Z: Final = 3.0
 LEARNING_LIMIT: Final = 5.0
 FROZEN_LIMIT: Final = 6.0
-LEARNING_FROM: Final = 20
-FROZEN_FROM: Final = 50
-_SMALLEST_STD: Final = 0.05
+LEARNING_MIN_RUNS: Final = 20
+FROZEN_MIN_RUNS: Final = 50
+_MIN_STD: Final = 0.05
 _Z95: Final = 1.9599639845400536
-"""How many standard deviations either side hold 95 of 100 values."""
+"""The number of standard deviations on either side that hold 95 % of values."""
 
 
 class Shift(NamedTuple):
@@ -26,13 +26,13 @@ class Shift(NamedTuple):
     frozen: float
 
     @property
-    def alarmed(self) -> bool:
+    def is_alarm(self) -> bool:
         """Whether either sum crossed its limit."""
         return self.learning >= LEARNING_LIMIT or self.frozen >= FROZEN_LIMIT
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this share of a sorted sequence lies, interpolated.
+    """Return the value below which this share of a sorted sequence lies, interpolated; 0 for an empty one.
 
     >>> quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)
     3.0
@@ -46,9 +46,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def conformal_threshold(ordered: Sequence[float], alpha: float) -> float | None:
-    """The value below which a new, ordinary observation falls with probability at most `alpha`.
+    """Return the value below which a new, ordinary observation falls with probability at most `alpha`.
 
-    None when there are too few observations for such a promise.
+    None when there are too few observations for that.
 
     >>> conformal_threshold([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 0.2)
     0.2
@@ -58,16 +58,16 @@ def conformal_threshold(ordered: Sequence[float], alpha: float) -> float | None:
 
 
 class Interval(NamedTuple):
-    """Where 95 of 100 such samples would put a figure."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
 
 
-def wilson(hits: int, of: int) -> Interval:
-    """The Wilson interval of a share of independent cases, which does not collapse at 0 and 1.
+def wilson_interval(hits: int, of: int) -> Interval:
+    """Return the Wilson interval of a share of independent cases, which does not collapse at 0 and 1.
 
-    >>> [round(bound, 3) for bound in wilson(0, 40)]
+    >>> [round(bound, 3) for bound in wilson_interval(0, 40)]
     [0.0, 0.088]
     """
     share = hits / of
@@ -79,13 +79,13 @@ def wilson(hits: int, of: int) -> Interval:
 
 
 def next_trend(trend: Trend, value: float) -> Shift:
-    """Take one run's total into both sums; a sum that crosses its limit starts afresh."""
+    """Add one run's total to both sums; a sum that crosses its limit starts again at 0."""
     x = math.log(max(value, 1.0))
-    learning = _summed(trend.learning, x) if trend.learning.count >= LEARNING_FROM else 0.0
-    frozen = _summed(trend.frozen, x) if trend.frozen.count >= FROZEN_FROM else 0.0
-    rolling = _learnt(trend.learning, x, 0.0 if learning >= LEARNING_LIMIT else learning)
-    if trend.frozen.count < FROZEN_FROM:
-        reference = _learnt(trend.frozen, x, 0.0)
+    learning = _next_sum(trend.learning, x) if trend.learning.count >= LEARNING_MIN_RUNS else 0.0
+    frozen = _next_sum(trend.frozen, x) if trend.frozen.count >= FROZEN_MIN_RUNS else 0.0
+    rolling = _update_moments(trend.learning, x, 0.0 if learning >= LEARNING_LIMIT else learning)
+    if trend.frozen.count < FROZEN_MIN_RUNS:
+        reference = _update_moments(trend.frozen, x, 0.0)
     else:
         kept = 0.0 if frozen >= FROZEN_LIMIT else frozen
         reference = Cusum(
@@ -94,13 +94,13 @@ def next_trend(trend: Trend, value: float) -> Shift:
     return Shift(Trend(learning=rolling, frozen=reference), learning, frozen)
 
 
-def _summed(sums: Cusum, x: float) -> float:
-    std = max(_SMALLEST_STD, math.sqrt(sums.squares / max(1, sums.count - 1)))
-    z = max(-CLIP, min(CLIP, (x - sums.mean) / std))
-    return max(0.0, sums.total + z - SLACK)
+def _next_sum(sums: Cusum, x: float) -> float:
+    std = max(_MIN_STD, math.sqrt(sums.squares / max(1, sums.count - 1)))
+    z = max(-CUSUM_MAX_Z, min(CUSUM_MAX_Z, (x - sums.mean) / std))
+    return max(0.0, sums.total + z - CUSUM_SLACK)
 
 
-def _learnt(sums: Cusum, x: float, total: float) -> Cusum:
+def _update_moments(sums: Cusum, x: float, total: float) -> Cusum:
     count = sums.count + 1
     step = x - sums.mean
     mean = sums.mean + step / count

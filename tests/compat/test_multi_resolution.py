@@ -79,7 +79,7 @@ class TestTheVerdict:
         """
         detector = MultiResolutionLoopDetector()
         detector.record_step(1, "ls", STATE, "a")
-        detector.start_afresh()
+        detector.reset()
         detector.record_step(2, "ls", STATE, "a")
 
         assert not detector.detect_loop().detected

@@ -291,7 +291,7 @@ class TestFatigue:
         """
         detector = DriftDetector()
         names([read()] * 3, detector)
-        detector.start_afresh()
+        detector.reset()
 
         assert [[], [], ["read-loop"]] == told([read()] * 3, detector)
 

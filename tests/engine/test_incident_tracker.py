@@ -3,7 +3,7 @@ import msgspec
 from steadyhelm.decisions import PROCEED, Decision, DriftAction
 from steadyhelm.engine.incident_tracker import QUIET_EVENTS, IncidentTracker
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.incidents import EVIDENCE_KEPT
+from steadyhelm.incidents import MAX_INCIDENT_EVENTS
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 REMINDED = Decision(action=DriftAction.INJECT_REMINDER, verdict="guide", guidance="Stop that.")
@@ -88,7 +88,7 @@ class TestOneEpisode:
         """
         (incident,) = drawn("!" * 200)[-1]
 
-        assert EVIDENCE_KEPT == len(incident.event_ids) == len(set(incident.event_ids))
+        assert MAX_INCIDENT_EVENTS == len(incident.event_ids) == len(set(incident.event_ids))
         assert "run.199" == incident.event_ids[-1]
 
     def test_a_hard_limit_is_marked(self):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from steadyhelm.fingerprints import canonical, fingerprint
+from steadyhelm.fingerprints import encode_canonical, fingerprint
 from steadyhelm.loops.outcomes import UNKNOWN
 from steadyhelm.loops.steps import ToolStep, cache_arguments, identify_call, read_step
 
@@ -141,7 +141,7 @@ class TestReading:
         (noted,), (event,) = run(shell("ls")), run(shell("ls"))
         cache_arguments(noted, b"x")
 
-        assert canonical(event.input_data) == ToolStep(event).arguments
+        assert encode_canonical(event.input_data) == ToolStep(event).arguments
 
     def test_seen_or_not(self):
         """

@@ -15,7 +15,7 @@ from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outcome_of, outer_run_id
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.policy.response_levels import choose_verdict
 
 ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
@@ -300,4 +300,4 @@ def _read_text(value: Any) -> str:
         words = _get_attribute(value, attribute)
         if isinstance(words, str):
             return words
-    return "" if value is None else canonical(value).decode("utf-8", "replace")
+    return "" if value is None else encode_canonical(value).decode("utf-8", "replace")

@@ -243,14 +243,14 @@ def _measure(baseline: "BaselineStats", key: str, words: str) -> tuple[str, ...]
 
 
 def _trend(trend: "Trend | None") -> str:
-    from steadyhelm.windows import FROZEN_FROM, FROZEN_LIMIT, LEARNING_FROM, LEARNING_LIMIT
+    from steadyhelm.windows import FROZEN_LIMIT, FROZEN_MIN_RUNS, LEARNING_LIMIT, LEARNING_MIN_RUNS
 
-    if trend is None or trend.learning.count < LEARNING_FROM:
-        return f"after {counted(LEARNING_FROM, 'run')}"
+    if trend is None or trend.learning.count < LEARNING_MIN_RUNS:
+        return f"after {counted(LEARNING_MIN_RUNS, 'run')}"
     words = f"{trend.learning.total:.1f} of {LEARNING_LIMIT:.0f} against recent runs"
-    if trend.frozen.count < FROZEN_FROM:
-        return f"{words}; against the first {FROZEN_FROM} later"
-    return f"{words}, {trend.frozen.total:.1f} of {FROZEN_LIMIT:.0f} against the first {FROZEN_FROM}"
+    if trend.frozen.count < FROZEN_MIN_RUNS:
+        return f"{words}; against the first {FROZEN_MIN_RUNS} later"
+    return f"{words}, {trend.frozen.total:.1f} of {FROZEN_LIMIT:.0f} against the first {FROZEN_MIN_RUNS}"
 
 
 _FORMAT_KEY: Final = "steadyhelm_baseline"

@@ -59,7 +59,7 @@ def every_value(loaded: "LoadedSettings") -> Iterator[Value]:
 
 
 def _options(loaded: "LoadedSettings") -> Iterator[Value]:
-    from steadyhelm.fingerprints import canonical
+    from steadyhelm.fingerprints import encode_canonical
     from steadyhelm.redaction import Redactor
 
     redactor = Redactor()
@@ -70,7 +70,9 @@ def _options(loaded: "LoadedSettings") -> Iterator[Value]:
             value = given.get(option.name, option.default)
             # Somebody else's detector may take a key: what is named like a secret is shown like one.
             pair = {option.name: value}
-            cleaned, _ = redactor.clean(pair, canonical(pair)) if isinstance(value, str) else (pair, b"")
+            cleaned, _ = (
+                redactor.redact(pair, encode_canonical(pair)) if isinstance(value, str) else (pair, b"")
+            )
             shown = value if cleaned == pair else HIDDEN
             yield Value(name=name, value=shown, origin=loaded.origins.get(name, "default"))
 

@@ -10,7 +10,7 @@ from steadyhelm.compat import strategies
 from steadyhelm.compat.loop_records import LoopDetection, LoopEvent, LoopSignal, LoopType
 from steadyhelm.compat.strategies import RecordedStep
 from steadyhelm.errors import SettingsError
-from steadyhelm.fingerprints import LOOKED_AT, canonical, text_hash
+from steadyhelm.fingerprints import MAX_CHARS, encode_canonical, hash_bytes
 
 __all__ = ["LoopDetection", "LoopEvent", "LoopSignal", "LoopType", "MultiResolutionLoopDetector"]
 
@@ -119,7 +119,7 @@ class MultiResolutionLoopDetector:
             signals=signals,
         )
 
-    def start_afresh(self) -> None:
+    def reset(self) -> None:
         """Somebody stepped in: forget every step so far."""
         self._steps.clear()
 
@@ -148,10 +148,10 @@ def _steps(name: str, value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str) and len(value) <= LOOKED_AT:
+    if isinstance(value, str) and len(value) <= MAX_CHARS:
         return value
     # Inside a list an object is never compared, only described: it may do anything when it is compared.
-    return canonical([value])[1:-1].decode("utf-8", "replace")
+    return encode_canonical([value])[1:-1].decode("utf-8", "replace")
 
 
 def _state_key(state: Any) -> int:
@@ -159,7 +159,7 @@ def _state_key(state: Any) -> int:
         return 0
     if type(state) is dict:
         state = {key: value for key, value in state.items() if not _is_clock(key)} or state
-    return text_hash(canonical([state])) or 1
+    return hash_bytes(encode_canonical([state])) or 1
 
 
 def _is_clock(key: Any) -> bool:

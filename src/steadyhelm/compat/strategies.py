@@ -18,8 +18,8 @@ from steadyhelm.compat.similarity import (
     outcome,
     wording,
 )
-from steadyhelm.fingerprints import text_hash
-from steadyhelm.noise import stable
+from steadyhelm.fingerprints import hash_bytes
+from steadyhelm.noise import mask_noise
 
 LONGEST_CYCLE: Final = 4
 _SHOWN: Final = 80
@@ -47,7 +47,7 @@ class RecordedStep:
         self.action = action
         self.state = state
         self.answer = answer
-        self.result = 0 if answer is None else text_hash(answer.encode("utf-8", "replace")) or 1
+        self.result = 0 if answer is None else hash_bytes(answer.encode("utf-8", "replace")) or 1
         self.outcome: Outcome = "failed" if failed else outcome(answer or "")
 
     @property
@@ -63,7 +63,7 @@ class RecordedStep:
     @cached_property
     def answered(self) -> Wording | None:
         """What the answer says, noise aside; None when it is too long to be read for its meaning."""
-        return wording(stable(self.answer)) if self.answer and len(self.answer) <= LOOKED_AT else None
+        return wording(mask_noise(self.answer)) if self.answer and len(self.answer) <= LOOKED_AT else None
 
     def settle(self, before: Iterable["RecordedStep"]) -> None:
         """Take the result of an earlier like step for the same one if only noise has changed."""
@@ -78,7 +78,7 @@ class RecordedStep:
         if (self.action, self.state) != (earlier.action, earlier.state):
             return False
         near = abs(len(self.answer) - len(earlier.answer)) <= _NOISE_LENGTH
-        return near and stable(self.answer) == stable(earlier.answer)
+        return near and mask_noise(self.answer) == mask_noise(earlier.answer)
 
 
 def exact(steps: Sequence[RecordedStep], threshold: int) -> LoopDetection | None:

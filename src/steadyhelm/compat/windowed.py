@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.fatigue import Fatigue
-from steadyhelm.noise import stable
+from steadyhelm.noise import mask_noise
 
 READ_LOOP: Final = "read-loop"
 EDIT_REVERT: Final = "edit-revert"
@@ -151,10 +151,10 @@ class DriftDetector:
             raise SettingsError(f"There is a pattern {name!r} already; choose another name.")
         self._added[name] = predicate
 
-    def start_afresh(self) -> None:
+    def reset(self) -> None:
         """Somebody stepped in: forget the window and how often each pattern fired."""
         self.events.clear()
-        self.fatigue.start_afresh()
+        self.fatigue.reset()
 
     def kind_of(self, tool: str) -> ToolKind:
         """Whether a tool reads, writes or runs something: as declared, else by the words of its name."""
@@ -235,4 +235,4 @@ def _latest_first(events: Sequence[Event], target: str) -> Iterable[Event]:
 
 def _settled(error: Any) -> str:
     """An error without what changes from run to run although nothing has changed."""
-    return " ".join(stable(str(error)[:_ERROR_LOOKED_AT]).split())
+    return " ".join(mask_noise(str(error)[:_ERROR_LOOKED_AT]).split())

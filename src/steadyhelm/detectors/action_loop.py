@@ -17,7 +17,7 @@ from steadyhelm.loops.near_repeats import PreviousCall
 from steadyhelm.loops.outcomes import CallOutcome
 from steadyhelm.loops.segments import SegmentTracker
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
-from steadyhelm.noise import volatile_parts
+from steadyhelm.noise import find_volatile_parts
 
 REPEATS_IN_A_ROW: Final = 3
 REPEATS_SPREAD_OUT: Final = 4
@@ -130,7 +130,7 @@ class RepetitionMemory(Struct):
             return None
         # Moved to the end: the call not seen for longest is dropped first.
         self.calls[step.call_key] = self.calls.pop(step.call_key)
-        ignored = () if seen.outcome.raw == outcome.raw else volatile_parts(outcome.sample)
+        ignored = () if seen.outcome.raw == outcome.raw else find_volatile_parts(outcome.sample)
         # Asked again after a wait: that is polling.
         is_polling = step.kind == "wait" or (self.last_wait > seen.last_step and not outcome.failed)
         seen.count += 1

@@ -1,4 +1,4 @@
-"""Notice a run that costs more than it may, or more than is usual for this agent."""
+"""Notice a run that uses more than its limits, or more than is usual for this agent."""
 
 import math
 from typing import Any, Final
@@ -12,12 +12,12 @@ from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo,
 from steadyhelm.findings import MED_FROM, DriftEvent
 from steadyhelm.windows import FROZEN_LIMIT, LEARNING_LIMIT, Shift, next_trend
 
-_TOKEN_FLOOR: Final = 0.7
+_MIN_TOKEN_SCORE: Final = 0.7
 _DURATION_SCORE: Final = 0.8
-_NOTICED: Final = 0.4
-_LEAST_OVER: Final = 1.5
+_NOTICED_SCORE: Final = 0.4
+_MIN_EXCESS_FACTOR: Final = 1.5
 
-# What is compared over runs: the baseline's key, the words for it, the baseline's mean and std.
+# What is compared over runs: the key in the baseline, its name in messages, the fields of mean and std.
 MEASURES: Final = (
     ("tokens", "tokens", "mean_tokens_per_run", "std_tokens_per_run"),
     ("tools", "tool calls", "mean_tools_per_run", "std_tools_per_run"),
@@ -36,11 +36,11 @@ class _Memory(Struct):
 
 
 class ResourceSpike(Detector):
-    """Signal when a run passes a hard limit, spends far more than usual, or ends a rising trend.
+    """Signal when a run passes a hard limit, uses far more than usual, or continues a rising trend.
 
-    Hard limits belong to you and never adapt.
-    Beside them a calibrated agent's run is compared with its own quantiles, and each ended run with
-    the runs before it: a lasting rise shows even when no single run stands out.
+    Hard limits never adapt.
+    Beside them a calibrated agent's run is compared with the agent's quantiles, and each ended run with
+    the runs before it: a lasting rise is noticed even when no single run is unusual.
 
     Args:
         absolute_token_limit: Tokens a run may spend; None for no limit.
@@ -85,13 +85,13 @@ class ResourceSpike(Detector):
         self.not_checked = None
 
     def begin(self, run: RunInfo) -> None:
-        """Time counts from the run's start where it is known, else from its first event."""
+        """Count time from the start of the run where it is known, else from its first event."""
         self._run = run
         if run.started_at > 0:
             self._memory.started_at = run.started_at
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        """Add the event up, and compare the totals with every limit that holds."""
+        """Add the event to the totals, and compare them with every limit."""
         memory = self._memory
         memory.last_id, memory.last_at = event.event_id, event.timestamp
         memory.tokens += event.token_count
@@ -104,18 +104,18 @@ class ResourceSpike(Detector):
         memory.duration_ms = max(memory.duration_ms, (event.timestamp - memory.started_at) * 1000)
         token_limit, duration_limit = self.absolute_token_limit, self.absolute_duration_limit_ms
         if token_limit is not None and memory.tokens > token_limit:
-            score = max(_TOKEN_FLOOR, (memory.tokens - token_limit) / token_limit)
-            return self._over_limit(event, score, "tokens", memory.tokens, token_limit)
+            score = max(_MIN_TOKEN_SCORE, (memory.tokens - token_limit) / token_limit)
+            return self._report_limit(event, score, "tokens", memory.tokens, token_limit)
         if duration_limit is not None and memory.duration_ms > duration_limit:
-            return self._over_limit(event, _DURATION_SCORE, "ms", memory.duration_ms, duration_limit)
-        return self._against_baseline(event, baseline) if baseline.is_calibrated else None
+            return self._report_limit(event, _DURATION_SCORE, "ms", memory.duration_ms, duration_limit)
+        return self._check_baseline(event, baseline) if baseline.is_calibrated else None
 
     def end(self, baseline: BaselineStats) -> DriftEvent | None:
         """Compare the whole run with the agent's runs before it."""
         memory = self._memory
         if not memory.last_id or not baseline.is_calibrated:
             return None
-        # The finding stands at the last event; its data need not be kept for that.
+        # The finding is at the last event, whose data need not be kept for that.
         last = TraceEvent(
             agent_id=self._run.agent_id,
             run_id=self._run.run_id,
@@ -124,47 +124,47 @@ class ResourceSpike(Detector):
             timestamp=memory.last_at,
             event_id=memory.last_id,
         )
-        for measure, words, _, _ in MEASURES:
+        for measure, label, _, _ in MEASURES:
             shift = next_trend(baseline.trends.get(measure, Trend()), getattr(memory, measure))
-            if shift.alarmed:
-                return self._trend(last, measure, words, shift)
+            if shift.is_alarm:
+                return self._report_trend(last, measure, label, shift)
         return None
 
-    def _over_limit(
-        self, event: TraceEvent, score: float, words: str, spent: float, limit: float
+    def _report_limit(
+        self, event: TraceEvent, score: float, label: str, spent: float, limit: float
     ) -> DriftEvent:
         return self.finding(
             event,
-            score=_NOTICED if self.soft_limits else score,
-            message=f"{spent:,.0f} {words} spent in this run, the limit is {limit:,.0f}",
+            score=_NOTICED_SCORE if self.soft_limits else score,
+            message=f"{spent:,.0f} {label} spent in this run, the limit is {limit:,.0f}",
             suggested_action="Stop, or hand over what there is; raise the limit if this run is worth it.",
             hard_limit=not self.soft_limits,
             only_reported=not self.limits_set,
             spent=spent,
             limit=limit,
-            **self._counters(),
+            **self._totals(),
         )
 
-    def _against_baseline(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
+    def _check_baseline(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         if self._limits is None or self._limits[0] is not baseline:
-            self._limits = (baseline, self._limits_from(baseline))
-        for measure, words, mean, _ in MEASURES:
+            self._limits = (baseline, self._compute_limits(baseline))
+        for measure, label, mean, _ in MEASURES:
             spent, limit = getattr(self._memory, measure), self._limits[1].get(measure, math.inf)
             if spent > limit:
                 return self.finding(
                     event,
                     score=(spent - limit) / limit,
-                    message=f"{spent:,.0f} {words} in this run; this agent's runs take "
+                    message=f"{spent:,.0f} {label} in this run; this agent's runs take "
                     f"{getattr(baseline, mean):,.0f} on average and seldom more than {limit:,.0f}",
                     suggested_action="Ask the agent for a summary of what is done and what is left.",
                     measure=measure,
                     spent=spent,
                     limit=round(limit, 1),
-                    **self._counters(),
+                    **self._totals(),
                 )
         return None
 
-    def _limits_from(self, baseline: BaselineStats) -> dict[str, float]:
+    def _compute_limits(self, baseline: BaselineStats) -> dict[str, float]:
         limits = {}
         for measure, _, mean_name, std_name in MEASURES:
             mean, std = getattr(baseline, mean_name), getattr(baseline, std_name)
@@ -172,19 +172,19 @@ class ResourceSpike(Detector):
                 continue
             if self.spike_multiplier is not None:
                 limit = mean + self.spike_multiplier * max(std, mean * 0.1)
-                limits[measure] = max(limit, mean * _LEAST_OVER)
+                limits[measure] = max(limit, mean * _MIN_EXCESS_FACTOR)
             else:
                 limits[measure] = _quantile_limit(baseline.spreads.get(measure, Spread()))
         return limits
 
-    def _trend(self, event: TraceEvent, measure: str, words: str, shift: Shift) -> DriftEvent:
+    def _report_trend(self, event: TraceEvent, measure: str, label: str, shift: Shift) -> DriftEvent:
         against_first = shift.frozen >= FROZEN_LIMIT
         height = shift.frozen / FROZEN_LIMIT if against_first else shift.learning / LEARNING_LIMIT
         since = "since its first 50 runs" if against_first else "over its recent runs"
         return self.finding(
             event,
             score=MED_FROM * height,
-            message=f"this agent's runs have come to take more {words} {since}",
+            message=f"this agent's runs have come to take more {label} {since}",
             suggested_action="Compare with older runs: a prompt, a tool or a model may have changed.",
             measure=measure,
             learning_sum=round(shift.learning, 2),
@@ -192,13 +192,13 @@ class ResourceSpike(Detector):
             over_runs=True,
         )
 
-    def _counters(self) -> dict[str, Any]:
+    def _totals(self) -> dict[str, Any]:
         totals = ("tokens", "tools", "llm_calls", "duration_ms")
         return {"totals": {name: getattr(self._memory, name) for name in totals}}
 
 
 def _quantile_limit(spread: Spread) -> float:
-    """Twice as far above the median, in logs, as nineteen runs in twenty lie; infinite when unknown."""
+    """Return a limit twice as far above the median, in logs, as the 95 % quantile; infinite when unknown."""
     if spread.p50 <= 0 or spread.p95 <= 0:
         return math.inf
-    return max(spread.p95 * spread.p95 / spread.p50, spread.p95 * _LEAST_OVER)
+    return max(spread.p95 * spread.p95 / spread.p50, spread.p95 * _MIN_EXCESS_FACTOR)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import call_hash, canonical, text_hash
+from steadyhelm.fingerprints import encode_canonical, hash_bytes, hash_call
 from steadyhelm.loops.steps import cache_arguments
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import RecordedEvent
@@ -33,13 +33,13 @@ class Capture:
     def text(self, text: str) -> str:
         """A text that is kept, such as a goal: redacted like everything else."""
         whole = text.encode("utf-8", "replace").decode() if isinstance(text, str) else str(text)
-        return self._redactor.text(whole) if self._redacts and whole else whole
+        return self._redactor.redact_text(whole) if self._redacts and whole else whole
 
     def plain(self, value: Any) -> Any:
         """A value that is kept beside events, such as a run's metadata: reduced and redacted like them."""
-        encoded = canonical(value)
+        encoded = encode_canonical(value)
         if self._redacts:
-            _, encoded = self._redactor.clean(value, encoded)
+            _, encoded = self._redactor.redact(value, encoded)
         return msgspec.json.decode(encoded) if encoded else None
 
     # Every field by name: gathering them into a dict and spreading it again costs as much as both hashes.
@@ -65,16 +65,16 @@ class Capture:
         cost_usd: float | None = None,
     ) -> RecordedEvent:
         """The event, and its payload as it will be kept."""
-        input_json, output_json = canonical(input_data), canonical(output_data)
-        metadata_json = canonical(metadata) if metadata else b""
+        input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
+        metadata_json = encode_canonical(metadata) if metadata else b""
         if self._redacts:
-            if self._redactor.suspicious(input_json + output_json):
-                input_data, input_json = self._redactor.clean(input_data, input_json)
-                output_data, output_json = self._redactor.clean(output_data, output_json)
+            if self._redactor.may_contain_secret(input_json + output_json):
+                input_data, input_json = self._redactor.redact(input_data, input_json)
+                output_data, output_json = self._redactor.redact(output_data, output_json)
             if metadata_json:
-                metadata, metadata_json = self._redactor.clean(metadata, metadata_json)
+                metadata, metadata_json = self._redactor.redact(metadata, metadata_json)
             if error:
-                error = self._redactor.text(error)
+                error = self._redactor.redact_text(error)
         event = TraceEvent(
             agent_id=agent_id,
             run_id=run_id,
@@ -93,8 +93,8 @@ class Capture:
             parent_run_id=parent_run_id,
             error=error,
             cost_usd=cost_usd,
-            call_hash=call_hash(action_name, input_json),
-            result_hash=text_hash(error.encode("utf-8", "replace") if error else output_json),
+            call_hash=hash_call(action_name, input_json),
+            result_hash=hash_bytes(error.encode("utf-8", "replace") if error else output_json),
         )
         cache_arguments(event, input_json)
         if self._keeps_text:

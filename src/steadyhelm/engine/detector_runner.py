@@ -131,7 +131,7 @@ class DetectorRunner:
             finding.context.update(usual_sequences=usual, unusual_order=None if known else pair)
         least = self._thresholds.get(finding.detector, 0.0)
         if finding.score < least and not finding.context.get("hard_limit"):
-            return finding.lowered("an incident like this was marked a false alarm")
+            return finding.lower_severity("an incident like this was marked a false alarm")
         return finding
 
     def _collect(

@@ -11,7 +11,7 @@ from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutc
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.incidents import EVIDENCE_KEPT, Incident
+from steadyhelm.incidents import MAX_INCIDENT_EVENTS, Incident
 from steadyhelm.policy.outcomes import EXPECTED_CHANGES
 from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
 
@@ -247,7 +247,7 @@ def _extend_incident(before: Incident, event: TraceEvent, finding: DriftEvent) -
         last_at=event.timestamp,
         last_seq=event.seq,
         findings=before.findings + (before.last_seq not in {-1, event.seq}),
-        event_ids=(*before.event_ids, *fresh)[-EVIDENCE_KEPT:],
+        event_ids=(*before.event_ids, *fresh)[-MAX_INCIDENT_EVENTS:],
     )
 
 

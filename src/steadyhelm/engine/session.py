@@ -35,7 +35,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.fatigue import Fatigue, Trust
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.fingerprints import call_hash, canonical
+from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.guidance import write_guidance
 from steadyhelm.policy.response_levels import VERDICTS, Response, choose_verdict, respond
@@ -163,7 +163,7 @@ class Session:
             self._health.count("event out of order")
         totals.add(event)
         if event.action_name in self._tools:
-            event = self._tools[event.action_name].applied(event)
+            event = self._tools[event.action_name].apply_to(event)
         told = self._take_word(event) if event.action_type == STATE_TRANSITION else ()
         findings = self._runner.check(event, totals.last_names)
         own = self.drift.observe(event, findings or (), self._runner)
@@ -185,14 +185,14 @@ class Session:
                 event_id=f"{self.run.run_id}.{self.next_seq}",
                 input_data=args,
                 seq=self.next_seq,
-                call_hash=call_hash(name, canonical(args)),
+                call_hash=hash_call(name, encode_canonical(args)),
             )
         )
 
     def foresee(self, call: TraceEvent) -> Decision:
         """What is to be said to this call, if it were made and gave the same answer? Changes nothing."""
         if call.action_name in self._tools:
-            call = self._tools[call.action_name].applied(call)
+            call = self._tools[call.action_name].apply_to(call)
         recent = self._totals.last_names
         findings = self._runner.foresee(call, recent)
         findings += [self._runner.adjust(it, recent) for it in self.drift.foresee(call)]
@@ -274,7 +274,7 @@ class Session:
         self._incidents.outcomes.lengthen(self._calls_to_walk_again(saved.totals))
         self._runner.restore(saved.detectors)
         self.drift.roll_back(saved.drift)
-        self._fatigue.start_afresh()
+        self._fatigue.reset()
         self._refusal = ""
 
     def _calls_to_walk_again(self, then: Totals) -> int:
@@ -337,7 +337,7 @@ class Session:
             self.drift.note_goal_stated()
             # Somebody stepped in: whether the pattern comes back is counted from here.
             for finding in reported:
-                self._fatigue.start_afresh(_pattern(finding))
+                self._fatigue.reset(_pattern(finding))
         noted = self._incidents.observe(event, findings, decision, self._totals)
         return Observation(decision, _latest([*judged, *noted]))
 

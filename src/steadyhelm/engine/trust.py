@@ -48,7 +48,7 @@ class TrustTracker:
         doubtful: list[tuple[str, str, float]] = [
             (kind, subject, round(standing.mean, 3))
             for kind in kinds
-            for subject, standing in self.trust.standings(kind).items()
+            for subject, standing in self.trust.scores(kind).items()
             if standing.band in {TrustBand.DISTRUSTED, TrustBand.DOUBTFUL}
         ]
         return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTFUL_KEPT]

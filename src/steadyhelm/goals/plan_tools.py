@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import LOOKED_AT
+from steadyhelm.fingerprints import MAX_CHARS
 from steadyhelm.goals.plan_annotations import parse_status
 from steadyhelm.goals.tree_nodes import GoalStatus
 from steadyhelm.lexicons import load_lexicon
@@ -100,6 +100,6 @@ def _hash_name(name: str | int) -> int:
 
 def _decode_list(text: str) -> Any:
     try:
-        return msgspec.json.decode(text[: 4 * LOOKED_AT].encode("utf-8", "replace"))
+        return msgspec.json.decode(text[: 4 * MAX_CHARS].encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None

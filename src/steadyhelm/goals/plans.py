@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from steadyhelm.fingerprints import LOOKED_AT, reduced
+from steadyhelm.fingerprints import MAX_CHARS, to_plain_data
 from steadyhelm.goals.plan_annotations import parse_status
 from steadyhelm.goals.plan_lines import (
     HEADING,
@@ -59,12 +59,12 @@ def read_plan(plan: Any) -> Plan:
     """
     refused = []
     if isinstance(plan, str):
-        if len(plan) > LOOKED_AT:
-            plan = plan[:LOOKED_AT].rpartition("\n")[0] or plan[:LOOKED_AT]
+        if len(plan) > MAX_CHARS:
+            plan = plan[:MAX_CHARS].rpartition("\n")[0] or plan[:MAX_CHARS]
             refused.append(f"The plan was read up to character {len(plan)}.")
         items = list(_parse_text(plan))
     else:
-        data = reduced(plan)
+        data = to_plain_data(plan)
         # An object that is no data is reduced to its name, which is no plan.
         items = list(_iter_items(_unwrap_list(data))) if isinstance(data, (list, dict)) else []
     if len(items) > MAX_ITEMS:

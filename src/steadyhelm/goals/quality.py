@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.fingerprints import LOOKED_AT
+from steadyhelm.fingerprints import MAX_CHARS
 
 PARTS: Final = {
     "errors": 0.7,
@@ -117,7 +117,7 @@ class ContextQuality(Struct):
     letters_since_goal: int | None = None
 
     def __post_init__(self) -> None:
-        self.goal = self.goal[:LOOKED_AT] if isinstance(self.goal, str) else ""
+        self.goal = self.goal[:MAX_CHARS] if isinstance(self.goal, str) else ""
         if self.window_tokens < 1:
             raise SettingsError(f"window_tokens must be 1 or more, got {self.window_tokens!r}.")
 
@@ -223,8 +223,8 @@ class ContextQuality(Struct):
     def _look_for_goal(self, text: str) -> None:
         wanted = set(_find_words(self.goal)[:_GOAL_WORDS_READ])
         if wanted and isinstance(text, str):
-            half = LOOKED_AT // 2
-            held = _find_words(text if len(text) <= LOOKED_AT else f"{text[:half]} {text[-half:]}")
+            half = MAX_CHARS // 2
+            held = _find_words(text if len(text) <= MAX_CHARS else f"{text[:half]} {text[-half:]}")
             self.retention = len(wanted.intersection(held)) / len(wanted)
             self.letters_since_goal = 0
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from steadyhelm.fingerprints import LOOKED_AT, describe
+from steadyhelm.fingerprints import MAX_CHARS, describe
 
 MAX_LINE_CHARS: Final = 300
 
@@ -15,7 +15,7 @@ def to_single_line(value: Any, max_chars: int = MAX_LINE_CHARS) -> str:
     """
     if value is None:
         return ""
-    text = (value if isinstance(value, str) else str(describe(value)))[:LOOKED_AT]
+    text = (value if isinstance(value, str) else str(describe(value)))[:MAX_CHARS]
     if not text.isprintable():
         text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = " ".join(text.split())

@@ -14,7 +14,7 @@ from steadyhelm import fingerprints
 from steadyhelm.lexicons import load_lexicon
 
 CHARS_READ: Final = 512
-MAX_CHARS_READ: Final = fingerprints.LOOKED_AT
+MAX_CHARS_READ: Final = fingerprints.MAX_CHARS
 _MIN_WORD_CHARS: Final = 3
 _MAX_WORD_CHARS: Final = 40
 _STEM_CACHE_SIZE: Final = 4096
@@ -68,7 +68,7 @@ def find_work_words(text: str, max_chars: int = CHARS_READ) -> set[str]:
 def to_text(value: Any) -> str:
     """Return any value as text that can be stored, cut to the characters that are read."""
     if not isinstance(value, str):
-        return fingerprints.canonical(value)[:MAX_CHARS_READ].decode("utf-8", "replace")
+        return fingerprints.encode_canonical(value)[:MAX_CHARS_READ].decode("utf-8", "replace")
     text = value[:MAX_CHARS_READ]
     # A lone surrogate, as in a broken transcript, cannot be stored.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -7,7 +7,7 @@ from steadyhelm.decisions import PROCEED
 from steadyhelm.engine.capture import Capture
 from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.findings import Severity
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.hooks.memory import HookMemory, OpenCall
 from steadyhelm.recordings.hook_events.step import NOTHING, HookAnswer, HookStep, StepKind
 from steadyhelm.recordings.hook_events.usage import Usage, tokens_since
@@ -67,7 +67,7 @@ class Turn:
         return self._reply(step)
 
     def _before(self, step: HookStep) -> HookAnswer:
-        args = self._capture.plain(step.args) if len(canonical(step.args)) <= _ARGS_KEPT else None
+        args = self._capture.plain(step.args) if len(encode_canonical(step.args)) <= _ARGS_KEPT else None
         if _done(step) in self.memory.seen:
             return NOTHING  # two hooks at once: what came of it was told first
         self.memory.announce(step.call_id or step.tool, OpenCall(step.tool, args, self.session.next_seq))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
-from steadyhelm.declarations import declared
+from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.sessions import Sessions
@@ -110,7 +110,7 @@ class Watch:
             health=self._parts.health,
             mode=settings.mode,
             calibration_runs=settings.calibration_runs,
-            tools=declared(settings.tools),
+            tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
             clock=self._clock,
         )

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import canonical, text_hash
-from steadyhelm.noise import alike, skeleton, stable
+from steadyhelm.fingerprints import encode_canonical, hash_bytes
+from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
 
 _HEAD_CHARS: Final = 320
 _TAIL_CHARS: Final = 160
@@ -98,7 +98,7 @@ class CallOutcome(Struct, frozen=True):
         # The patterns are costly: they are tried only on texts of about the same size.
         if abs(self.size - other.size) > _MAX_SIZE_DIFFERENCE or not self.sample:
             return False
-        return alike(self.sample, other.sample)
+        return is_equal_without_noise(self.sample, other.sample)
 
     @property
     def says_wait(self) -> bool:
@@ -114,7 +114,7 @@ def read_outcome(event: TraceEvent) -> CallOutcome:
     """Return the outcome of a tool call."""
     output, error = event.output_data, event.error
     # An event with a call hash has the hash of its result too.
-    raw = event.result_hash if event.call_hash else text_hash(canonical(error or output))
+    raw = event.result_hash if event.call_hash else hash_bytes(encode_canonical(error or output))
     text = error or extract_text(output)
     size = len(text)
     sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
@@ -179,10 +179,10 @@ def extract_text(output: Any) -> str:
         (only,) = output.values()
         if isinstance(only, str):
             return only
-    return canonical(output).decode("utf-8", "replace")
+    return encode_canonical(output).decode("utf-8", "replace")
 
 
 def hash_error(text: str) -> int:
     """Return a hash of an error without what it quotes: the same error about other arguments is the same."""
     unquoted = _QUOTED_PART.sub("~", text[:MAX_SAMPLE_CHARS])
-    return text_hash(skeleton(stable(unquoted))[:_MAX_ERROR_CHARS].encode("utf-8", "replace"))
+    return hash_bytes(mask_numbers(mask_noise(unquoted))[:_MAX_ERROR_CHARS].encode("utf-8", "replace"))

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import call_hash, canonical
+from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.loops.kinds import DECLARED_KINDS, StepKind, classify_call
 from steadyhelm.loops.outcomes import CallOutcome, read_outcome
 
@@ -50,7 +50,7 @@ class ToolStep:
             if cached is not None and cached[0] is self.event:
                 self._arguments = cached[1][:_MAX_ARGUMENT_BYTES]
             else:
-                self._arguments = canonical(self.event.input_data)[:_MAX_ARGUMENT_BYTES]
+                self._arguments = encode_canonical(self.event.input_data)[:_MAX_ARGUMENT_BYTES]
         return self._arguments
 
     @property
@@ -111,8 +111,8 @@ def _read_call(event: TraceEvent) -> tuple[int, bytes | None]:
     args = event.input_data
     if isinstance(args, dict) and not _IGNORED_ARGUMENTS.isdisjoint(args):
         meant = {name: value for name, value in args.items() if name not in _IGNORED_ARGUMENTS}
-        return call_hash(event.action_name, canonical(meant)), None
+        return hash_call(event.action_name, encode_canonical(meant)), None
     if event.call_hash:
         return event.call_hash, None
-    encoded = canonical(args)
-    return call_hash(event.action_name, encoded), encoded[:_MAX_ARGUMENT_BYTES]
+    encoded = encode_canonical(args)
+    return hash_call(event.action_name, encoded), encoded[:_MAX_ARGUMENT_BYTES]

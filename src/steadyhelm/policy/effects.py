@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from steadyhelm.decisions import Intervention
 from steadyhelm.store import StoredIntervention
-from steadyhelm.windows import quantile, wilson
+from steadyhelm.windows import quantile, wilson_interval
 
 Facet = Literal["agent", "wording", "kind", "action"]
 FACETS: Final[tuple[Facet, ...]] = get_args(Facet)
@@ -141,7 +141,7 @@ def build_share(hits: int, of: int) -> OutcomeShare:
     """
     if of == 0:
         return OutcomeShare()
-    low, high = wilson(hits, of)
+    low, high = wilson_interval(hits, of)
     return OutcomeShare(hits=hits, of=of, value=hits / of, low=low, high=high, is_enough=of >= MIN_JUDGED)
 
 
@@ -153,7 +153,7 @@ def compare_shares(helped: OutcomeShare, by_itself: OutcomeShare) -> ShareDiffer
     """
     if not (helped.is_enough and by_itself.is_enough):
         return None
-    one, other = wilson(helped.hits, helped.of), wilson(by_itself.hits, by_itself.of)
+    one, other = wilson_interval(helped.hits, helped.of), wilson_interval(by_itself.hits, by_itself.of)
     first, second = helped.hits / helped.of, by_itself.hits / by_itself.of
     value = first - second
     return ShareDifference(

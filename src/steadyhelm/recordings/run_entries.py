@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from steadyhelm.fingerprints import reduced
+from steadyhelm.fingerprints import to_plain_data
 
 Kind = Literal["user_message", "llm_output", "tool_call", "tool_result", "error", "state"]
 
@@ -263,7 +263,7 @@ def bounded(value: Any, what: str, notes: Notes) -> Any:
         return value
     notes.add(f"{what} has {len(text)} characters; its middle was cut out")
     if not isinstance(value, str):
-        smaller = reduced(value)
+        smaller = to_plain_data(value)
         if len(_as_json(smaller)) <= FIELD_LIMIT:
             return smaller
     return without_middle(text)
@@ -274,7 +274,7 @@ def _as_json(value: Any) -> str:
         return msgspec.json.encode(value).decode("utf-8", "replace")
     except (OverflowError, RecursionError):
         # JSON readers take integers of any size, its writers do not.
-        return msgspec.json.encode(reduced(value)).decode("utf-8", "replace")
+        return msgspec.json.encode(to_plain_data(value)).decode("utf-8", "replace")
 
 
 def without_middle(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.decisions import DriftAction
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.findings import Severity
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
@@ -138,7 +138,7 @@ class Evidence:
         for place in places:
             event = run.events[place]
             asked = event.text if event.action_type == LLM_REQUEST else event.input_data
-            alike.setdefault((event.action_name, canonical(asked)), []).append(place)
+            alike.setdefault((event.action_name, encode_canonical(asked)), []).append(place)
         for same in list(alike.values())[:most]:
             yield self.row(same, run.events[same[-1]], width=width)
         if len(alike) > most:
@@ -158,14 +158,14 @@ class Evidence:
 
     def shown(self, text: str, most: int) -> str:
         """A text on one line, without secrets, at most so long."""
-        return _cut(printable(self._redactor.text(" ".join(text[:_LOOKED_AT].split()))), most)
+        return _cut(printable(self._redactor.redact_text(" ".join(text[:_LOOKED_AT].split()))), most)
 
     def _result(self, value: Any) -> str:
         is_empty = isinstance(value, dict) and not any(value.values())
         return "" if is_empty else self._plain(value)
 
     def _plain(self, value: Any) -> str:
-        _, encoded = self._redactor.clean(value, canonical(value))
+        _, encoded = self._redactor.redact(value, encode_canonical(value))
         return encoded[:_LOOKED_AT].decode("utf-8", "replace")
 
 

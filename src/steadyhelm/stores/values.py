@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from steadyhelm.findings import Severity
-from steadyhelm.fingerprints import reduced
+from steadyhelm.fingerprints import to_plain_data
 from steadyhelm.sink import Record, RecordedEvent
 
 SEVERITIES: Final = tuple(Severity)
@@ -90,7 +90,7 @@ def _is_container(wanted: Any) -> bool:
 def _convert_container(value: Any) -> Any:
     """Return a container of the same type with every item converted."""
     if isinstance(value, dict):
-        return reduced(value)
+        return to_plain_data(value)
     if isinstance(value, (tuple, list)):
         return type(value)(_convert_container(item) for item in value)
     if isinstance(value, Struct):

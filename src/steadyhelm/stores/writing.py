@@ -12,7 +12,7 @@ import msgspec
 from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import Record, SavedState
 from steadyhelm.store import RunStore
@@ -235,7 +235,7 @@ def _build_start_values(run: int, info: RunInfo) -> dict[str, object]:
         "version": info.version,
         "task_type": info.task_type,
         "parent_run_id": info.parent_run_id,
-        "metadata_json": canonical(info.metadata) or None,
+        "metadata_json": encode_canonical(info.metadata) or None,
         "started_at": info.started_at,
     }
 
@@ -262,7 +262,7 @@ def _build_finding_row(totals: RunTotals, finding: DriftEvent) -> tuple[object, 
             finding.detector,
         ),
         *(finding.kind, finding.event_id, finding.message, finding.suggested_action),
-        canonical(finding.context) or None,
+        encode_canonical(finding.context) or None,
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.declarations import declared
+from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import Health
@@ -91,7 +91,7 @@ class Watch(DriftMonitor):
             dispatch=Dispatch([self._memory], health=health, durable=True),
             capture=Capture(self._redactor),
             health=health,
-            tools=declared(self.settings.tools),
+            tools=parse_declarations(self.settings.tools),
         )
 
     def __enter__(self) -> Self:

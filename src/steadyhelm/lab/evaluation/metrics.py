@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from steadyhelm.windows import wilson
+from steadyhelm.windows import wilson_interval
 
 CONFIDENCE: Final = 0.95
 
@@ -147,7 +147,7 @@ def estimate_share(hits: int, of: int) -> Estimate:
     """
     if of == 0:
         return Estimate(value=None)
-    low, high = wilson(hits, of)
+    low, high = wilson_interval(hits, of)
     return Estimate(value=hits / of, low=low, high=high)
 
 

@@ -7,7 +7,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from steadyhelm.decisions import Verdict
-from steadyhelm.fingerprints import canonical
+from steadyhelm.fingerprints import encode_canonical
 
 StepKind = Literal["prompt", "notice", "before_tool", "after_tool", "after_batch", "reply", "end", "other"]
 
@@ -102,7 +102,7 @@ def mark_of(*parts: object) -> str:
     >>> mark_of("Read", {"b": 1, "a": 2}) == mark_of("Read", {"a": 2, "b": 1})
     True
     """
-    return f"{crc32(b'|'.join(canonical(part) for part in parts)):08x}"
+    return f"{crc32(b'|'.join(encode_canonical(part) for part in parts)):08x}"
 
 
 def result_of(value: Any) -> Any:
