@@ -20,7 +20,7 @@ from opentelemetry.trace import (
 )
 
 from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
-from steadyhelm.recordings.span_runs import BLIND
+from steadyhelm.recordings.spans.live_run import NOT_CHECKED_REASON
 from steadyhelm.testing.watching import Watch
 
 ASKED = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}])
@@ -74,9 +74,9 @@ class TestSteps:
         The user's words, each model call and each tool call become events, with tokens, times and arguments.
         """
         with tracer.start_as_current_span("invoke_agent fixer", attributes=AGENT):
-            asked = {"gen_ai.input.messages": ASKED, "gen_ai.output.messages": LOOKED}
+            prompt = {"gen_ai.input.messages": ASKED, "gen_ai.output.messages": LOOKED}
             usage = {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 4}
-            step(tracer, CHAT, **asked, **usage)
+            step(tracer, CHAT, **prompt, **usage)
             step(tracer, LS)
             step(tracer, CHAT)
         assert [
@@ -243,9 +243,9 @@ class TestRuns:
         Traces of one conversation are one run, in which each begins with what the user said.
         """
         for words in ("one", "two"):
-            asked = {"gen_ai.input.messages": json.dumps([{"role": "user", "content": words}])}
+            prompt = {"gen_ai.input.messages": json.dumps([{"role": "user", "content": words}])}
             with tracer.start_as_current_span("run", attributes={**AGENT, "gen_ai.conversation.id": "talk"}):
-                step(tracer, CHAT, **asked)
+                step(tracer, CHAT, **prompt)
         assert {"talk": ["one", "", "two", ""]} == {
             run_id: [words for _, _, words in steps] for run_id, steps in told(watch).items()
         }
@@ -329,7 +329,7 @@ class TestWhatIsMissing:
                 step(tracer, CHAT)
                 step(tracer, TOOL)
         assert [] == found
-        assert 12 == watch.status()["losses"][BLIND]
+        assert 12 == watch.status()["losses"][NOT_CHECKED_REASON]
 
     def test_a_goal_that_was_not_recorded(self, watch, tracer):
         """
@@ -344,20 +344,20 @@ class TestWhatIsMissing:
         """
         Messages that keep their shape and leave out their content tell of calls, not of a goal or arguments.
         """
-        asked = {"role": "user", "parts": [{"type": "text"}]}
+        prompt = {"role": "user", "parts": [{"type": "text"}]}
         for place in range(6):
             call = {"role": "assistant", "parts": [{"type": "tool_call", "id": f"c{place}", "name": "ls"}]}
             answer = {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"c{place}"}]}
             said = {"gen_ai.conversation.id": "talk", "gen_ai.output.messages": json.dumps([call])}
-            step(tracer, CHAT, **said, **{"gen_ai.input.messages": json.dumps([asked])})
+            step(tracer, CHAT, **said, **{"gen_ai.input.messages": json.dumps([prompt])})
             given = {
                 "gen_ai.conversation.id": "talk",
-                "gen_ai.input.messages": json.dumps([asked, call, answer]),
+                "gen_ai.input.messages": json.dumps([prompt, call, answer]),
             }
             step(tracer, CHAT, **given)
         assert [""] == [info.goal for info in watch._memory.infos.values()]
         assert 6 == sum(event.action_name == "ls" for event in events(watch))
-        assert 6 == watch.status()["losses"][BLIND]
+        assert 6 == watch.status()["losses"][NOT_CHECKED_REASON]
 
     def test_an_attribute_too_long_to_read(self, watch, tracer):
         """

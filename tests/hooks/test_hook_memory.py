@@ -7,7 +7,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.memory import HookMemory, OpenCall, joined, memory_in
-from steadyhelm.recordings.hook_events.usage import tokens_since
+from steadyhelm.recordings.hook_events.usage import count_tokens_since
 
 
 def session():
@@ -64,7 +64,7 @@ def test_usage_counts_once_per_reply(tmp_path):
     """
     file = tmp_path / "t.jsonl"
     file.write_text(line("m1", 10) + line("m1", 10) + line("m2", 5))
-    assert (17, file.stat().st_size, "m2", "") == tokens_since(str(file), 0)
+    assert (17, file.stat().st_size, "m2", "") == count_tokens_since(str(file), 0)
 
 
 def test_a_line_being_written_waits(tmp_path):
@@ -74,10 +74,10 @@ def test_a_line_being_written_waits(tmp_path):
     file = tmp_path / "t.jsonl"
     whole, half = line("m1", 10), line("m2", 20)
     file.write_text(whole + half[:25])
-    first = tokens_since(str(file), 0)
+    first = count_tokens_since(str(file), 0)
     assert (11, len(whole), "m1", "") == first
     file.write_text(whole + half)
-    assert (21, len(whole) + len(half), "m2", "") == tokens_since(str(file), first.read_to)
+    assert (21, len(whole) + len(half), "m2", "") == count_tokens_since(str(file), first.read_to)
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere/x.jsonl", "/", "a\0b"])
@@ -85,7 +85,7 @@ def test_a_transcript_that_cannot_be_read(path):
     """
     A transcript that is not there names no tokens.
     """
-    assert (0, 7, "m", "") == tokens_since(path, 7, counted="m")
+    assert (0, 7, "m", "") == count_tokens_since(path, 7, counted="m")
 
 
 def test_a_shorter_file_is_another_file(tmp_path):
@@ -94,7 +94,7 @@ def test_a_shorter_file_is_another_file(tmp_path):
     """
     file = tmp_path / "t.jsonl"
     file.write_text(line("m1", 10))
-    assert 11 == tokens_since(str(file), 10_000)[0]
+    assert 11 == count_tokens_since(str(file), 10_000)[0]
 
 
 def test_a_reply_counted_before_does_not_count_again(tmp_path):
@@ -103,7 +103,7 @@ def test_a_reply_counted_before_does_not_count_again(tmp_path):
     """
     file = tmp_path / "t.jsonl"
     file.write_text(line("m1", 10) + line("m2", 5))
-    usage = tokens_since(str(file), 0, counted="m1")
+    usage = count_tokens_since(str(file), 0, counted="m1")
     assert (6, "m2") == (usage.tokens, usage.reply)
 
 
@@ -115,9 +115,9 @@ def test_a_reply_of_an_unknown_time_counts(tmp_path, stamp):
     file = tmp_path / "t.jsonl"
     message = {"id": "m", "usage": {"input_tokens": 3}}
     file.write_text(json.dumps({"message": message, "timestamp": stamp}) + "\n")
-    assert 3 == tokens_since(str(file), 0, since=1_700_000_000.0).tokens
+    assert 3 == count_tokens_since(str(file), 0, since=1_700_000_000.0).tokens
     file.write_text(json.dumps({"message": message, "timestamp": "2020-01-01T00:00:00Z"}) + "\n")
-    assert 0 == tokens_since(str(file), 0, since=1_700_000_000.0).tokens
+    assert 0 == count_tokens_since(str(file), 0, since=1_700_000_000.0).tokens
 
 
 @pytest.mark.parametrize("content", [[{"type": "text", "text": "overloaded"}], "overloaded"])
@@ -128,6 +128,6 @@ def test_a_model_that_failed_is_read_from_the_transcript(tmp_path, content):
     file = tmp_path / "t.jsonl"
     message = {"id": "m1", "usage": {"input_tokens": 0}, "content": content}
     file.write_text(json.dumps({"message": message, "isApiErrorMessage": True}) + "\n")
-    assert "overloaded" == tokens_since(str(file), 0).failure
+    assert "overloaded" == count_tokens_since(str(file), 0).failure
     file.write_text(file.read_text() + line("m2", 5))
-    assert "" == tokens_since(str(file), 0).failure
+    assert "" == count_tokens_since(str(file), 0).failure

@@ -6,7 +6,7 @@ from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
 from steadyhelm.recordings.claude_code import ClaudeCode
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
-from steadyhelm.recordings.transcript_reader import Lines, read_runs
+from steadyhelm.recordings.transcript_reader import NumberedLines, read_runs
 
 
 class TestOddLines:
@@ -155,7 +155,7 @@ class TestRecordedSessions:
         """
         A real session has every call, failure and token of its file, and no problem but its broken lines.
         """
-        lines = Lines(SAMPLES / "claude_code" / f"{name}.jsonl").numbered()
+        lines = NumberedLines(SAMPLES / "claude_code" / f"{name}.jsonl").iter_lines()
         *breaks, run = read_runs(ClaudeCode(), lines)
         assert broken == [item.line for item in breaks]
         assert calls == sum(event.action_type == "tool_call" for event in run.events)

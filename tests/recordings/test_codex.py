@@ -7,7 +7,7 @@ from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
 from steadyhelm.recordings.codex import Codex
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
-from steadyhelm.recordings.transcript_reader import Lines, read_runs
+from steadyhelm.recordings.transcript_reader import NumberedLines, read_runs
 
 
 def line(kind: str, second: float = 0, **payload) -> dict:
@@ -332,7 +332,7 @@ class TestRecordedRollout:
         """
         A real rollout has every call, failure and token of its file, and nothing that was not understood.
         """
-        [run] = read_runs(Codex(), Lines(SAMPLES / "codex" / "rollout.jsonl").numbered())
+        [run] = read_runs(Codex(), NumberedLines(SAMPLES / "codex" / "rollout.jsonl").iter_lines())
         calls = [event for event in run.events if event.action_type == "tool_call"]
         assert (23, 2, 3) == (
             len(calls),

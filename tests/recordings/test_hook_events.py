@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.recordings.hook_events.dialects import AGENTS, DIALECTS, recognised
-from steadyhelm.recordings.hook_events.step import HookAnswer, result_of
+from steadyhelm.recordings.hook_events.dialects import AGENTS, DIALECTS, recognise_dialect
+from steadyhelm.recordings.hook_events.hook_step import HookAnswer, simplify_result
 
 WORDS = HookAnswer(verdict="guide", words="try another way", note="Steadyhelm: a loop")
 JSON = st.recursive(
@@ -36,7 +36,7 @@ def test_agents_are_recognised(agent, payload):
     """
     An agent is recognised by the fields that only it has.
     """
-    assert agent == recognised(payload).agent
+    assert agent == recognise_dialect(payload).agent
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -186,4 +186,4 @@ def test_times_are_no_part_of_a_result():
     """
     How long a call took does not make its result another one.
     """
-    assert {"numFiles": 0} == result_of({"numFiles": 0, "durationMs": 31})
+    assert {"numFiles": 0} == simplify_result({"numFiles": 0, "durationMs": 31})

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from steadyhelm.errors import FormatError, MissingExtraError
-from steadyhelm.recordings.otlp import decode_otlp, runs_of
-from steadyhelm.recordings.span_steps import NOT_RECORDED
+from steadyhelm.recordings.otlp import build_runs, decode_otlp
+from steadyhelm.recordings.spans.steps import NOT_RECORDED
 
 AT = 1_770_000_000
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -152,7 +152,7 @@ class TestForms:
             piece.resource_spans[0].scope_spans[0].spans.append(span)
             pieces.append(piece)
         spans = [span for piece in pieces for span in decode_otlp(piece.SerializeToString(), PROTOBUF).spans]
-        assert told(decode_otlp(as_json(NEW)).runs()) == told(runs_of(spans))
+        assert told(decode_otlp(as_json(NEW)).runs()) == told(build_runs(spans))
 
 
 class TestConventions:

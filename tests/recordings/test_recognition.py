@@ -10,7 +10,7 @@ from recorded_runs import line, said
 from transcripts import SAMPLES, any_json
 
 from steadyhelm.errors import FormatError
-from steadyhelm.recordings.recognition import open_runs, reader_for
+from steadyhelm.recordings.recognition import find_reader, open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile
 
 CLAUDE_CODE = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
@@ -106,7 +106,7 @@ class TestRecognition:
         A line alone tells which reader goes on from there.
         """
         assert ["ClaudeCode", "Codex", "Messages", "Spans", None] == [
-            (reader := reader_for(value)) and reader.__name__
+            (reader := find_reader(value)) and reader.__name__
             for value in (CLAUDE_CODE, CODEX, MESSAGE, SPAN, {"a": 1})
         ]
 
@@ -114,7 +114,7 @@ class TestRecognition:
         """
         A list of tools, though each has a type, is no conversation.
         """
-        assert reader_for([{"type": "function", "function": {"name": "ls"}}]) is None
+        assert find_reader([{"type": "function", "function": {"name": "ls"}}]) is None
 
 
 class TestSources:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transcripts import SAMPLES, encoded, fed, read, run_of, told, wild_objects
 
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
-from steadyhelm.recordings.spans import Spans
+from steadyhelm.recordings.spans.reader import Spans
 from steadyhelm.recordings.transcript_reader import read_runs
 
 AT = 1_770_000_000

@@ -24,7 +24,7 @@ from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.events import RunSummary
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
-from steadyhelm.recordings import span_layouts
+from steadyhelm.recordings.spans import layouts as span_layouts
 from steadyhelm.sink import Loss
 from steadyhelm.sinks import otel
 from steadyhelm.sinks.otel import EVALUATION_EVENT, OTel
@@ -421,7 +421,7 @@ class TestThereAndBack:
         """
         The name we tell under is the name that readers leave out.
         """
-        assert otel.SCOPE == span_layouts.OURS
+        assert otel.SCOPE == span_layouts.OWN_SCOPE
 
     def test_records_are_not_changed(self, told):
         """

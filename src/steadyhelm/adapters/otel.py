@@ -13,16 +13,16 @@ from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.recordings.span_layouts import Span
-from steadyhelm.recordings.span_runs import SpanRun
-from steadyhelm.recordings.span_steps import SpanStep, is_told_above, step_of
+from steadyhelm.recordings.spans.layouts import Span
+from steadyhelm.recordings.spans.live_run import LiveSpanRun
+from steadyhelm.recordings.spans.steps import SpanStep, is_reported_by_parent, read_step
 
 try:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.sdk.trace import Span as LiveSpan
 
-    from steadyhelm.recordings.span_nodes import Key, Node, is_ours, read_span
+    from steadyhelm.recordings.spans.sdk_spans import Key, SpanNode, is_ours, read_span
 except ImportError as exc:
     raise MissingExtraError("OpenTelemetry span processor", extra="otel-sdk") from exc
 
@@ -39,8 +39,8 @@ class _SpanPlace(NamedTuple):
     `is_host_run` is whether the host started that run itself, `is_lasting` whether it outlives the trace.
     """
 
-    around: list[Node]
-    agents: list[Node]
+    around: list[SpanNode]
+    agents: list[SpanNode]
     run_id: str
     is_host_run: bool
     is_lasting: bool
@@ -65,9 +65,9 @@ class SteadyhelmSpanProcessor(SpanProcessor):
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._nodes: BoundedDict[Key, Node] = BoundedDict(_MAX_SPANS)
+        self._nodes: BoundedDict[Key, SpanNode] = BoundedDict(_MAX_SPANS)
         self._trace_runs: BoundedDict[int, tuple[str, bool]] = BoundedDict(_MAX_RUNS)
-        self._runs: BoundedDict[str, SpanRun] = BoundedDict(_MAX_RUNS)
+        self._runs: BoundedDict[str, LiveSpanRun] = BoundedDict(_MAX_RUNS)
         self._open_spans: BoundedDict[int, int] = BoundedDict(_MAX_SPANS)
         self._lock = ForkSafeLock()
 
@@ -78,7 +78,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         if self._monitor.disabled or is_ours(span):
             return
         try:
-            node = Node(span)
+            node = SpanNode(span)
             with self._lock:
                 self._nodes[node.key] = node
                 self._open_spans[node.key[0]] = self._open_spans.get(node.key[0], 0) + 1
@@ -109,14 +109,14 @@ class SteadyhelmSpanProcessor(SpanProcessor):
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _end_node(self, span: ReadableSpan) -> Node | None:
+    def _end_node(self, span: ReadableSpan) -> SpanNode | None:
         """Return the span that ends; None if it ended before, as where two providers share this processor."""
         context = span.get_span_context()
         assert context is not None
         with self._lock:
             node = self._nodes.get((context.trace_id, context.span_id))
             if node is None:
-                node = Node(span)
+                node = SpanNode(span)
                 self._nodes[node.key] = node
             if node.is_over:
                 return None
@@ -129,7 +129,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             node.is_last = left == 0 or (left < 0 and node.parent is None)
         return node
 
-    def _record(self, ended: ReadableSpan, node: Node) -> None:
+    def _record(self, ended: ReadableSpan, node: SpanNode) -> None:
         place = self._find_place(node)
         span = self._read(ended)
         if node.kind == "agent":
@@ -139,48 +139,48 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         if node.is_last and not place.is_host_run:
             self._end_trace(node, span, place)
 
-    def _record_step(self, span: Span, node: Node, place: _SpanPlace) -> None:
+    def _record_step(self, span: Span, node: SpanNode, place: _SpanPlace) -> None:
         above = place.around[0] if place.around else None
         if above is not None:
-            if is_told_above(node.kind, node.name, above.kind, above.name):
+            if is_reported_by_parent(node.kind, node.name, above.kind, above.name):
                 return
             above.inside = (node.kind, node.name)
-        if node.inside is not None and is_told_above(*node.inside, node.kind, node.name):
+        if node.inside is not None and is_reported_by_parent(*node.inside, node.kind, node.name):
             return  # the same step was recorded already, by a span inside this one
         run = self._ensure_run(span, place)
         if node.kind == "tool":
-            run.tool_called(step_of(span), span, node.started_seq)
+            run.record_tool_call(read_step(span), span, node.started_seq)
             return
-        step = step_of(span, with_inputs=run.needs_inputs(span.trace_id))
-        if step.asked is not None:
-            run.asked(step.asked, span)
-        run.model_called(step, span)
+        step = read_step(span, with_inputs=run.needs_inputs(span.trace_id))
+        if step.prompt is not None:
+            run.record_prompt(step.prompt, span)
+        run.record_model_call(step, span)
 
-    def _record_agent(self, span: Span, node: Node, place: _SpanPlace) -> None:
-        step = step_of(span)
+    def _record_agent(self, span: Span, node: SpanNode, place: _SpanPlace) -> None:
+        step = read_step(span)
         if not place.agents:
             run = self._runs.get(place.run_id)
-            if run is not None or span.error is not None or step.asked is not None:
+            if run is not None or span.error is not None or step.prompt is not None:
                 run = self._ensure_run(span, place, step)
-                run.failed("agent", span)
+                run.record_failure("agent", span)
             return
         with self._lock:
             child = self._runs.pop(_make_child_id(place.run_id, node), None)
         if child is not None:
-            child.failed("agent", span)
+            child.record_failure("agent", span)
             child.end(_describe_outcome(span))
         # Where a tool stands for the agent, the tool is the step.
         if not place.around or place.around[0].kind != "tool":
-            self._ensure_run(span, place).tool_called(step, span, node.started_seq)
+            self._ensure_run(span, place).record_tool_call(step, span, node.started_seq)
 
-    def _end_trace(self, node: Node, span: Span, place: _SpanPlace) -> None:
+    def _end_trace(self, node: SpanNode, span: Span, place: _SpanPlace) -> None:
         with self._lock:
             self._trace_runs.pop(node.key[0], None)
             run = None if place.is_lasting else self._runs.pop(place.run_id, None)
         if run is not None:
             run.end(_describe_outcome(span))
 
-    def _ensure_run(self, span: Span, place: _SpanPlace, step: SpanStep | None = None) -> SpanRun:
+    def _ensure_run(self, span: Span, place: _SpanPlace, step: SpanStep | None = None) -> LiveSpanRun:
         """Return the run that a step belongs to, started now if it is new; its goal is what was asked."""
         run_id, parent_id = place.run_id, None
         if len(place.agents) > 1:
@@ -190,20 +190,20 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         agent = place.agents[0 if parent_id else -1] if place.agents else None
         with self._lock:
             run = self._runs.get(run_id)
-            if run is not None and run.knows(span.trace_id):
+            if run is not None and run.note_trace(span.trace_id):
                 self._runs.move_to_end(run_id)
                 return run
         goal = self._read_goal(span, agent, step)
         with self._lock:
             run = self._runs.get(run_id) or self._start_run(run_id, parent_id, goal, place, span)
-            run.knows(span.trace_id)
+            run.note_trace(span.trace_id)
         if goal is not None:
-            run.asked(goal, span)
+            run.record_prompt(goal, span)
         return run
 
     def _start_run(
         self, run_id: str, parent_id: str | None, goal: str | None, place: _SpanPlace, span: Span
-    ) -> SpanRun:
+    ) -> LiveSpanRun:
         monitor_run_id = run_id
         is_ours = parent_id is not None or not place.is_host_run
         if is_ours:
@@ -216,34 +216,34 @@ class SteadyhelmSpanProcessor(SpanProcessor):
                 can=_CAN,
             )
         is_lasting = place.is_lasting and parent_id is None
-        run = SpanRun(self._monitor, monitor_run_id, is_ours=is_ours, lasts=is_lasting)
+        run = LiveSpanRun(self._monitor, monitor_run_id, is_ours=is_ours, lasts=is_lasting)
         self._runs[run_id] = run
         return run
 
-    def _read_goal(self, span: Span, agent: Node | None, step: SpanStep | None) -> str | None:
+    def _read_goal(self, span: Span, agent: SpanNode | None, step: SpanStep | None) -> str | None:
         """Return what the user asked for: the agent's input, else the model's."""
         if step is not None:
-            return step.asked
+            return step.prompt
         live = agent.live if agent is not None else None
-        found = step_of(self._read(live)).asked if live is not None else None
+        found = read_step(self._read(live)).prompt if live is not None else None
         if found is not None:
             return found
-        step = step_of(span)
-        return step.asked if step.kind == "llm" else None
+        step = read_step(span)
+        return step.prompt if step.kind == "llm" else None
 
-    def _count_steps(self, node: Node) -> int | None:
+    def _count_steps(self, node: SpanNode) -> int | None:
         """Return how many steps the agent had seen when this one began; None when that is not known."""
         place = self._find_place(node)
         run_id = _make_child_id(place.run_id, place.agents[0]) if len(place.agents) > 1 else place.run_id
         run = self._runs.get(run_id)
         return run.seen if run is not None else None if place.is_host_run else 0
 
-    def _find_place(self, node: Node) -> _SpanPlace:
-        around: list[Node] = []
+    def _find_place(self, node: SpanNode) -> _SpanPlace:
+        around: list[SpanNode] = []
         with self._lock:
             at = self._nodes.get(node.parent) if node.parent else None
             while at is not None and len(around) < _MAX_DEPTH:
-                at.look()
+                at.refresh()
                 around.append(at)
                 at = self._nodes.get(at.parent) if at.parent else None
             agents = [it for it in around if it.kind == "agent"]
@@ -252,7 +252,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             run_id, is_lasting = self._find_trace_run(node, around)
         return _SpanPlace(around, agents, run_id, is_host_run=False, is_lasting=is_lasting)
 
-    def _find_trace_run(self, node: Node, around: list[Node]) -> tuple[str, bool]:
+    def _find_trace_run(self, node: SpanNode, around: list[SpanNode]) -> tuple[str, bool]:
         """Return the run of a trace, and whether it outlives it; a trace stays in the run it began with."""
         trace_id = node.key[0]
         known = self._trace_runs.get(trace_id)
@@ -268,7 +268,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         return read_span(span, self._monitor.health)
 
 
-def _make_child_id(run_id: str, agent: Node) -> str:
+def _make_child_id(run_id: str, agent: SpanNode) -> str:
     return f"{run_id}/{agent.key[1]:016x}"
 
 

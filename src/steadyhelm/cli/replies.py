@@ -82,15 +82,14 @@ class _Labels:
     def read(self, file: str) -> Iterator[str]:
         """The lines of the file, labelled."""
         from steadyhelm.recordings.run_entries import Notes
-        from steadyhelm.recordings.run_file import BrokenLine
-        from steadyhelm.recordings.run_file import _value as decoded
-        from steadyhelm.recordings.transcript_reader import Lines
+        from steadyhelm.recordings.run_file import BrokenLine, decode_line
+        from steadyhelm.recordings.transcript_reader import NumberedLines
 
-        for number, line in Lines(file).numbered():
+        for number, line in NumberedLines(file).iter_lines():
             if isinstance(line, str):
                 self.broken.append((number, line))
             elif line.strip():
-                value = decoded(line, number, Notes())
+                value = decode_line(line, number, Notes())
                 reason = value.reason if isinstance(value, BrokenLine) else _why_no_reply(value)
                 if reason:
                     self.broken.append((number, reason))
@@ -119,14 +118,14 @@ class _Labels:
 
 def _why_no_reply(value: Any) -> str:
     """Why a JSON value is no reply we can label; empty when it is one."""
-    from steadyhelm.recordings.run_entries import shown
+    from steadyhelm.recordings.run_entries import describe_value
 
     if not isinstance(value, dict):
-        return f"{shown(value)} is not an object; a file of replies holds one object a line"
+        return f"{describe_value(value)} is not an object; a file of replies holds one object a line"
     if "reply" not in value:
         return "it has no `reply`"
     reply = value["reply"]
-    return "" if isinstance(reply, str) else f"`reply` is {shown(reply)}, not a text"
+    return "" if isinstance(reply, str) else f"`reply` is {describe_value(reply)}, not a text"
 
 
 def _text(value: Any) -> str:

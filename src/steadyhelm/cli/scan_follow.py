@@ -17,7 +17,7 @@ import msgspec
 from rich.text import Text
 
 from steadyhelm.events import STATE_TRANSITION, RunInfo, TraceEvent
-from steadyhelm.recordings.recognition import reader_for
+from steadyhelm.recordings.recognition import find_reader
 from steadyhelm.recordings.run_file import LINE_LIMIT, ReadRun, RunFile
 from steadyhelm.recordings.transcript_reader import TranscriptReader
 from steadyhelm.replay import FindingReport, Judge, Replay
@@ -94,7 +94,7 @@ class Follower:
             if isinstance(value, dict) and "events" in value:
                 yield from self._whole_run(line)
                 return
-            kind = reader_for(value) if value is not None else None
+            kind = find_reader(value) if value is not None else None
             self._reader = kind() if kind is not None else None
         if self._reader is None:
             return

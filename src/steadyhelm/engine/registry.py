@@ -54,7 +54,6 @@ OWN: Final = {
         "openai_client": "steadyhelm.adapters.clients.openai:OpenAIClientAdapter",
         "pydantic_ai": "steadyhelm.adapters.pydantic_ai:PydanticAIAdapter",
         "strands": "steadyhelm.adapters.strands:StrandsAdapter",
-        "runfile": "steadyhelm.recordings.run_file:RunFile",
     },
 }
 

@@ -12,7 +12,7 @@ from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
 from steadyhelm.hooks.sessions import Parts, Watch, parts_for
 from steadyhelm.hooks.status_line import line
 from steadyhelm.parts import open_store
-from steadyhelm.recordings.hook_events.dialects import DIALECTS, Dialect, recognised
+from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
 from steadyhelm.replay import with_soft_limits
 from steadyhelm.settings import home, load
 from steadyhelm.sink import Loss
@@ -44,7 +44,7 @@ def answered(arguments: "Sequence[str]", body: bytes, *, late: bool = False) -> 
         payload = _payload(body)
         if command == "statusline":
             return line(payload, settings)
-        dialect = DIALECTS[agent] if agent else recognised(payload)
+        dialect = DIALECTS[agent] if agent else recognise_dialect(payload)
         return _watched(dialect, payload, settings, late=late)
     except Exception as exc:  # noqa: BLE001 - the agent must not notice
         # A store that cannot be used cannot count it either, and the agent is waiting.
@@ -69,7 +69,7 @@ def note(reason: str, exc: object = "", *, count: bool = True) -> None:
         store.write([Loss(reason, 1, time.time())])
 
 
-def _watched(dialect: Dialect, payload: dict[str, Any], settings: "Settings", *, late: bool) -> bytes:
+def _watched(dialect: HookDialect, payload: dict[str, Any], settings: "Settings", *, late: bool) -> bytes:
     step = dialect.read(payload)
     if step.kind == "other":
         # Something newer than we are; what it tells is not needed.

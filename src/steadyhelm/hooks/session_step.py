@@ -9,8 +9,8 @@ from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.hooks.memory import HookMemory, OpenCall
-from steadyhelm.recordings.hook_events.step import NOTHING, HookAnswer, HookStep, StepKind
-from steadyhelm.recordings.hook_events.usage import Usage, tokens_since
+from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep, StepKind
+from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since
 from steadyhelm.sink import Record
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Turn:
         if not step.transcript:
             return Usage(0, 0)
         memory = self.memory
-        usage = tokens_since(
+        usage = count_tokens_since(
             step.transcript,
             memory.read_to,
             counted=memory.reply,

@@ -19,7 +19,7 @@ from steadyhelm.events import RunInfo
 from steadyhelm.hooks.memory import HookMemory, joined, memory_in
 from steadyhelm.hooks.session_step import Turn
 from steadyhelm.parts import detector_factory, make_steering
-from steadyhelm.recordings.hook_events.step import NOTHING, HookAnswer, HookStep
+from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import Loss, SavedState
 from steadyhelm.sinks.store import StoreSink
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from steadyhelm.decisions import Verdict
     from steadyhelm.detector import Detector
     from steadyhelm.engine.session import Session
-    from steadyhelm.recordings.hook_events.dialects import Dialect
+    from steadyhelm.recordings.hook_events.dialects import HookDialect
     from steadyhelm.settings import Settings
     from steadyhelm.store import Store
 
@@ -66,7 +66,7 @@ class Watch:
     """
 
     def __init__(
-        self, parts: Parts, dialect: "Dialect", store: "Store", clock: Callable[[], float] = time.time
+        self, parts: Parts, dialect: "HookDialect", store: "Store", clock: Callable[[], float] = time.time
     ) -> None:
         self._parts = parts
         self._dialect = dialect

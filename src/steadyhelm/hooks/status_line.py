@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.recordings.hook_events import claude_code
-from steadyhelm.recordings.hook_events.step import id_of, number_of
+from steadyhelm.recordings.hook_events.hook_step import get_id, get_number
 from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _TIMES_TAKEN_UP: Final = 50
 
 def line(payload: dict[str, Any], settings: "Settings") -> bytes:
     """The line for one session."""
-    session = id_of(payload, "session_id")
+    session = get_id(payload, "session_id")
     if not session or not settings.database.exists():
         return b"steadyhelm: watching"
     store = SQLiteStore(settings.database, read_only=True, timeout_s=0.5)
@@ -69,4 +69,4 @@ def _told_tokens(payload: dict[str, Any]) -> float:
     window = payload.get("context_window")
     if not isinstance(window, dict):
         return 0.0
-    return number_of(window, "total_input_tokens") + number_of(window, "total_output_tokens")
+    return get_number(window, "total_input_tokens") + get_number(window, "total_output_tokens")

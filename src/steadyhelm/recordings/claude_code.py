@@ -1,22 +1,22 @@
-"""Read Claude Code transcripts: sessions as JSON Lines, their sub-agents kept apart as runs of their own.
+"""Read Claude Code transcripts: sessions as JSON Lines, with sub-agents as runs of their own.
 
-The format is internal to that program and changes; whatever is not understood is passed over.
+The format is internal to that program and changes; unknown parts are skipped and counted.
 """
 
 import re
 from typing import Any, ClassVar, Final
 
-from steadyhelm.recordings.content import as_list, as_object, as_text, take_reply, take_results, words_of
-from steadyhelm.recordings.run_entries import Notes, number
-from steadyhelm.recordings.transcript import Transcript
-from steadyhelm.recordings.transcript_reader import TranscriptReader, moment
+from steadyhelm.recordings.content import add_reply, add_results, as_list, as_object, as_text, join_text
+from steadyhelm.recordings.run_builder import RunBuilder
+from steadyhelm.recordings.run_entries import Notes, read_number
+from steadyhelm.recordings.transcript_reader import TranscriptReader, parse_time
 
 AGENT: Final = "claude-code"
 SUBAGENT: Final = "claude-code/subagent"
 
-_SPOKEN: Final = frozenset({"user", "assistant", "system", "attachment"})
+_MESSAGE_TYPES: Final = frozenset({"user", "assistant", "system", "attachment"})
 # Bookkeeping: titles, modes, queues, snapshots, progress that the lines of the sub-agents repeat.
-_UNSPOKEN: Final = frozenset(
+_BOOKKEEPING_TYPES: Final = frozenset(
     {
         *("summary", "progress", "queue-operation", "file-history-snapshot", "file-history-delta"),
         *("ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "agent_metadata"),
@@ -28,22 +28,22 @@ _UNSPOKEN: Final = frozenset(
     }
 )
 _SESSION_KEYS: Final = ("sessionId", "session_id", "leafUuid", "messageId", "uuid")
-_INTERRUPTED: Final = "[Request interrupted by user"
-_REJECTED: Final = "The user doesn't want to proceed with this tool use"
-_SAID: Final = "To tell you how to proceed, the user said:\n"
-_CONTINUED: Final = "This session is being continued from a previous conversation"
-_HARNESS: Final = re.compile(
+_INTERRUPTED_PREFIX: Final = "[Request interrupted by user"
+_REJECTED_PREFIX: Final = "The user doesn't want to proceed with this tool use"
+_REFUSAL_MESSAGE_MARK: Final = "To tell you how to proceed, the user said:\n"
+_CONTINUED_PREFIX: Final = "This session is being continued from a previous conversation"
+_HARNESS_TEXT: Final = re.compile(
     r"\s*(?:<(?:local-command-|command-|bash-|system-reminder|task-|user-prompt-submit-hook|user-memory-input"
     r"|teammate-message|ide_|new-diagnostics)|Caveat: The messages below|Stop hook feedback:"
     r"|Base directory for this skill:)"
 )
-_CALLED_PROMPT: Final = re.compile(
+_SLASH_COMMAND: Final = re.compile(
     r"\s*<command-message>.*?<command-name>\s*(.*?)\s*</command-name>"
     r"(?:.*?<command-args>\s*(.*?)\s*</command-args>)?",
     re.DOTALL,
 )
-_PROMPT_LOOKED_AT: Final = 8192
-_USAGE: Final = (
+_MAX_COMMAND_CHARACTERS: Final = 8192
+_USAGE_KEYS: Final = (
     "input_tokens",
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
@@ -52,7 +52,7 @@ _USAGE: Final = (
 
 
 class ClaudeCode(TranscriptReader):
-    """Reads a session, also one that is still going on.
+    """A reader of sessions, also of one that is still being written.
 
     >>> line = b'{"type": "user", "sessionId": "s", "message": {"role": "user", "content": "fix it"}}'
     >>> [event] = ClaudeCode().feed(line)
@@ -69,56 +69,58 @@ class ClaudeCode(TranscriptReader):
         self._session: str | None = None
 
     @staticmethod
-    def recognises(value: Any) -> bool:
-        """Whether this is a line of a session."""
+    def can_read(value: Any) -> bool:
+        """Return whether this is a line of a session."""
         line = as_object(value)
         kind = as_text(line.get("type"))
         if kind in ("user", "assistant"):
             return isinstance(line.get("message"), dict)
-        return (kind in _SPOKEN or kind in _UNSPOKEN) and any(key in line for key in _SESSION_KEYS)
+        return (kind in _MESSAGE_TYPES or kind in _BOOKKEEPING_TYPES) and any(
+            key in line for key in _SESSION_KEYS
+        )
 
     def take(self, value: Any) -> None:
-        """Hand a line to the session it is of, or to the sub-agent's run."""
+        """Add a line to the run of its session or sub-agent."""
         line = as_object(value)
         kind = as_text(line.get("type"))
-        if kind not in _SPOKEN:
-            if kind not in _UNSPOKEN:
-                self._pass_over("the line type", line.get("type"))
+        if kind not in _MESSAGE_TYPES:
+            if kind not in _BOOKKEEPING_TYPES:
+                self._count_unknown("the line type", line.get("type"))
             return
         uuid = as_text(line.get("uuid"))
-        # A session that is taken up again may repeat what was written before.
+        # A resumed session may repeat earlier lines.
         if uuid in self._uuids:
             return
         if uuid is not None:
             self._uuids.add(uuid)
-        run = self._run_of(line)
-        t = moment(line.get("timestamp"))
+        run = self._find_run(line)
+        t = parse_time(line.get("timestamp"))
         if kind == "assistant":
-            self._assistant(run, line, t)
+            self._add_assistant(run, line, t)
         elif kind == "user":
-            _user(run, line, t)
+            _add_user(run, line, t)
         elif kind == "system":
-            _system(run, line, t)
+            _add_system(run, line, t)
         else:
-            _attachment(run, as_object(line.get("attachment")), t)
+            _add_attachment(run, as_object(line.get("attachment")), t)
 
-    def _run_of(self, line: dict[str, Any]) -> Transcript:
+    def _find_run(self, line: dict[str, Any]) -> RunBuilder:
         session = as_text(line.get("sessionId")) or as_text(line.get("session_id")) or self._session
         self._session = session
-        branch = self._branch(line)
+        branch = self._find_branch(line)
         if branch is None:
-            run = self._run(session, agent_id=AGENT)
+            run = self._get_run(session, agent_id=AGENT)
         else:
             main = session or self._name or "session"
-            run = self._run(f"{main}/{branch}", agent_id=SUBAGENT, parent_run_id=main)
+            run = self._get_run(f"{main}/{branch}", agent_id=SUBAGENT, parent_run_id=main)
         run.version = as_text(line.get("version")) or run.version
         cwd = as_text(line.get("cwd"))
         if cwd is not None:
             run.metadata.setdefault("cwd", cwd)
         return run
 
-    def _branch(self, line: dict[str, Any]) -> str | None:
-        """Which sub-agent a line is of; older sessions tell only by the line it follows."""
+    def _find_branch(self, line: dict[str, Any]) -> str | None:
+        """Return the sub-agent of a line; older sessions show it only by the line it follows."""
         parent_call = as_text(line.get("parent_tool_use_id"))
         if line.get("isSidechain") is not True:
             return parent_call
@@ -129,72 +131,72 @@ class ClaudeCode(TranscriptReader):
             self._branches[uuid] = branch
         return branch
 
-    def _assistant(self, run: Transcript, line: dict[str, Any], t: float | None) -> None:
+    def _add_assistant(self, run: RunBuilder, line: dict[str, Any], t: float | None) -> None:
         message = as_object(line.get("message"))
         model = as_text(message.get("model"))
         if line.get("isApiErrorMessage") is True:
-            words = words_of(message.get("content"))
-            run.state("api_error", words, t, error=words if isinstance(words, str) else "error")
+            words = join_text(message.get("content"))
+            run.add_state("api_error", words, t, error=words if isinstance(words, str) else "error")
             return
         if model == "<synthetic>":
-            run.state("harness", words_of(message.get("content")), t)
+            run.add_state("harness", join_text(message.get("content")), t)
             return
         key = as_text(message.get("id")) or as_text(line.get("requestId")) or as_text(line.get("uuid"))
-        run.reply(key, model=model, tokens=_tokens(message.get("usage")))
+        run.begin_reply(key, model=model, tokens=_sum_tokens(message.get("usage")))
         content = message.get("content")
-        take_reply(run, content, t, lambda kind: self._pass_over("the content block", kind))
+        add_reply(run, content, t, lambda kind: self._count_unknown("the content block", kind))
 
 
-def _tokens(usage: Any) -> int:
-    """Input with its cached part, and output."""
-    counts = (number(as_object(usage).get(key), key, Notes()) for key in _USAGE)
+def _sum_tokens(usage: Any) -> int:
+    """Return the sum of input, its cached part, and output."""
+    counts = (read_number(as_object(usage).get(key), key, Notes()) for key in _USAGE_KEYS)
     return int(sum(count or 0 for count in counts))
 
 
-def _user(run: Transcript, line: dict[str, Any], t: float | None) -> None:
-    """What stands in a user's line: results of tools, words of the harness, or words of a user."""
-    texts = take_results(run, as_object(line.get("message")).get("content"), t, **_about_result(run, line))
+def _add_user(run: RunBuilder, line: dict[str, Any], t: float | None) -> None:
+    """Add the content of a user line: tool results, messages of the harness, or a user message."""
+    texts = add_results(run, as_object(line.get("message")).get("content"), t, **_describe_result(run, line))
     if line.get("isCompactSummary") is True:
-        run.state("compaction_summary", "\n".join(texts), t)
+        run.add_state("compaction_summary", "\n".join(texts), t)
         return
     by_machine = line.get("isMeta") is True or not _is_human(line)
-    spoken = _said_in_refusal(line)
+    spoken = _get_refusal_message(line)
     for text in texts:
-        name = "harness" if by_machine else _harness(text)
+        name = "harness" if by_machine else _classify_harness_text(text)
         if name is None:
-            spoken.append(_called_prompt(text) or text)
+            spoken.append(_read_slash_command(text) or text)
         elif text.strip():
-            run.state(name, text, t)
+            run.add_state(name, text, t)
     if any(text.strip() for text in spoken):
-        run.user("\n".join(spoken), t)
+        run.add_user_message("\n".join(spoken), t)
 
 
 def _is_human(line: dict[str, Any]) -> bool:
-    """Newer versions say where a prompt came from."""
+    """Return whether a person wrote the prompt; newer versions record where it came from."""
     return (
         as_object(line.get("origin")).get("kind") in (None, "human") and line.get("promptSource") != "system"
     )
 
 
-def _harness(text: str) -> str | None:
-    """What kind of message the harness sent in the user's place; None when the user wrote it."""
-    if text.lstrip().startswith(_INTERRUPTED):
+def _classify_harness_text(text: str) -> str | None:
+    """Return the kind of a message that the harness sent; None when the user wrote it."""
+    if text.lstrip().startswith(_INTERRUPTED_PREFIX):
         return "interrupted"
-    if text.startswith(_CONTINUED):
+    if text.startswith(_CONTINUED_PREFIX):
         return "compaction_summary"
-    if _HARNESS.match(text) and _called_prompt(text) is None:
+    if _HARNESS_TEXT.match(text) and _read_slash_command(text) is None:
         return "harness"
     return None
 
 
-def _called_prompt(text: str) -> str | None:
-    """A prompt that the user called by its name, as typed; commands to the program itself begin otherwise."""
-    called = _CALLED_PROMPT.match(text[:_PROMPT_LOOKED_AT])
+def _read_slash_command(text: str) -> str | None:
+    """Return a prompt that the user called by its name, as typed; None for other texts."""
+    called = _SLASH_COMMAND.match(text[:_MAX_COMMAND_CHARACTERS])
     return f"{called[1]} {called[2] or ''}".strip() if called else None
 
 
-def _about_result(run: Transcript, line: dict[str, Any]) -> dict[str, Any]:
-    """What a line knows about the result in it beyond its words."""
+def _describe_result(run: RunBuilder, line: dict[str, Any]) -> dict[str, Any]:
+    """Return what a line records about its result besides the text."""
     told = as_object(line.get("toolUseResult"))
     about: dict[str, Any] = {}
     if told.get("interrupted") is True:
@@ -208,37 +210,37 @@ def _about_result(run: Transcript, line: dict[str, Any]) -> dict[str, Any]:
 
 def _is_refused(line: dict[str, Any]) -> bool:
     told = line.get("toolUseResult")
-    return isinstance(told, str) and told.removeprefix("Error: ").startswith(_REJECTED)
+    return isinstance(told, str) and told.removeprefix("Error: ").startswith(_REJECTED_PREFIX)
 
 
-def _said_in_refusal(line: dict[str, Any]) -> list[str]:
-    """What a user says who refuses a call; it is written into the call's result."""
+def _get_refusal_message(line: dict[str, Any]) -> list[str]:
+    """Return the message of a user who refused a call; it is part of the call's result."""
     if not _is_refused(line):
         return []
-    said = line["toolUseResult"].partition(_SAID)[2]
+    said = line["toolUseResult"].partition(_REFUSAL_MESSAGE_MARK)[2]
     return [said] if said.strip() else []
 
 
-def _system(run: Transcript, line: dict[str, Any], t: float | None) -> None:
-    """Notices of the program; only those that change something for the agent are kept."""
+def _add_system(run: RunBuilder, line: dict[str, Any], t: float | None) -> None:
+    """Add a notice of the program if it changes something for the agent."""
     subtype = line.get("subtype")
     if subtype == "compact_boundary":
         about = as_object(line.get("compactMetadata"))
         kept = {key: about[key] for key in ("trigger", "preTokens") if isinstance(about.get(key), (str, int))}
-        run.state("compacted", as_text(line.get("content")), t, **kept)
+        run.add_state("compacted", as_text(line.get("content")), t, **kept)
     elif subtype == "api_error":
         words = as_text(line.get("content")) or as_text(as_object(line.get("error")).get("message"))
-        run.state("api_error", words, t, error=words or "error")
+        run.add_state("api_error", words, t, error=words or "error")
     elif subtype == "local_command":
-        run.state("harness", as_text(line.get("content")), t)
+        run.add_state("harness", as_text(line.get("content")), t)
 
 
-def _attachment(run: Transcript, attachment: dict[str, Any], t: float | None) -> None:
-    """Of all that is attached, only what a user typed while the agent was at work is a message."""
+def _add_attachment(run: RunBuilder, attachment: dict[str, Any], t: float | None) -> None:
+    """Add what a user typed while the agent was working; ignore other attachments."""
     if attachment.get("type") != "queued_command" or attachment.get("commandMode", "prompt") != "prompt":
         return
     prompt = attachment.get("prompt")
-    texts = [words_of(part) for part in (as_list(prompt) or [prompt])]
+    texts = [join_text(part) for part in (as_list(prompt) or [prompt])]
     text = "\n".join(text for text in texts if isinstance(text, str))
-    if text.strip() and _harness(text) is None:
-        run.user(text, t)
+    if text.strip() and _classify_harness_text(text) is None:
+        run.add_user_message(text, t)

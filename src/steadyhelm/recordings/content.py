@@ -1,12 +1,12 @@
-"""What stands in a message's content: words, thoughts, calls and results, in any of the usual spellings."""
+"""Read the content of messages: texts, thoughts, calls and results, in any of the usual layouts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.recordings.run_entries import _args
-from steadyhelm.recordings.transcript import Transcript
+from steadyhelm.recordings.run_builder import RunBuilder
+from steadyhelm.recordings.run_entries import parse_arguments
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -24,11 +24,11 @@ _ROLES: Final = {
     "developer": "system",
 }
 
-PassOver = Callable[[str], None]
+OnUnknown = Callable[[str], None]
 
 
-class Part(Struct, frozen=True, kw_only=True):
-    """One part of a message: `words` are what was said or came back, `name` the tool, or the unknown kind."""
+class ContentPart(Struct, frozen=True, kw_only=True):
+    """One part of a message: `words` is the text or result, `name` the tool or the unknown kind."""
 
     kind: Literal["text", "thought", "call", "result", "other"]
     words: Any = None
@@ -39,33 +39,28 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 def as_text(value: Any) -> str | None:
-    """The value when it is a text with something in it."""
+    """Return the value when it is a text that is not empty, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """The value when it is an object, else an empty one."""
+    """Return the value when it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value when it is a list, else an empty one."""
+    """Return the value when it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def opened(value: Any) -> Any:
-    """Arguments as they are; an object that is written as a text of JSON is opened."""
-    return _args(value)
-
-
-def words_of(content: Any) -> Any:
-    """A content as words: texts joined, a picture or the like by its kind in brackets; other values as is."""
+def join_text(content: Any) -> Any:
+    """Return a content as one text, other parts as their kind in brackets; return other values unchanged."""
     if not isinstance(content, list):
         text = as_object(content).get("text")
         return text if isinstance(text, str) else content
     said = []
     for raw in content:
-        part = _part(raw)
+        part = _parse_part(raw)
         kind = as_text(as_object(raw).get("type"))
         if part.kind != "text" and kind is None:
             return content
@@ -73,65 +68,69 @@ def words_of(content: Any) -> Any:
     return "\n".join(said)
 
 
-def parts(content: Any) -> Iterator[Part]:
-    """The parts of a content, in order; texts that follow each other are one."""
+def iter_parts(content: Any) -> Iterator[ContentPart]:
+    """Yield the parts of a content, in order; consecutive texts are joined."""
     said: list[str] = []
     for raw in content if isinstance(content, list) else [content]:
-        part = _part(raw)
+        part = _parse_part(raw)
         if part.kind == "text":
             said.append(part.words)
             continue
         if said:
-            yield Part(kind="text", words="\n".join(said))
+            yield ContentPart(kind="text", words="\n".join(said))
             said = []
         yield part
     if said:
-        yield Part(kind="text", words="\n".join(said))
+        yield ContentPart(kind="text", words="\n".join(said))
 
 
-def _part(raw: Any) -> Part:
+def _parse_part(raw: Any) -> ContentPart:
     if isinstance(raw, str):
-        return Part(kind="text", words=raw)
+        return ContentPart(kind="text", words=raw)
     block = as_object(raw)
     kind = as_text(block.get("type")) or ("text" if "text" in block else "")
     call_id = as_text(block.get("tool_use_id")) or as_text(block.get("call_id")) or as_text(block.get("id"))
     if kind in _TEXTS:
         text = next((block[key] for key in ("text", "content", "refusal") if key in block), None)
-        return Part(kind="text", words=text) if isinstance(text, str) else Part(kind="other", name=kind)
+        return (
+            ContentPart(kind="text", words=text)
+            if isinstance(text, str)
+            else ContentPart(kind="other", name=kind)
+        )
     if kind in _THOUGHTS:
-        return Part(kind="thought")
+        return ContentPart(kind="thought")
     if kind in _CALLS:
         args = next((block[key] for key in ("input", "arguments", "args") if key in block), None)
-        return Part(kind="call", name=block.get("name"), args=opened(args), call_id=call_id)
-    # Tools that run at the model's side answer under names of their own.
+        return ContentPart(kind="call", name=block.get("name"), args=parse_arguments(args), call_id=call_id)
+    # Tools that run on the model's side have result types of their own.
     if kind in _RESULTS or kind.endswith("_tool_result"):
         words = next((block[key] for key in ("content", "response", "result") if key in block), None)
         is_error = block.get("is_error") is True
-        return Part(kind="result", words=words_of(words), call_id=call_id, is_error=is_error)
-    return Part(kind="other", name=kind)
+        return ContentPart(kind="result", words=join_text(words), call_id=call_id, is_error=is_error)
+    return ContentPart(kind="other", name=kind)
 
 
-def take_reply(run: Transcript, content: Any, t: float | None, pass_over: PassOver, **metadata: Any) -> None:
-    """Hand what the model said to its run: thoughts are only noted, blank words left out."""
-    for part in parts(content):
+def add_reply(run: RunBuilder, content: Any, t: float | None, on_unknown: OnUnknown, **metadata: Any) -> None:
+    """Add a model's content to its run: thoughts only as a flag, blank texts not at all."""
+    for part in iter_parts(content):
         if part.kind == "thought":
-            run.flag(thinking=True)
+            run.add_flags(thinking=True)
         elif part.kind == "call":
-            run.call(part.name, part.args, call_id=part.call_id, t=t, **metadata)
+            run.add_call(part.name, part.args, call_id=part.call_id, t=t, **metadata)
         elif part.kind == "result":
-            run.result(part.call_id, part.words, t=t, error=part.is_error, **metadata)
+            run.add_result(part.call_id, part.words, t=t, error=part.is_error, **metadata)
         elif part.kind == "other":
-            pass_over(part.name)
+            on_unknown(part.name)
         elif part.words.strip():
-            run.said(part.words, t, **metadata)
+            run.add_text(part.words, t, **metadata)
 
 
-def take_results(run: Transcript, content: Any, t: float | None, **metadata: Any) -> list[str]:
-    """Hand the results that stand in a user's message to its run; what is left are its texts."""
+def add_results(run: RunBuilder, content: Any, t: float | None, **metadata: Any) -> list[str]:
+    """Add the results in a user message to its run, and return its texts."""
     texts = []
-    for part in parts(content):
+    for part in iter_parts(content):
         if part.kind == "result":
-            run.result(part.call_id, part.words, t=t, error=part.is_error, **metadata)
+            run.add_result(part.call_id, part.words, t=t, error=part.is_error, **metadata)
         elif part.kind == "text":
             texts.append(part.words)
         elif part.kind == "other" and part.name:
@@ -139,8 +138,8 @@ def take_results(run: Transcript, content: Any, t: float | None, **metadata: Any
     return texts
 
 
-def role_of(message: Any) -> str | None:
-    """Who speaks: user, assistant, tool or system; None for what is no message."""
+def get_role(message: Any) -> str | None:
+    """Return the role: user, assistant, tool or system; None for what is no message."""
     told = as_object(message)
     role = as_text(told.get("role"))
     if role is None and ("content" in told or "data" in told):
@@ -148,19 +147,19 @@ def role_of(message: Any) -> str | None:
     return _ROLES.get(role.lower()) if role is not None else None
 
 
-def content_of(message: dict[str, Any]) -> Any:
-    """What a message says, under either of its names."""
+def get_content(message: dict[str, Any]) -> Any:
+    """Return the content of a message, under either of its names."""
     content = message.get("content")
     return content if content is not None else message.get("parts", [])
 
 
-def calls_in(message: dict[str, Any]) -> Iterator[Part]:
-    """The calls of an assistant's message, those in its content and those beside it."""
-    yield from (part for part in parts(content_of(message)) if part.kind == "call")
-    yield from _calls_beside(message)
+def iter_calls(message: dict[str, Any]) -> Iterator[ContentPart]:
+    """Yield the calls of an assistant message, in its content and next to it."""
+    yield from (part for part in iter_parts(get_content(message)) if part.kind == "call")
+    yield from _iter_separate_calls(message)
 
 
-def _calls_beside(message: dict[str, Any]) -> Iterator[Part]:
+def _iter_separate_calls(message: dict[str, Any]) -> Iterator[ContentPart]:
     calls = as_list(message.get("tool_calls"))
     if isinstance(message.get("function_call"), dict):
         calls = [*calls, message["function_call"]]
@@ -168,24 +167,31 @@ def _calls_beside(message: dict[str, Any]) -> Iterator[Part]:
         call = as_object(as_object(raw).get("tool_call")) or as_object(raw)
         function = as_object(call.get("function")) or call
         args = next((function[key] for key in ("arguments", "args", "input") if key in function), None)
-        yield Part(kind="call", name=function.get("name"), args=opened(args), call_id=as_text(call.get("id")))
+        yield ContentPart(
+            kind="call",
+            name=function.get("name"),
+            args=parse_arguments(args),
+            call_id=as_text(call.get("id")),
+        )
 
 
-def take_answer(run: Transcript, message: dict[str, Any], t: float | None, pass_over: PassOver) -> None:
-    """Hand an assistant's message to its run: its words, and the calls that stand beside them."""
+def add_assistant_message(
+    run: RunBuilder, message: dict[str, Any], t: float | None, on_unknown: OnUnknown
+) -> None:
+    """Add an assistant message to its run: its content, and the calls next to it."""
     if message.get("reasoning_content") or message.get("reasoning"):
-        run.flag(thinking=True)
-    take_reply(run, content_of(message), t, pass_over)
-    for call in _calls_beside(message):
-        run.call(call.name, call.args, call_id=call.call_id, t=t)
+        run.add_flags(thinking=True)
+    add_reply(run, get_content(message), t, on_unknown)
+    for call in _iter_separate_calls(message):
+        run.add_call(call.name, call.args, call_id=call.call_id, t=t)
 
 
-def take_tool_message(run: Transcript, message: dict[str, Any], t: float | None) -> None:
-    """Hand what a tool answered to its run."""
+def add_tool_message(run: RunBuilder, message: dict[str, Any], t: float | None) -> None:
+    """Add a tool's result message to its run."""
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-    content = content_of(message)
-    if call_id is None and any(part.kind == "result" for part in parts(content)):
-        take_results(run, content, t)
+    content = get_content(message)
+    if call_id is None and any(part.kind == "result" for part in iter_parts(content)):
+        add_results(run, content, t)
         return
     is_error = message.get("is_error") is True or message.get("status") == "error"
-    run.result(call_id, words_of(content), t=t, error=is_error, name=name)
+    run.add_result(call_id, join_text(content), t=t, error=is_error, name=name)

@@ -1,6 +1,6 @@
-"""Read what an OpenTelemetry exporter sends: OTLP traces as JSON or protobuf, plain or gzip.
+"""Decode what an OpenTelemetry exporter sends: OTLP traces as JSON or protobuf, plain or gzip.
 
-Nothing is listened to here: whoever receives a request hands over its body.
+Nothing listens here: the receiver of a request passes its body.
 JSON needs no further package; protobuf needs the extra `otlp`.
 """
 
@@ -16,10 +16,9 @@ from msgspec import Struct
 from steadyhelm.errors import FormatError, MissingExtraError
 from steadyhelm.recordings.content import as_list, as_object
 from steadyhelm.recordings.run_entries import Notes
-from steadyhelm.recordings.run_file import BrokenLine, ReadRun
-from steadyhelm.recordings.run_file import _value as decoded
-from steadyhelm.recordings.span_layouts import OURS, Span, has_ids, spans_in
-from steadyhelm.recordings.spans import Spans
+from steadyhelm.recordings.run_file import BrokenLine, ReadRun, decode_line
+from steadyhelm.recordings.spans.layouts import OWN_SCOPE, Span, has_ids, iter_spans
+from steadyhelm.recordings.spans.reader import Spans
 from steadyhelm.recordings.transcript_reader import read_runs
 
 BODY_LIMIT: Final = 64 << 20
@@ -28,14 +27,14 @@ _JSON: Final = ("application/json", "text/json")
 _REQUEST: Final = "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
 _GZIP_WINDOW: Final = 31
-_SHOWN: Final = 80
+_MAX_SHOWN_CHARACTERS: Final = 80
 
 
-class Decoded(Struct, frozen=True, kw_only=True):
+class DecodedSpans(Struct, frozen=True, kw_only=True):
     """The spans of one request.
 
-    `rejected` counts those that could not be taken, which an answer to the sender should say;
-    `problems` are the reasons. What Steadyhelm itself told is left out, and is no problem.
+    `rejected` counts those that could not be read, which belongs in the response to the sender;
+    `problems` are the reasons. Steadyhelm's own spans are left out, and are no problem.
     """
 
     spans: list[Span]
@@ -43,12 +42,12 @@ class Decoded(Struct, frozen=True, kw_only=True):
     problems: list[str]
 
     def runs(self) -> list[ReadRun]:
-        """The runs that these spans tell of, as far as they are here.
+        """Return the runs of these spans, as far as they are complete.
 
-        An exporter sends a trace in pieces: to put it together, keep the spans and hand all of them to
-        `runs_of`.
+        An exporter sends a trace in pieces: to put it together, keep the spans and pass all of them to
+        `build_runs`.
         """
-        return runs_of(self.spans)
+        return build_runs(self.spans)
 
 
 def decode_otlp(
@@ -57,8 +56,8 @@ def decode_otlp(
     *,
     content_encoding: str = "",
     limit: int = BODY_LIMIT,
-) -> Decoded:
-    """The spans in the body of an `ExportTraceServiceRequest`.
+) -> DecodedSpans:
+    """Return the spans in the body of an `ExportTraceServiceRequest`.
 
     Raises FormatError, with the reason, for a body that cannot be read as what it says it is, and
     MissingExtraError for protobuf where its package is not installed.
@@ -71,33 +70,37 @@ def decode_otlp(
     """
     kind = str(content_type).partition(";")[0].strip().lower()
     if kind not in (*_JSON, *_PROTOBUF):
-        raise FormatError(f"OTLP comes as {_JSON[0]} or {_PROTOBUF[0]}, got {str(content_type)[:_SHOWN]!r}.")
-    plain = _unpacked(body, content_encoding, limit)
+        raise FormatError(
+            f"OTLP comes as {_JSON[0]} or {_PROTOBUF[0]}, got {str(content_type)[:_MAX_SHOWN_CHARACTERS]!r}."
+        )
+    plain = _unpack(body, content_encoding, limit)
     notes = Notes()
     if kind in _PROTOBUF:
-        value = _with_ids(_from_protobuf(plain), _id_from_base64)
+        value = _normalise_ids(_decode_protobuf(plain), _decode_base64_id)
     else:
-        value = _with_ids(_from_json(plain, notes), str.lower)
-    rejected = sum(_is_no_span(raw) for raw in _raw_spans(value))
+        value = _normalise_ids(_decode_json(plain, notes), str.lower)
+    rejected = sum(_is_not_span(raw) for raw in _iter_raw_spans(value))
     if rejected:
         notes.add(f"{rejected} spans have no trace id or no span id and were left out")
-    return Decoded(spans=list(spans_in(value)), rejected=rejected, problems=notes.listed())
+    return DecodedSpans(spans=list(iter_spans(value)), rejected=rejected, problems=notes.list_all())
 
 
-def runs_of(spans: list[Span]) -> list[ReadRun]:
-    """The runs that these spans tell of, in any order, those that came twice counted once."""
+def build_runs(spans: list[Span]) -> list[ReadRun]:
+    """Return the runs of these spans, in any order; spans that came twice count once."""
     reader = Spans()
-    reader.skip()
+    reader.skip_line()
     for span in spans:
-        if span.scope != OURS:
+        if span.scope != OWN_SCOPE:
             reader.add(span)
     return [run for run in read_runs(reader, ()) if isinstance(run, ReadRun)]
 
 
-def _unpacked(body: bytes, content_encoding: str, limit: int) -> bytes:
+def _unpack(body: bytes, content_encoding: str, limit: int) -> bytes:
     encoding = str(content_encoding).strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise FormatError(f"OTLP comes plain or as gzip, got content-encoding {encoding[:_SHOWN]!r}.")
+        raise FormatError(
+            f"OTLP comes plain or as gzip, got content-encoding {encoding[:_MAX_SHOWN_CHARACTERS]!r}."
+        )
     plain = bytes(body)
     if encoding == "gzip":
         unpacker = zlib.decompressobj(_GZIP_WINDOW)
@@ -112,10 +115,10 @@ def _unpacked(body: bytes, content_encoding: str, limit: int) -> bytes:
     return plain
 
 
-def _from_json(body: bytes, notes: Notes) -> Any:
+def _decode_json(body: bytes, notes: Notes) -> Any:
     if not body.strip():
         return {}
-    value = decoded(body, 1, notes)
+    value = decode_line(body, 1, notes)
     if isinstance(value, BrokenLine):
         raise FormatError(f"The body cannot be read: {value.reason}.")
     if not isinstance(value, dict):
@@ -123,7 +126,7 @@ def _from_json(body: bytes, notes: Notes) -> Any:
     return value
 
 
-def _from_protobuf(body: bytes) -> Any:
+def _decode_protobuf(body: bytes) -> Any:
     try:
         request = importlib.import_module(_REQUEST).ExportTraceServiceRequest()
         json_format = importlib.import_module("google.protobuf.json_format")
@@ -134,11 +137,13 @@ def _from_protobuf(body: bytes) -> Any:
         request.ParseFromString(body)
         return json_format.MessageToDict(request)
     except (errors.Error, json_format.Error, ValueError, RecursionError) as exc:
-        raise FormatError(f"The body is no ExportTraceServiceRequest: {str(exc)[:_SHOWN]}.") from exc
+        raise FormatError(
+            f"The body is no ExportTraceServiceRequest: {str(exc)[:_MAX_SHOWN_CHARACTERS]}."
+        ) from exc
 
 
-def _raw_spans(value: Any) -> Iterator[Any]:
-    """Everything that stands where OTLP has its spans."""
+def _iter_raw_spans(value: Any) -> Iterator[Any]:
+    """Yield every value at the place of an OTLP span."""
     told = as_object(value)
     for batch in as_list(told.get("resourceSpans") or told.get("resource_spans")):
         scopes = as_object(batch)
@@ -146,20 +151,20 @@ def _raw_spans(value: Any) -> Iterator[Any]:
             yield from as_list(as_object(scope).get("spans"))
 
 
-def _is_no_span(raw: Any) -> bool:
+def _is_not_span(raw: Any) -> bool:
     return not isinstance(raw, dict) or not has_ids(raw)
 
 
-def _with_ids(value: Any, read: Callable[[str], str]) -> Any:
-    """The same value; ids are hexadecimal in small letters, so that spans find their parents."""
-    for raw in _raw_spans(value):
+def _normalise_ids(value: Any, read: Callable[[str], str]) -> Any:
+    """Return the same value with ids in lower-case hexadecimal, so that spans find their parents."""
+    for raw in _iter_raw_spans(value):
         for key in _IDS if isinstance(raw, dict) else ():
             if isinstance(raw.get(key), str):
                 raw[key] = read(raw[key])
     return value
 
 
-def _id_from_base64(written: str) -> str:
+def _decode_base64_id(written: str) -> str:
     # Protobuf's own JSON has bytes as base64, OTLP/JSON has these ids in hexadecimal.
     try:
         return base64.b64decode(written).hex()

@@ -1,4 +1,4 @@
-"""Open what people have: run files and transcripts, told apart by what stands in their first lines."""
+"""Open recordings of any known format, recognised by their first lines."""
 
 import os
 from collections.abc import Iterator
@@ -11,51 +11,50 @@ from steadyhelm.recordings.codex import Codex
 from steadyhelm.recordings.content import as_object
 from steadyhelm.recordings.message_lists import Messages
 from steadyhelm.recordings.run_entries import Notes
-from steadyhelm.recordings.run_file import LINE_LIMIT, BrokenLine, ReadRun, RunFile
-from steadyhelm.recordings.run_file import _value as decoded
-from steadyhelm.recordings.spans import Spans
-from steadyhelm.recordings.transcript_reader import Lines, NumberedLine, TranscriptReader, read_runs
+from steadyhelm.recordings.run_file import LINE_LIMIT, BrokenLine, ReadRun, RunFile, decode_line
+from steadyhelm.recordings.spans.reader import Spans
+from steadyhelm.recordings.transcript_reader import NumberedLine, NumberedLines, TranscriptReader, read_runs
 
 READERS: Final[tuple[type[TranscriptReader], ...]] = (ClaudeCode, Codex, Spans, Messages)
-_HEAD: Final = 32
+_MAX_LINES_SEARCHED: Final = 32
 UNKNOWN: Final = (
-    "none of the formats we know: looked for a run file (an object with `events` a line), "
+    "not a known format: looked for a run file (an object with `events` a line), "
     + ", ".join(reader.title for reader in READERS[:-1])
     + f" and {READERS[-1].title}"
 )
 
 
 def open_runs(source: str | os.PathLike[str] | BinaryIO) -> Iterator[ReadRun | BrokenLine]:
-    """The runs in a file of any format we know, and a record for every line that cannot be read.
+    """Yield the runs in a file of any known format, and a record for every line that cannot be read.
 
     Args:
         source: A path, "-" for standard input, or an open binary stream.
     """
-    lines = Lines(source).numbered()
+    lines = NumberedLines(source).iter_lines()
     name = ""
     if isinstance(source, (str, os.PathLike)) and source != "-":
         name = Path(source).name.partition(".")[0]
-    head = _until_spoken(lines)
+    head = _read_first_lines(lines)
     if not head:
         return
     number, first = head[-1]
     if isinstance(first, bytes) and first.lstrip()[:1] in (b"[", b"{") and not _is_json(first):
-        head += _gathered(lines, first)
+        head += _read_document_lines(lines, first)
         document = b"".join(line for _, line in head if isinstance(line, bytes))
-        value = decoded(document.rstrip() + b"\n", number, Notes())
+        value = decode_line(document.rstrip() + b"\n", number, Notes())
         if not isinstance(value, BrokenLine) and "events" not in as_object(value):
-            yield from _whole(value, document, number, name)
+            yield from _read_document(value, document, number, name)
             return
-    yield from _line_by_line(chain(head, lines), name)
+    yield from _read_lines(chain(head, lines), name)
 
 
-def reader_for(value: Any) -> type[TranscriptReader] | None:
-    """Who reads a transcript in which a line has this value."""
-    return next((reader for reader in READERS if reader.recognises(value)), None)
+def find_reader(value: Any) -> type[TranscriptReader] | None:
+    """Return the reader of a transcript with a line of this value; None for an unknown format."""
+    return next((reader for reader in READERS if reader.can_read(value)), None)
 
 
-def _until_spoken(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
-    """The first lines, up to the first that is not blank."""
+def _read_first_lines(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
+    """Return the first lines, up to the first that is not blank."""
     head = []
     for item in lines:
         head.append(item)
@@ -65,11 +64,11 @@ def _until_spoken(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
 
 
 def _is_json(line: bytes) -> bool:
-    return not isinstance(decoded(line, 0, Notes()), BrokenLine)
+    return not isinstance(decode_line(line, 0, Notes()), BrokenLine)
 
 
-def _gathered(lines: Iterator[NumberedLine], first: bytes) -> list[NumberedLine]:
-    """The lines of a value that is spread over several, as long as all of it may be kept."""
+def _read_document_lines(lines: Iterator[NumberedLine], first: bytes) -> list[NumberedLine]:
+    """Return the lines of a value spread over several, up to the size limit."""
     gathered, size = [], len(first)
     for item in lines:
         gathered.append(item)
@@ -79,39 +78,39 @@ def _gathered(lines: Iterator[NumberedLine], first: bytes) -> list[NumberedLine]
     return gathered
 
 
-def _whole(value: Any, document: bytes, number: int, name: str) -> Iterator[ReadRun | BrokenLine]:
-    """A file that is one JSON value."""
-    reader = reader_for(value)
+def _read_document(value: Any, document: bytes, number: int, name: str) -> Iterator[ReadRun | BrokenLine]:
+    """Yield the runs of a file that is one JSON value."""
+    reader = find_reader(value)
     if reader is None:
         yield BrokenLine(line=number, reason=UNKNOWN)
         return
     yield from read_runs(reader(name=name), [(number, document.rstrip() + b"\n")])
 
 
-def _line_by_line(lines: Iterator[NumberedLine], name: str) -> Iterator[ReadRun | BrokenLine]:
-    """A file of JSON Lines: the first line that we know decides."""
+def _read_lines(lines: Iterator[NumberedLine], name: str) -> Iterator[ReadRun | BrokenLine]:
+    """Yield the runs of a file of JSON Lines; the first line of a known format decides."""
     unknown: int | None = None
     head: list[NumberedLine] = []
-    for number, line in islice(lines, _HEAD):
+    for number, line in islice(lines, _MAX_LINES_SEARCHED):
         head.append((number, line))
-        value = decoded(line, number, Notes()) if isinstance(line, bytes) and line.strip() else None
+        value = decode_line(line, number, Notes()) if isinstance(line, bytes) and line.strip() else None
         if value is None or isinstance(value, BrokenLine):
             continue
         if "events" in as_object(value):
             unknown = None
             break
-        if (reader := reader_for(value)) is not None:
+        if (reader := find_reader(value)) is not None:
             yield from read_runs(reader(name=name), chain(head, lines))
             return
         unknown = unknown or number
     if unknown is not None:
         yield BrokenLine(line=unknown, reason=UNKNOWN)
         return
-    yield from _Runs(chain(head, lines))
+    yield from _OpenedRunFile(chain(head, lines))
 
 
-class _Runs(RunFile):
-    """The runs in lines that have been opened already."""
+class _OpenedRunFile(RunFile):
+    """The runs in lines that have been read already."""
 
     def __init__(self, lines: Iterator[NumberedLine]) -> None:
         super().__init__("-")

@@ -1,12 +1,19 @@
-"""Join a recorded run's entries into the events its session would have seen, in the order it saw them."""
+"""Join a recorded run's entries into the events its session would have recorded, in that order."""
 
 from collections import deque
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, RunInfo, TraceEvent
-from steadyhelm.recordings.run_entries import EPOCH_FROM, NAME_LIMIT, Entry, Notes, without_middle
+from steadyhelm.events import (
+    LLM_REQUEST,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    USER_MESSAGE,
+    RunInfo,
+    TraceEvent,
+)
+from steadyhelm.recordings.run_entries import EPOCH_FROM, NAME_LIMIT, Notes, RunEntry, cut_middle
 
 _ACTION_TYPES: Final = {
     "tool_call": TOOL_CALL,
@@ -16,21 +23,21 @@ _ACTION_TYPES: Final = {
     "error": STATE_TRANSITION,
     "state": STATE_TRANSITION,
 }
-_NAMELESS: Final = {"llm_output": "llm", "user_message": "user", "tool_call": "tool"}
+_DEFAULT_NAMES: Final = {"llm_output": "llm", "user_message": "user", "tool_call": "tool"}
 
 _Key = tuple[str, str]
 _ANY: Final = ("any", "")
 _WITHOUT_ID: Final = ("without id", "")
-_LEFT_BEHIND: Final = ("left behind", "")
+_NOT_AWAITED: Final = ("left behind", "")
 
 
-def join(entries: list[Entry], run: RunInfo, notes: Notes) -> list[TraceEvent]:
-    """The run's events in order of completion; an event's id is the index of the entry that began it."""
-    return _Joining(entries, run, notes).events()
+def join_entries(entries: list[RunEntry], run: RunInfo, notes: Notes) -> list[TraceEvent]:
+    """Return the run's events in order of completion; an event's id is the index of its first entry."""
+    return _EntryJoiner(entries, run, notes).build_events()
 
 
-class _Step(Struct, kw_only=True):
-    """An event in the making: begun by one entry, perhaps completed by a later one."""
+class _JoinedStep(Struct, kw_only=True):
+    """An event that is being built: begun by one entry, perhaps completed by a later one."""
 
     index: int
     action_type: str
@@ -49,8 +56,8 @@ class _Step(Struct, kw_only=True):
     is_open: bool = True
     timestamp: float = 0.0
 
-    def take(self, entry: Entry) -> None:
-        """Add what an entry spent and knows to the step it belongs to."""
+    def add_entry(self, entry: RunEntry) -> None:
+        """Add the cost and metadata of an entry to the step it belongs to."""
         self.tokens += entry.tokens
         # A call and its result may both carry the duration of the same thing.
         self.duration_ms = max(self.duration_ms, entry.duration_ms)
@@ -63,20 +70,20 @@ class _Step(Struct, kw_only=True):
 
 
 class _OpenCalls:
-    """The calls whose result has not come, found by id, by name or by age, each in constant time."""
+    """The calls without a result so far, found by id, by name or by age, each in constant time."""
 
     def __init__(self) -> None:
-        self._queues: dict[_Key, deque[_Step]] = {}
+        self._queues: dict[_Key, deque[_JoinedStep]] = {}
 
-    def add(self, step: _Step, call_id: str | None, *, awaited: bool) -> None:
+    def add(self, step: _JoinedStep, call_id: str | None, *, awaited: bool) -> None:
         keys: list[_Key] = [_ANY, ("name", step.action_name)]
         keys += [("id", call_id)] if call_id else [_WITHOUT_ID, ("name without id", step.action_name)]
         if not awaited:
-            keys.append(_LEFT_BEHIND)
+            keys.append(_NOT_AWAITED)
         for key in keys:
             self._queues.setdefault(key, deque()).append(step)
 
-    def oldest(self, keys: list[_Key]) -> _Step | None:
+    def pop_oldest(self, keys: list[_Key]) -> _JoinedStep | None:
         """Close and return the oldest open call under the first key that has one."""
         for key in keys:
             queue = self._queues.get(key)
@@ -87,28 +94,28 @@ class _OpenCalls:
                     return step
         return None
 
-    def knows(self, call_id: str) -> bool:
-        """Whether any call, open or closed, had this id."""
+    def has_call(self, call_id: str) -> bool:
+        """Return whether any call, open or closed, had this id."""
         return ("id", call_id) in self._queues
 
 
-class _Joining:
+class _EntryJoiner:
     """One pass over a run's entries."""
 
-    def __init__(self, entries: list[Entry], run: RunInfo, notes: Notes) -> None:
+    def __init__(self, entries: list[RunEntry], run: RunInfo, notes: Notes) -> None:
         self._entries = entries
         self._run = run
         self._notes = notes
         self._open = _OpenCalls()
-        self._seen: list[_Step] = []
-        self._streams: dict[str, _Step] = {}
-        self._last_result: tuple[Entry, _Step] | None = None
+        self._seen: list[_JoinedStep] = []
+        self._streams: dict[str, _JoinedStep] = {}
+        self._last_result: tuple[RunEntry, _JoinedStep] | None = None
         self._now = run.started_at
         self._last_chunks = {entry.stream: entry.index for entry in entries if entry.kind == "llm_output"}
-        self._awaited = _awaited(entries)
+        self._find_awaited = _find_awaited(entries)
         self._has_results = any(entry.kind == "tool_result" for entry in entries)
 
-    def events(self) -> list[TraceEvent]:
+    def build_events(self) -> list[TraceEvent]:
         for entry in self._entries:
             if entry.t is not None:
                 self._now = max(
@@ -116,118 +123,118 @@ class _Joining:
                 )
             last_result, self._last_result = self._last_result, None
             if entry.kind == "tool_call":
-                self._call(entry)
+                self._add_call(entry)
             elif entry.kind == "tool_result":
-                self._result(entry)
+                self._add_result(entry)
             elif entry.kind == "error":
-                self._failure(entry, last_result)
+                self._add_failure(entry, last_result)
             elif entry.kind == "llm_output" and entry.stream is not None:
-                self._chunk(entry, entry.stream)
+                self._add_chunk(entry, entry.stream)
             else:
-                self._plain(entry)
-        self._give_up_on(_ANY)
-        return [self._event(seq, step) for seq, step in enumerate(self._seen)]
+                self._add_plain(entry)
+        self._close_calls(_ANY)
+        return [self._build_event(seq, step) for seq, step in enumerate(self._seen)]
 
-    def _begin(self, entry: Entry) -> _Step:
-        step = _Step(
+    def _begin_step(self, entry: RunEntry) -> _JoinedStep:
+        step = _JoinedStep(
             index=entry.index,
             action_type=_ACTION_TYPES[entry.kind],
-            action_name=entry.name or _NAMELESS.get(entry.kind, entry.kind),
+            action_name=entry.name or _DEFAULT_NAMES.get(entry.kind, entry.kind),
             started_seq=len(self._seen),
             input_data=entry.args,
         )
-        step.take(entry)
+        step.add_entry(entry)
         return step
 
-    def _observe(self, step: _Step, entry: Entry | None) -> None:
-        """The agent has seen this step; its time is the entry's own, else what has been spent so far."""
+    def _observe(self, step: _JoinedStep, entry: RunEntry | None) -> None:
+        """Record a step as complete; its time is the entry's own, else the time spent so far."""
         if entry is None or entry.t is None:
             self._now += step.duration_ms / 1000
         step.is_open = False
         step.timestamp = self._now
         self._seen.append(step)
 
-    def _call(self, entry: Entry) -> None:
-        step = self._begin(entry)
-        # `"error": false` alone says that the call has ended, unless results stand in entries of their own.
+    def _add_call(self, entry: RunEntry) -> None:
+        step = self._begin_step(entry)
+        # `"error": false` alone means that the call has ended, unless results are entries of their own.
         ended = entry.words is not None or entry.error or (entry.error is False and not self._has_results)
         if not ended:
-            self._open.add(step, entry.call_id, awaited=entry.index in self._awaited)
+            self._open.add(step, entry.call_id, awaited=entry.index in self._find_awaited)
             return
-        step.output_data = _data(entry.words)
+        step.output_data = _wrap_text(entry.words)
         step.error = _error_text(entry)
         self._observe(step, entry)
 
-    def _result(self, entry: Entry) -> None:
-        step = self._open.oldest(self._candidates(entry))
+    def _add_result(self, entry: RunEntry) -> None:
+        step = self._open.pop_oldest(self._list_keys(entry))
         if step is None:
             self._notes.remark(
                 f"event {entry.index} is a result without an open call; kept as a change of state"
             )
-        self._last_result = (entry, self._end(step, entry))
+        self._last_result = (entry, self._end_call(step, entry))
 
-    def _failure(self, entry: Entry, last_result: tuple[Entry, _Step] | None) -> None:
+    def _add_failure(self, entry: RunEntry, last_result: tuple[RunEntry, _JoinedStep] | None) -> None:
         if last_result and _is_same_call(entry, *last_result):
             step = last_result[1]
-            step.take(entry)
+            step.add_entry(entry)
             step.error = _error_text(entry, otherwise=step.output_data)
             return
-        self._end(self._open.oldest(self._candidates(entry)), entry)
+        self._end_call(self._open.pop_oldest(self._list_keys(entry)), entry)
 
-    def _end(self, call: _Step | None, entry: Entry) -> _Step:
-        """End a call with what an entry says came back; without a call, the entry is a step of its own."""
+    def _end_call(self, call: _JoinedStep | None, entry: RunEntry) -> _JoinedStep:
+        """End a call with the result in an entry; without a call, the entry is a step of its own."""
         if call is None:
-            call = self._begin(entry)
+            call = self._begin_step(entry)
         else:
-            call.take(entry)
-        call.output_data = _data(entry.words)
+            call.add_entry(entry)
+        call.output_data = _wrap_text(entry.words)
         call.error = _error_text(entry)
         self._observe(call, entry)
         return call
 
-    def _candidates(self, entry: Entry) -> list[_Key]:
-        """Where to look for the call that a result or an error belongs to, best first."""
-        if entry.call_id is not None and self._open.knows(entry.call_id):
+    def _list_keys(self, entry: RunEntry) -> list[_Key]:
+        """Return where to look for the call of a result or an error, best first."""
+        if entry.call_id is not None and self._open.has_call(entry.call_id):
             return [("id", entry.call_id)]
-        # A call that has another id is not meant by this one.
+        # A call with another id does not match.
         group = "name" if entry.call_id is None else "name without id"
         keys: list[_Key] = [(group, entry.name)] if entry.name else []
-        # An error under a name no open call has is about something else; a result is always about a call.
+        # An error with a name that no open call has belongs to no call; a result always belongs to one.
         if entry.kind == "tool_result" or entry.name is None:
             keys.append(_ANY if entry.call_id is None else _WITHOUT_ID)
         return keys
 
-    def _chunk(self, entry: Entry, stream: str) -> None:
+    def _add_chunk(self, entry: RunEntry, stream: str) -> None:
         step = self._streams.get(stream)
         if step is None:
-            step = self._streams[stream] = self._begin(entry)
+            step = self._streams[stream] = self._begin_step(entry)
         else:
             spent = step.duration_ms
-            step.take(entry)
+            step.add_entry(entry)
             step.duration_ms = spent + entry.duration_ms
         if isinstance(entry.words, str):
             step.chunks.append(entry.words)
         step.error = step.error or _error_text(entry)
         if entry.index == self._last_chunks[stream]:
-            step.output_data = {"text": without_middle("".join(step.chunks))} if step.chunks else None
+            step.output_data = {"text": cut_middle("".join(step.chunks))} if step.chunks else None
             self._observe(step, entry)
 
-    def _plain(self, entry: Entry) -> None:
+    def _add_plain(self, entry: RunEntry) -> None:
         if entry.kind == "user_message":
-            self._give_up_on(_LEFT_BEHIND)
-        step = self._begin(entry)
+            self._close_calls(_NOT_AWAITED)
+        step = self._begin_step(entry)
         if entry.kind == "user_message":
-            step.input_data = _data(entry.words)
+            step.input_data = _wrap_text(entry.words)
         else:
-            step.output_data = _data(entry.words)
+            step.output_data = _wrap_text(entry.words)
         step.error = _error_text(entry)
         self._observe(step, entry)
 
-    def _give_up_on(self, key: _Key) -> None:
-        while (step := self._open.oldest([key])) is not None:
+    def _close_calls(self, key: _Key) -> None:
+        while (step := self._open.pop_oldest([key])) is not None:
             self._observe(step, None)
 
-    def _event(self, seq: int, step: _Step) -> TraceEvent:
+    def _build_event(self, seq: int, step: _JoinedStep) -> TraceEvent:
         return TraceEvent(
             agent_id=self._run.agent_id,
             run_id=self._run.run_id,
@@ -249,10 +256,10 @@ class _Joining:
         )
 
 
-def _awaited(entries: list[Entry]) -> set[int]:
-    """The calls whose result is known to come: the next entry with their id is a result or an error.
+def _find_awaited(entries: list[RunEntry]) -> set[int]:
+    """Return the calls whose result is sure to come: the next entry with their id is a result or an error.
 
-    A user who speaks while a tool still works does not end the call.
+    A user message while a tool is still running does not end the call.
     """
     awaited: set[int] = set()
     next_kind: dict[str, str] = {}
@@ -265,24 +272,24 @@ def _awaited(entries: list[Entry]) -> set[int]:
     return awaited
 
 
-def _is_same_call(error: Entry, result: Entry, step: _Step) -> bool:
-    """Whether an error directly after a result says that the result's call failed."""
+def _is_same_call(error: RunEntry, result: RunEntry, step: _JoinedStep) -> bool:
+    """Return whether an error directly after a result means that the result's call failed."""
     if error.call_id is not None and step.call_id is not None:
         return error.call_id[:NAME_LIMIT] == step.call_id
     return error.name in (result.name, step.action_name)
 
 
-def _data(words: Any) -> Any:
+def _wrap_text(words: Any) -> Any:
     return {"text": words} if isinstance(words, str) else words
 
 
-def _error_text(entry: Entry, otherwise: Any = None) -> str | None:
-    """Why a step failed, in words; None when it did not."""
+def _error_text(entry: RunEntry, otherwise: Any = None) -> str | None:
+    """Return why a step failed, in words; None when it did not."""
     if isinstance(entry.error, str):
         return entry.error
     if not entry.error and entry.kind != "error":
         return None
-    for words in (_data(entry.words), otherwise):
+    for words in (_wrap_text(entry.words), otherwise):
         text = words.get("text") if isinstance(words, dict) else None
         if isinstance(text, str) and text.strip():
             return text

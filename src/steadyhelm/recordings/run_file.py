@@ -1,4 +1,4 @@
-"""Read run files: recorded runs as JSON Lines, one run a line, plain or gzip."""
+"""Read run files: recorded runs as JSON Lines, one run per line, plain or gzip."""
 
 import gzip
 import io
@@ -22,26 +22,26 @@ from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.recordings.run_entries import (
     EPOCH_FROM,
     FIELD_LIMIT,
-    Entry,
     Notes,
-    bounded,
-    name_of,
+    RunEntry,
+    describe_value,
+    limit_size,
     read_entries,
-    seconds,
-    shown,
-    text_of,
+    read_name,
+    read_seconds,
+    read_text,
 )
-from steadyhelm.recordings.run_events import join
+from steadyhelm.recordings.run_events import join_entries
 
 LINE_LIMIT: Final = 64 << 20
-_SKIPPED_AT_ONCE: Final = 1 << 20
+_SKIP_BYTES: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
 _BOM: Final = b"\xef\xbb\xbf"
-_OPENINGS: Final = (b"{", b"[", b"[{")
-_BROKEN_STREAM: Final = (OSError, EOFError, zlib.error)
-_PLACE: Final = re.compile(r" \(byte (\d+)\)$")
-_ONE_A_LINE: Final = "a run file holds one run a line"
-_KNOWN: Final = frozenset(
+_OPENING_LINES: Final = (b"{", b"[", b"[{")
+_STREAM_ERRORS: Final = (OSError, EOFError, zlib.error)
+_BYTE_POSITION: Final = re.compile(r" \(byte (\d+)\)$")
+_ONE_RUN_PER_LINE: Final = "a run file holds one run a line"
+_KNOWN_KEYS: Final = frozenset(
     {
         *("run_id", "id", "agent_id", "goal", "source", "events", "labels", "outcome", "meta"),
         *("started_at", "version", "task_type", "parent_run_id"),
@@ -52,12 +52,12 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 class ReadRun(Struct, frozen=True, kw_only=True):
-    """One run as it was recorded.
+    """One recorded run.
 
-    `events` stand in order of completion; an event's `event_id` is the index, in the run's own
+    `events` are in order of completion; an event's `event_id` is the index, in the run's own
     `events` list, of the entry that began it (for a tool call, the call's entry).
-    `entries` is how many entries that list has, `extra` what stood under keys we do not know, and
-    `problems` names what was odd and how it was taken; `unread` counts those among them through which
+    `entries` is how many entries that list has, `extra` the values of unknown keys, and
+    `problems` names what was odd and how it was read; `unread` counts those among them through which
     something of the run was left out, cut or replaced.
     Labels, outcome and extra keys are kept apart from `info`, so that no detector sees them.
     """
@@ -75,7 +75,7 @@ class ReadRun(Struct, frozen=True, kw_only=True):
 
 
 class BrokenLine(Struct, frozen=True, kw_only=True):
-    """A line that holds no run we can read, and why; `column` counts bytes from 1 where it is known."""
+    """A line without a readable run, and why; `column` counts bytes from 1 where it is known."""
 
     line: int
     reason: str
@@ -83,7 +83,7 @@ class BrokenLine(Struct, frozen=True, kw_only=True):
 
 
 class RunFile:
-    """The runs in a file, in its order, one at a time, with a record for every line that is broken.
+    """The runs in a file, in order, one at a time, with a record for every broken line.
 
     Args:
         source: A path, "-" for standard input, or an open binary stream.
@@ -101,25 +101,25 @@ class RunFile:
 
     def __iter__(self) -> Iterator[ReadRun | BrokenLine]:
         first_lines: dict[str, int] = {}
-        is_told = False
+        is_reported = False
         for line, read in self._lines():
             if isinstance(read, str):
                 yield BrokenLine(line=line, reason=read)
                 continue
             item = _read_line(read, line, first_lines)
             # One word is enough about a pretty-printed value or a binary file, however many lines it has.
-            if item is None or (is_told and isinstance(item, BrokenLine)):
+            if item is None or (is_reported and isinstance(item, BrokenLine)):
                 continue
-            is_told = isinstance(item, BrokenLine) and _is_foreign(read, line)
+            is_reported = isinstance(item, BrokenLine) and _is_foreign(read, line)
             yield item
 
     def _lines(self) -> Iterator[tuple[int, bytes | str]]:
-        """Each line with its number; in place of one that cannot be read stands the reason, a text."""
-        with self._opened() as stream:
+        """Yield each line with its number; instead of an unreadable one the reason, as a text."""
+        with self._open_stream() as stream:
             for line in count(1):
                 try:
                     read = self._next_line(stream)
-                except _BROKEN_STREAM as exc:
+                except _STREAM_ERRORS as exc:
                     yield line, f"the file breaks off here, the rest is lost: {exc}"
                     return
                 if not read:
@@ -131,29 +131,29 @@ class RunFile:
         if len(read) <= self._line_limit or read.endswith(b"\n"):
             return read
         del read
-        while (rest := stream.readline(_SKIPPED_AT_ONCE)) and not rest.endswith(b"\n"):
+        while (rest := stream.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
             pass
         return f"the line is longer than {self._line_limit} bytes and was skipped; split the run"
 
     @contextmanager
-    def _opened(self) -> Iterator[io.BufferedIOBase]:
-        """The source as plain bytes; what we opened is closed again, what we were given is not."""
+    def _open_stream(self) -> Iterator[io.BufferedIOBase]:
+        """Yield the source as plain bytes; close what was opened here, not what was passed in."""
         source = sys.stdin.buffer if self._source == "-" else self._source
         if isinstance(source, io.BufferedReader):
-            yield _unpacked(source, str(self._source))
+            yield _unpack(source, str(self._source))
         elif isinstance(source, (str, os.PathLike)):
-            with _open(source) as file:
-                yield _unpacked(file, str(source))
+            with _open_file(source) as file:
+                yield _unpack(file, str(source))
         else:
             reader: io.BufferedReader = io.BufferedReader(cast("Any", source))
             try:
-                yield _unpacked(reader, str(self._source))
+                yield _unpack(reader, str(self._source))
             finally:
                 # A reader that is thrown away would close the stream under it.
                 reader.detach()
 
 
-def _open(path: str | os.PathLike[str]) -> io.BufferedReader:
+def _open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     try:
         return Path(path).open("rb")
     except (OSError, ValueError) as exc:
@@ -161,20 +161,20 @@ def _open(path: str | os.PathLike[str]) -> io.BufferedReader:
         raise FormatError(f"The run file {str(path)!r} cannot be opened: {reason}.") from exc
 
 
-def _unpacked(file: io.BufferedReader, what: str) -> io.BufferedIOBase:
-    """The file itself, or what is packed in it: its first bytes tell, whatever its name."""
+def _unpack(file: io.BufferedReader, what: str) -> io.BufferedIOBase:
+    """Return the file itself, or its gzip content, judged by its first bytes."""
     try:
         if not file.peek(len(_GZIP)).startswith(_GZIP):
             return file
         packed = gzip.GzipFile(fileobj=file)
         packed.peek(1)
-    except _BROKEN_STREAM as exc:
+    except _STREAM_ERRORS as exc:
         raise FormatError(f"The run file {what!r} cannot be read: {exc}.") from exc
     return packed
 
 
 def _is_foreign(read: bytes, line: int) -> bool:
-    return read.strip() in _OPENINGS or _is_binary(read, line)
+    return read.strip() in _OPENING_LINES or _is_binary(read, line)
 
 
 def _is_binary(read: bytes, line: int) -> bool:
@@ -185,27 +185,27 @@ def _read_line(read: bytes, line: int, first_lines: dict[str, int]) -> ReadRun |
     if not read.strip():
         return None
     notes = Notes()
-    value = _value(read, line, notes)
+    value = decode_line(read, line, notes)
     if isinstance(value, BrokenLine):
         return value
-    reason = _why_no_run(value)
+    reason = _explain_no_run(value)
     if reason:
         return BrokenLine(line=line, reason=reason)
     large = len(read) > FIELD_LIMIT
     entries = read_entries(value["events"], notes, large=large)
     if not entries:
-        reason = f"none of its {len(value['events'])} events can be read: {notes.listed()[0]}"
+        reason = f"none of its {len(value['events'])} events can be read: {notes.list_all()[0]}"
         return BrokenLine(line=line, reason=reason)
-    return _run(value, entries, line, first_lines, notes)
+    return _build_run(value, entries, line, first_lines, notes)
 
 
-def _value(read: bytes, line: int, notes: Notes) -> Any:
-    """What stands in the line, or why nothing can be made of it."""
-    if read.strip() in _OPENINGS:
-        reason = f"a value spread over several lines begins here; {_ONE_A_LINE}: `jq -c` rewrites it so"
+def decode_line(read: bytes, line: int, notes: Notes) -> Any:
+    """Return the value of a line, or a record of why it cannot be read."""
+    if read.strip() in _OPENING_LINES:
+        reason = f"a value spread over several lines begins here; {_ONE_RUN_PER_LINE}: `jq -c` rewrites it so"
         return BrokenLine(line=line, reason=reason)
     if _is_binary(read, line):
-        reason = f"binary data or UTF-16; {_ONE_A_LINE}, as JSON in UTF-8, plain or gzip"
+        reason = f"binary data or UTF-16; {_ONE_RUN_PER_LINE}, as JSON in UTF-8, plain or gzip"
         return BrokenLine(line=line, reason=reason)
     try:
         return _decode(read)
@@ -214,17 +214,17 @@ def _value(read: bytes, line: int, notes: Notes) -> Any:
     except ValueError as exc:
         strict = exc
     try:
-        return _decode(_repaired(read, notes))
+        return _decode(_repair_json(read, notes))
     except (ValueError, RecursionError):
-        place = _PLACE.search(str(strict))
-        words = _PLACE.sub("", str(strict)).removeprefix("JSON is malformed: ")
+        place = _BYTE_POSITION.search(str(strict))
+        words = _BYTE_POSITION.sub("", str(strict)).removeprefix("JSON is malformed: ")
         column = int(place[1]) + 1 if place else None
         reason = f"not JSON: {words}" + (f" at column {column}" if column else "")
         return BrokenLine(line=line, reason=reason, column=column)
 
 
-def _repaired(read: bytes, notes: Notes) -> bytes:
-    """The line as strict JSON, for what other writers let through: NaN, half characters, broken UTF-8."""
+def _repair_json(read: bytes, notes: Notes) -> bytes:
+    """Return the line as strict JSON: without NaN, half characters and broken UTF-8."""
     try:
         text = read.decode()
     except UnicodeDecodeError:
@@ -232,81 +232,88 @@ def _repaired(read: bytes, notes: Notes) -> bytes:
         text = read.decode("utf-8", "replace")
     dropped: list[str] = []
 
-    def finite(number: str) -> float | None:
+    def keep_finite(number: str) -> float | None:
         if math.isfinite(float(number)):
             return float(number)
         dropped.append(number)
         return None
 
-    value = json.loads(text, parse_constant=finite, parse_float=finite)
+    value = json.loads(text, parse_constant=keep_finite, parse_float=keep_finite)
     if dropped:
-        notes.add(f"{len(dropped)} numbers such as {shown(dropped[0])} are not finite; left out")
+        notes.add(f"{len(dropped)} numbers such as {describe_value(dropped[0])} are not finite; left out")
     # Half of a surrogate pair has no UTF-8 form.
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _why_no_run(value: Any) -> str:
-    """Why a JSON value is not a run we can read; empty when it is one."""
+def _explain_no_run(value: Any) -> str:
+    """Return why a JSON value is not a readable run; empty when it is one."""
     if isinstance(value, list):
-        return f"a list of {len(value)} values; {_ONE_A_LINE}: write each of them on a line of its own"
+        return f"a list of {len(value)} values; {_ONE_RUN_PER_LINE}: write each of them on a line of its own"
     if not isinstance(value, dict):
-        return f"{shown(value)} is not an object; {_ONE_A_LINE}"
+        return f"{describe_value(value)} is not an object; {_ONE_RUN_PER_LINE}"
     events = value.get("events")
     if events is None and "type" in value:
         return (
-            f"a single event, or a line of another format; {_ONE_A_LINE}, its events in a list under `events`"
+            f"a single event, or a line of another format; {_ONE_RUN_PER_LINE}, "
+            "its events in a list under `events`"
         )
     if events is None:
         return "the run has no `events`"
     if not isinstance(events, list):
-        return f"`events` is {shown(events)}, not a list"
+        return f"`events` is {describe_value(events)}, not a list"
     return "" if events else "the run's `events` are empty"
 
 
-def _run(
-    value: dict[str, Any], entries: list[Entry], line: int, first_lines: dict[str, int], notes: Notes
+def _build_run(
+    value: dict[str, Any], entries: list[RunEntry], line: int, first_lines: dict[str, int], notes: Notes
 ) -> ReadRun:
-    info = _info(value, entries, line, notes)
+    info = _build_info(value, entries, line, notes)
     first = first_lines.setdefault(info.run_id, line)
     if first != line:
-        notes.remark(f"line {line} has the run id {shown(info.run_id)} of line {first} again; both are kept")
+        notes.remark(
+            f"line {line} has the run id {describe_value(info.run_id)} of line {first} again; both are kept"
+        )
     labels = value.get("labels")
-    meta = bounded(value.get("meta"), "meta", notes)
+    meta = limit_size(value.get("meta"), "meta", notes)
     for key, found, kind in (("labels", labels, list), ("meta", meta, dict)):
         if found is not None and not isinstance(found, kind):
-            notes.add(f"{key} is {shown(found)}; left out")
+            notes.add(f"{key} is {describe_value(found)}; left out")
     outcome = value.get("outcome")
     return ReadRun(
         info=info,
-        events=join(entries, info, notes),
+        events=join_entries(entries, info, notes),
         entries=len(value["events"]),
         line=line,
         labels=labels if isinstance(labels, list) else [],
         outcome=str(outcome).lower()
         if isinstance(outcome, bool)
-        else text_of(outcome, "outcome", notes) or "",
+        else read_text(outcome, "outcome", notes) or "",
         meta=meta if isinstance(meta, dict) else {},
-        extra={key: bounded(kept, shown(key), notes) for key, kept in value.items() if key not in _KNOWN},
-        problems=notes.listed(),
+        extra={
+            key: limit_size(kept, describe_value(key), notes)
+            for key, kept in value.items()
+            if key not in _KNOWN_KEYS
+        },
+        problems=notes.list_all(),
         unread=notes.lost,
     )
 
 
-def _info(value: dict[str, Any], entries: list[Entry], line: int, notes: Notes) -> RunInfo:
-    run_id = name_of(value.get("run_id"), "run_id", notes) or name_of(value.get("id"), "id", notes)
-    started_at = seconds(value.get("started_at"), "started_at", notes)
+def _build_info(value: dict[str, Any], entries: list[RunEntry], line: int, notes: Notes) -> RunInfo:
+    run_id = read_name(value.get("run_id"), "run_id", notes) or read_name(value.get("id"), "id", notes)
+    started_at = read_seconds(value.get("started_at"), "started_at", notes)
     if started_at is None:
         started_at = next(
             (entry.t for entry in entries if entry.t is not None and entry.t >= EPOCH_FROM), 0.0
         )
-    source = name_of(value.get("source"), "source", notes)
+    source = read_name(value.get("source"), "source", notes)
     return RunInfo(
-        agent_id=name_of(value.get("agent_id"), "agent_id", notes) or "scan",
+        agent_id=read_name(value.get("agent_id"), "agent_id", notes) or "scan",
         run_id=run_id or f"line-{line}",
-        goal=text_of(bounded(value.get("goal"), "goal", notes), "goal", notes) or "",
+        goal=read_text(limit_size(value.get("goal"), "goal", notes), "goal", notes) or "",
         started_at=started_at,
-        version=name_of(value.get("version"), "version", notes) or "",
-        task_type=name_of(value.get("task_type"), "task_type", notes) or "",
-        parent_run_id=name_of(value.get("parent_run_id"), "parent_run_id", notes),
+        version=read_name(value.get("version"), "version", notes) or "",
+        task_type=read_name(value.get("task_type"), "task_type", notes) or "",
+        parent_run_id=read_name(value.get("parent_run_id"), "parent_run_id", notes),
         metadata={"source": source} if source else None,
     )

@@ -1,4 +1,4 @@
-"""Read transcripts line by line: what every format shares, whether its file is complete or still growing."""
+"""Read transcripts line by line, whether the file is complete or still growing."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from steadyhelm.events import RunInfo, TraceEvent
-from steadyhelm.recordings.run_entries import FIELD_LIMIT, Notes, seconds, shown
-from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile
-from steadyhelm.recordings.run_file import _value as decoded
-from steadyhelm.recordings.transcript import Transcript
+from steadyhelm.recordings.run_builder import RunBuilder
+from steadyhelm.recordings.run_entries import FIELD_LIMIT, Notes, describe_value, read_seconds
+from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile, decode_line
 
-_KINDS_COUNTED: Final = 64
+_MAX_UNKNOWN_KINDS: Final = 64
 
 NumberedLine = tuple[int, bytes | str]
 
@@ -21,45 +20,45 @@ class TranscriptReader(ABC):
 
     A reader keeps all its state, so a file may be read up to its last complete line now and on from
     there later: the events are the same.
-    One transcript may tell of several runs, a session and its sub-agents; `run_info` knows each by the
+    One transcript may contain several runs, a session and its sub-agents; `run_info` finds each by the
     `run_id` of its events.
     Lines that cannot be read are put into `broken`, runs to which nothing can be added any more into
-    `finished`; whoever reads may take them out.
+    `finished`; the caller may remove them.
 
     Args:
-        name: What a run is called that has no id of its own.
+        name: The id of a run without an id of its own.
     """
 
     title: ClassVar[str]
-    """The format, in the words of a message."""
+    """The format, as messages name it."""
 
     def __init__(self, *, name: str = "") -> None:
         self.line = 0
         self.broken: list[BrokenLine] = []
-        self.finished: list[Transcript] = []
+        self.finished: list[RunBuilder] = []
         self._name = name
-        self._runs: dict[str, Transcript] = {}
-        self._touched: dict[str, Transcript] = {}
-        self._passed_over: Counter[str] = Counter()
+        self._runs: dict[str, RunBuilder] = {}
+        self._touched: dict[str, RunBuilder] = {}
+        self._unknown_counts: Counter[str] = Counter()
         self._is_large = False
         self._unnamed: str | None = None
 
     @staticmethod
     @abstractmethod
-    def recognises(value: Any) -> bool:
-        """Whether a line with this value is one of this format's."""
+    def can_read(value: Any) -> bool:
+        """Return whether a line with this value is in this format."""
 
     @abstractmethod
     def take(self, value: Any) -> None:
-        """Hand what a line says to the runs it is about."""
+        """Add the content of a line to the runs it is about."""
 
     def feed(self, line: bytes) -> list[TraceEvent]:
-        """The events that this line completes; a line is given whole."""
+        """Return the events that this complete line completes."""
         self.line += 1
         if not line.strip():
             return []
         notes = Notes()
-        value = decoded(line, self.line, notes)
+        value = decode_line(line, self.line, notes)
         if isinstance(value, BrokenLine):
             self.broken.append(value)
             return []
@@ -67,51 +66,51 @@ class TranscriptReader(ABC):
         self._touched = {}
         self.take(value)
         for run in self._touched.values():
-            for words in notes.listed():
+            for words in notes.list_all():
                 run.notes.add(f"line {self.line}: {words}")
-        return [event for run in self._touched.values() for event in self._released(run)]
+        return [event for run in self._touched.values() for event in self._release_run(run)]
 
     def end(self) -> list[TraceEvent]:
-        """The transcript is complete: what was still open ends here."""
+        """Return the remaining events of a transcript that is complete."""
         return [event for run in self._runs.values() for event in run.end()]
 
     def run_info(self, run_id: str) -> RunInfo:
-        """The run that an event with this `run_id` belongs to, as far as it is known."""
+        """Return the run of events with this `run_id`, as far as it is known."""
         done = (run for run in self.finished if run.run_id == run_id)
         return (self._runs.get(run_id) or next(done)).info
 
     @property
-    def runs(self) -> list[Transcript]:
-        """Every run so far, in the order in which they began."""
+    def runs(self) -> list[RunBuilder]:
+        """Every run so far, in order of their beginning."""
         return list(self._runs.values())
 
-    def skip(self) -> None:
-        """Count a line that cannot be given."""
+    def skip_line(self) -> None:
+        """Count a line that cannot be read."""
         self.line += 1
 
     def take_problems(self) -> Notes:
-        """What was passed over since the last time, once per kind."""
+        """Return the unknown parts that were skipped since the last time, once per kind."""
         notes = Notes()
-        for kind, times in self._passed_over.items():
+        for kind, times in self._unknown_counts.items():
             notes.remark(f"{kind} is not known and was passed over" + (f" {times} times" * (times > 1)))
-        self._passed_over.clear()
+        self._unknown_counts.clear()
         return notes
 
-    def _released(self, run: Transcript) -> list[TraceEvent]:
-        """The events of a run that may go out now."""
-        return run.end() if run in self.finished else run.release()
+    def _release_run(self, run: RunBuilder) -> list[TraceEvent]:
+        """Return the events of a run that may be released now."""
+        return run.end() if run in self.finished else run.release_events()
 
-    def _finish(self, run: Transcript) -> None:
-        """Nothing can be added to this run any more."""
+    def _finish_run(self, run: RunBuilder) -> None:
+        """Mark a run as finished: nothing can be added to it any more."""
         self.finished.append(self._runs.pop(run.run_id))
 
-    def _run(self, run_id: str | None, *, agent_id: str, parent_run_id: str | None = None) -> Transcript:
-        """The run of this id, begun here when it is new; all that has no id is one run."""
+    def _get_run(self, run_id: str | None, *, agent_id: str, parent_run_id: str | None = None) -> RunBuilder:
+        """Return the run of this id, and begin it when it is new; lines without an id share one run."""
         self._unnamed = self._unnamed or self._name or f"line-{self.line}"
         key = run_id or self._unnamed
         run = self._runs.get(key)
         if run is None:
-            run = Transcript(
+            run = RunBuilder(
                 key, agent_id=agent_id, line=self.line, source=self.title, parent_run_id=parent_run_id
             )
             self._runs[key] = run
@@ -119,56 +118,56 @@ class TranscriptReader(ABC):
         self._touched[key] = run
         return run
 
-    def _pass_over(self, what: str, kind: Any) -> None:
-        """Count something we do not know."""
-        words = f"{what} {shown(kind)}"
-        if words in self._passed_over or len(self._passed_over) < _KINDS_COUNTED:
-            self._passed_over[words] += 1
+    def _count_unknown(self, what: str, kind: Any) -> None:
+        """Count an unknown part."""
+        words = f"{what} {describe_value(kind)}"
+        if words in self._unknown_counts or len(self._unknown_counts) < _MAX_UNKNOWN_KINDS:
+            self._unknown_counts[words] += 1
 
 
-def moment(value: Any) -> float | None:
-    """A time that a transcript gives; none when it cannot be understood, which is nothing to complain of."""
-    return seconds(value, "timestamp", Notes())
+def parse_time(value: Any) -> float | None:
+    """Return a time of a transcript; None when it cannot be parsed, which is not a problem."""
+    return read_seconds(value, "timestamp", Notes())
 
 
-class Lines(RunFile):
-    """The numbered lines of a file, plain or gzip; in place of one that cannot be read stands the reason."""
+class NumberedLines(RunFile):
+    """The numbered lines of a file, plain or gzip; an unreadable line is replaced by the reason."""
 
-    def numbered(self) -> Iterator[NumberedLine]:
-        """Each line with its number, from 1."""
+    def iter_lines(self) -> Iterator[NumberedLine]:
+        """Yield each line with its number, from 1."""
         return self._lines()
 
 
 def read_runs(reader: TranscriptReader, lines: Iterable[NumberedLine]) -> Iterator[ReadRun | BrokenLine]:
-    """Every run of a transcript, and a record for every line that is broken.
+    """Yield every run of a transcript, and a record for every broken line.
 
-    A last line that is only half written is left out without a word: its writer is still at it.
+    A last line that is only half written is left out silently: it is still being written.
     """
     events: dict[str, list[TraceEvent]] = {}
 
-    def sort(released: list[TraceEvent]) -> None:
+    def collect(released: list[TraceEvent]) -> None:
         for event in released:
             events.setdefault(event.run_id, []).append(event)
 
     for number, line in lines:
         if isinstance(line, str):
-            reader.skip()
+            reader.skip_line()
             yield BrokenLine(line=number, reason=line)
             continue
-        sort(reader.feed(line))
+        collect(reader.feed(line))
         if line.endswith(b"\n"):
             yield from reader.broken
         reader.broken.clear()
         for run in reader.finished:
-            yield from _read_run(run, events.pop(run.run_id, []), reader)
+            yield from _build_run(run, events.pop(run.run_id, []), reader)
         reader.finished.clear()
-    sort(reader.end())
+    collect(reader.end())
     for run in reader.runs:
-        yield from _read_run(run, events.pop(run.run_id, []), reader)
+        yield from _build_run(run, events.pop(run.run_id, []), reader)
 
 
-def _read_run(run: Transcript, events: list[TraceEvent], reader: TranscriptReader) -> Iterator[ReadRun]:
-    """The run as a record; one without a single event is none."""
+def _build_run(run: RunBuilder, events: list[TraceEvent], reader: TranscriptReader) -> Iterator[ReadRun]:
+    """Yield the run as a record; yield nothing for a run without events."""
     if not events:
         return
     yield ReadRun(
@@ -180,6 +179,6 @@ def _read_run(run: Transcript, events: list[TraceEvent], reader: TranscriptReade
         outcome="",
         meta={},
         extra={},
-        problems=[*run.notes.listed(), *reader.take_problems().listed()],
+        problems=[*run.notes.list_all(), *reader.take_problems().list_all()],
         unread=run.notes.lost,
     )

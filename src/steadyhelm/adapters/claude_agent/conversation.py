@@ -18,7 +18,7 @@ from steadyhelm.boundary.driver import Boundary
 from steadyhelm.boundary.pending_decisions import ABOUT_TO
 from steadyhelm.errors import RunStopped
 from steadyhelm.recordings.hook_events import claude_code
-from steadyhelm.recordings.hook_events.step import BatchCall, HookStep, text_of
+from steadyhelm.recordings.hook_events.hook_step import BatchCall, HookStep, get_text
 
 EVENTS: Final = (*(event for event in claude_code.KINDS if event != "SessionEnd"), "SubagentStart")
 """The events to ask for; the end of a session is not told to whoever started it."""
@@ -85,9 +85,9 @@ class Conversation:
         """Take one event in, and say what shall be done about it."""
         step = claude_code.read(payload)
         if step.event == "SubagentStart":
-            self._part(step, text_of(payload, "agent_type"))
+            self._part(step, get_text(payload, "agent_type"))
             return {}
-        speaker = self._speaker_of(step, text_of(payload, "agent_type"))
+        speaker = self._speaker_of(step, get_text(payload, "agent_type"))
         if speaker is None:
             return {}
         if step.kind == "before_tool":
@@ -115,7 +115,7 @@ class Conversation:
         if instruction.verdict == "proceed":
             if step.tool in _AGENT_TOOLS:
                 args = step.args if isinstance(step.args, dict) else {}
-                task = Errand(step.call_id, text_of(args, "subagent_type"), text_of(args, "prompt"), run)
+                task = Errand(step.call_id, get_text(args, "subagent_type"), get_text(args, "prompt"), run)
                 self._errands.append(task)
             return {}
         if instruction.verdict == "ask":

@@ -8,8 +8,8 @@ from msgspec import Struct
 from steadyhelm.adapter import ModelReply
 from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.events import STATE_TRANSITION
-from steadyhelm.recordings.hook_events.step import HookStep
-from steadyhelm.recordings.hook_events.usage import Usage, tokens_since
+from steadyhelm.recordings.hook_events.hook_step import HookStep
+from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since
 
 
 class Said(Struct, kw_only=True):
@@ -138,7 +138,7 @@ class Speaker:
         """Tokens that only the transcript names: of replies that no message shows."""
         if not step.transcript or (self._listens and not step.part):
             return 0
-        self._read = tokens_since(
+        self._read = count_tokens_since(
             step.transcript,
             self._read.read_to,
             counted=self._read.reply,

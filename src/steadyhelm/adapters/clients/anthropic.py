@@ -10,7 +10,7 @@ from steadyhelm.adapters.clients.wrapping import Surface, found, unwrap, wrap
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import SettingsError
-from steadyhelm.recordings.content import as_object, as_text, parts
+from steadyhelm.recordings.content import as_object, as_text, iter_parts
 
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _GOES_ON: Final = "pause_turn"
@@ -132,7 +132,7 @@ class _Events:
 
 def _message(about: Any, blocks: list[Any], *, is_whole: bool = True) -> Answer:
     usage = field(about, "usage")
-    found_parts = list(parts(blocks))
+    found_parts = list(iter_parts(blocks))
     return Answer(
         text="\n".join(part.words for part in found_parts if part.kind == "text"),
         model=word(about, "model"),

@@ -4,7 +4,7 @@ from typing import Any
 
 from steadyhelm.adapters.clients.dialect import Answer, Held
 from steadyhelm.adapters.clients.items import count, field, listed, many, plain, steps_of, word
-from steadyhelm.recordings.content import as_object, words_of
+from steadyhelm.recordings.content import as_object, join_text
 
 
 class ChatDialect:
@@ -93,7 +93,7 @@ class _Chunks:
 
 def _completion(about: Any, message: Any, usage: Any) -> Answer:
     told = plain(message)
-    text = words_of(field(told, "content")) or field(message, "refusal")
+    text = join_text(field(told, "content")) or field(message, "refusal")
     return Answer(
         text=text if isinstance(text, str) else "",
         model=word(about, "model"),

@@ -16,7 +16,7 @@ from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.recordings.content import Part
+from steadyhelm.recordings.content import ContentPart
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.clients.exchanges import Exchange
@@ -54,7 +54,7 @@ class Conversation:
         self.stopped: RunStopped | None = None
         self.failed: str | None = None
         self.was_left = False
-        self.open: dict[str, Part] = {}
+        self.open: dict[str, ContentPart] = {}
         self.answered: set[str] = set()
         self.edits: ConversationEdits | None = None
         self.undelivered: Instruction | None = None
@@ -106,7 +106,7 @@ class Caller(NamedTuple):
     """A call that is still open, and the conversation it was asked for in."""
 
     conversation: Conversation
-    call: Part
+    call: ContentPart
 
 
 class Found(NamedTuple):

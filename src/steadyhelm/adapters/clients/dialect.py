@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from steadyhelm.recordings.content import Part
+from steadyhelm.recordings.content import ContentPart
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-    parts: Sequence[Part] = ()
+    parts: Sequence[ContentPart] = ()
     items: Sequence[Any] = ()
     reply_id: str = ""
     is_final: bool = True

@@ -16,7 +16,7 @@ from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.runs import outcome_of
 from steadyhelm.errors import RunStopped
-from steadyhelm.recordings.content import Part
+from steadyhelm.recordings.content import ContentPart
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.clients.watch import ClientWatch
@@ -102,7 +102,7 @@ class Exchange:
         else:
             self._steer(instruction)
 
-    def _watched(self, home: str | None, steps: list[Part]) -> AgentRun:
+    def _watched(self, home: str | None, steps: list[ContentPart]) -> AgentRun:
         """The run of this conversation; where it has ended, or the host has opened another, a new one."""
         conversation, before = self.conversation, self.conversation.run
         if before is not None and not before.has_ended and conversation.home == home:
@@ -127,7 +127,7 @@ class Exchange:
             run.before_tool(call_id, str(call.name), call.args)
         return run
 
-    def _tell(self, steps: Sequence[Part]) -> None:
+    def _tell(self, steps: Sequence[ContentPart]) -> None:
         conversation, asked = self.conversation, {}
         before, conversation.answered = conversation.answered, set()
         for step in steps:
@@ -144,7 +144,7 @@ class Exchange:
                 conversation.answered.add(call_id)
                 self._came_back(step)
 
-    def _came_back(self, result: Part) -> None:
+    def _came_back(self, result: ContentPart) -> None:
         value, error = (None, result.words or "failed") if result.is_error else (result.words, None)
         self.run.after_tool(result.call_id or "", value, error=error)
 

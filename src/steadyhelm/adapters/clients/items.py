@@ -10,16 +10,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from steadyhelm.recordings.content import (
-    Part,
+    ContentPart,
     as_object,
     as_text,
-    calls_in,
-    content_of,
-    opened,
-    parts,
-    role_of,
-    words_of,
+    get_content,
+    get_role,
+    iter_calls,
+    iter_parts,
+    join_text,
 )
+from steadyhelm.recordings.run_entries import parse_arguments
 
 _LOOKED_AT: Final = 8192
 _UNMARKED: Final = frozenset({"system", "developer", "reasoning", "item_reference"})
@@ -162,14 +162,14 @@ def _length(content: Any) -> int:
 # --- steps ---------------------------------------------------------------------------------------------
 
 
-def steps_of(item: Any) -> list[Part]:
+def steps_of(item: Any) -> list[ContentPart]:
     """What a message tells: calls that were asked for, what came of calls, and what the user says."""
     told = as_object(plain(item))
     if as_text(told.get("call_id")) is not None:
         return [_item_step(told)]
-    role = role_of(told)
+    role = get_role(told)
     if role == "assistant":
-        return [_named(call) for call in calls_in(_with_functions(told))]
+        return [_named(call) for call in iter_calls(_with_functions(told))]
     if role == "tool":
         return [_tool_message(told)]
     return _user_message(told) if role == "user" else []
@@ -198,23 +198,23 @@ def last_results(items: Sequence[Any]) -> int:
     return place
 
 
-def item_call(told: dict[str, Any]) -> Part:
+def item_call(told: dict[str, Any]) -> ContentPart:
     """A call that is an item of its own, of whatever kind: its type may be all that names the tool."""
     name = as_text(told.get("name")) or str(told.get("type")).removesuffix("_call")
     args = next(
         (told[key] for key in ("arguments", "input", "action", "queries", "code") if key in told), None
     )
     call_id = as_text(told.get("call_id")) or as_text(told.get("id"))
-    return Part(kind="call", name=name, args=opened(args), call_id=call_id)
+    return ContentPart(kind="call", name=name, args=parse_arguments(args), call_id=call_id)
 
 
-def _item_step(told: dict[str, Any]) -> Part:
+def _item_step(told: dict[str, Any]) -> ContentPart:
     if not str(told.get("type")).endswith("_output"):
         return item_call(told)
     output = told.get("output")
     kind = as_text(as_object(output).get("type"))
     # A screenshot is megabytes of letters that nobody reads.
-    words = f"[{kind}]" if kind is not None and "text" not in as_object(output) else words_of(output)
+    words = f"[{kind}]" if kind is not None and "text" not in as_object(output) else join_text(output)
     return _result(words, as_text(told.get("call_id")))
 
 
@@ -232,30 +232,32 @@ def _as_function(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": function} if custom else call
 
 
-def _named(call: Part) -> Part:
+def _named(call: ContentPart) -> ContentPart:
     """A call; one of the old kind without an id goes by the name of its tool."""
     return (
         call
         if call.call_id is not None
-        else Part(kind="call", name=call.name, args=call.args, call_id=call.name)
+        else ContentPart(kind="call", name=call.name, args=call.args, call_id=call.name)
     )
 
 
-def _tool_message(told: dict[str, Any]) -> Part:
+def _tool_message(told: dict[str, Any]) -> ContentPart:
     name = as_text(told.get("name"))
-    return _result(words_of(content_of(told)), as_text(told.get("tool_call_id")) or name, name)
+    return _result(join_text(get_content(told)), as_text(told.get("tool_call_id")) or name, name)
 
 
-def _result(words: Any, call_id: str | None, name: str | None = None) -> Part:
+def _result(words: Any, call_id: str | None, name: str | None = None) -> ContentPart:
     """What came of a call where the protocol has no word for failure: an object with an `error` is one."""
-    answer = as_object(opened(words)) if isinstance(words, str) and len(words) <= _LOOKED_AT else {}
+    answer = as_object(parse_arguments(words)) if isinstance(words, str) and len(words) <= _LOOKED_AT else {}
     failure = answer.get("error")
-    return Part(kind="result", words=failure or words, call_id=call_id, name=name, is_error=bool(failure))
+    return ContentPart(
+        kind="result", words=failure or words, call_id=call_id, name=name, is_error=bool(failure)
+    )
 
 
-def _user_message(told: dict[str, Any]) -> list[Part]:
+def _user_message(told: dict[str, Any]) -> list[ContentPart]:
     found, texts = [], []
-    for part in parts(content_of(told)):
+    for part in iter_parts(get_content(told)):
         if part.kind == "result":
             found.append(part)
         elif part.kind == "text":
@@ -263,4 +265,4 @@ def _user_message(told: dict[str, Any]) -> list[Part]:
         elif part.kind == "other" and part.name:
             texts.append(f"[{part.name}]")
     said = "\n".join(texts)
-    return [*found, Part(kind="text", words=said)] if said.strip() else found
+    return [*found, ContentPart(kind="text", words=said)] if said.strip() else found

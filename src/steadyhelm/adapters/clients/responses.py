@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from steadyhelm.adapters.clients.dialect import Answer, Held
 from steadyhelm.adapters.clients.items import count, field, item_call, listed, plain, word
-from steadyhelm.recordings.content import Part, as_object, as_text, words_of
+from steadyhelm.recordings.content import ContentPart, as_object, as_text, join_text
 
 _DONE: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _WAITING: Final = frozenset({"queued", "in_progress"})
@@ -94,7 +94,7 @@ class _Events:
         )
 
 
-def _calls(item: Any) -> Sequence[Part]:
+def _calls(item: Any) -> Sequence[ContentPart]:
     """A call that the host shall make; one that was made at the model's side, with what came of it."""
     told = as_object(plain(item))
     if not str(told.get("type")).endswith("_call"):
@@ -105,9 +105,9 @@ def _calls(item: Any) -> Sequence[Part]:
     failure = told.get("error")
     came = next((told[key] for key in ("output", "results", "outputs") if told.get(key)), None)
     words = failure or came
-    return (call, Part(kind="result", words=words, call_id=call.call_id, is_error=bool(failure)))
+    return (call, ContentPart(kind="result", words=words, call_id=call.call_id, is_error=bool(failure)))
 
 
 def _said(item: Any) -> str:
-    words = words_of(field(plain(item), "content"))
+    words = join_text(field(plain(item), "content"))
     return words if isinstance(words, str) else ""

@@ -1,11 +1,11 @@
-"""Codex CLI's hooks: the envelope of Claude Code, read strictly, with one id for each turn."""
+"""Read the events of Codex CLI's hooks: the format of Claude Code, with one id for each turn."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from steadyhelm.decisions import Verdict
 from steadyhelm.recordings.hook_events import claude_code
-from steadyhelm.recordings.hook_events.step import HookAnswer, HookStep, StepKind
+from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep, StepKind
 
 AGENT: Final = "codex"
 
@@ -16,7 +16,7 @@ KINDS: Final[dict[str, StepKind]] = {
     "Stop": "reply",
     "SubagentStop": "end",
 }
-# Before a call it takes a denial; that the turn ends too, it only takes after one.
+# Before a call Codex accepts a denial; it accepts the end of the turn only after a call.
 CAN: Final[dict[StepKind, frozenset[Verdict]]] = {
     **claude_code.CAN,
     "before_tool": frozenset({"proceed", "guide", "deny"}),
@@ -25,10 +25,10 @@ SPEAKS: Final = claude_code.SPEAKS
 
 
 def read(payload: Mapping[str, Any]) -> HookStep:
-    """What one event tells."""
+    """Return the step of one event."""
     return claude_code.read(payload)
 
 
 def write(step: HookStep, answer: HookAnswer) -> dict[str, Any]:
-    """The answer; keys it does not know would make it throw the answer away, and there are none."""
+    """Return the response; Codex rejects a response with unknown keys, and there are none."""
     return claude_code.write(step, answer)

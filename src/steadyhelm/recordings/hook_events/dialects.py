@@ -1,18 +1,18 @@
-"""Which coding agent is speaking, and who understands it."""
+"""Find out which coding agent sent a hook event, and which module reads it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.decisions import Verdict
 from steadyhelm.recordings.hook_events import claude_code, codex, cursor, gemini_cli
-from steadyhelm.recordings.hook_events.step import HookAnswer, HookStep, StepKind
+from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep, StepKind
 
 
-class Dialect(NamedTuple):
-    """How one coding agent speaks.
+class HookDialect(NamedTuple):
+    """The hook format of one coding agent.
 
-    `kinds` are the events we ask it for, `can` what it can be asked to do at each kind of step, `speaks`
-    the kinds at which words for the model can be handed over.
+    `kinds` are the events to install hooks for, `can` the verdicts it can carry out at each kind of step,
+    `speaks` the kinds of step at which it accepts guidance for the model.
     """
 
     agent: str
@@ -23,20 +23,20 @@ class Dialect(NamedTuple):
     write: Callable[[HookStep, HookAnswer], dict[str, Any]]
 
 
-def _dialect(module: Any) -> Dialect:
-    return Dialect(module.AGENT, module.KINDS, module.CAN, module.SPEAKS, module.read, module.write)
+def _make_dialect(module: Any) -> HookDialect:
+    return HookDialect(module.AGENT, module.KINDS, module.CAN, module.SPEAKS, module.read, module.write)
 
 
-DIALECTS: Final = {module.AGENT: _dialect(module) for module in (claude_code, codex, gemini_cli, cursor)}
+DIALECTS: Final = {module.AGENT: _make_dialect(module) for module in (claude_code, codex, gemini_cli, cursor)}
 AGENTS: Final = tuple(DIALECTS)
 
 
-def recognised(payload: Mapping[str, Any]) -> Dialect:
-    """The dialect of a payload, by the fields only one of them has; Claude Code's when none shows.
+def recognise_dialect(payload: Mapping[str, Any]) -> HookDialect:
+    """Return the dialect of a payload, by fields that only one has; Claude Code's when none matches.
 
-    >>> recognised({"hook_event_name": "BeforeTool", "session_id": "s"}).agent
+    >>> recognise_dialect({"hook_event_name": "BeforeTool", "session_id": "s"}).agent
     'gemini-cli'
-    >>> recognised({"hook_event_name": "preToolUse", "conversation_id": "c"}).agent
+    >>> recognise_dialect({"hook_event_name": "preToolUse", "conversation_id": "c"}).agent
     'cursor'
     """
     event = payload.get("hook_event_name")

@@ -1,17 +1,17 @@
-"""Gemini CLI's hooks: its calls carry no id, so a notice is known again by the moment it was made."""
+"""Read the events of Gemini CLI's hooks: calls have no id, so a repeated notice is recognised by its time."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from steadyhelm.decisions import Verdict
-from steadyhelm.recordings.hook_events.step import (
+from steadyhelm.recordings.hook_events.hook_step import (
     HookAnswer,
     HookStep,
     StepKind,
-    failure_of,
-    id_of,
-    mark_of,
-    text_of,
+    compute_mark,
+    find_failure,
+    get_id,
+    get_text,
 )
 
 AGENT: Final = "gemini-cli"
@@ -33,29 +33,29 @@ SPEAKS: Final[frozenset[StepKind]] = frozenset({"prompt", "after_tool"})
 
 
 def read(payload: Mapping[str, Any]) -> HookStep:
-    """What one event tells."""
-    event = text_of(payload, "hook_event_name")
+    """Return the step of one event."""
+    event = get_text(payload, "hook_event_name")
     kind = KINDS.get(event, "other")
-    tool, args, at = text_of(payload, "tool_name"), payload.get("tool_input"), id_of(payload, "timestamp")
+    tool, args, at = get_text(payload, "tool_name"), payload.get("tool_input"), get_id(payload, "timestamp")
     response = payload.get("tool_response")
-    text = text_of(payload, "prompt_response") if kind == "reply" else text_of(payload, "prompt")
+    text = get_text(payload, "prompt_response") if kind == "reply" else get_text(payload, "prompt")
     return HookStep(
         kind=kind,
         event=event,
-        session_id=id_of(payload, "session_id"),
+        session_id=get_id(payload, "session_id"),
         text=text,
         tool=tool,
         args=args,
         result=response.get("llmContent", response) if isinstance(response, dict) else response,
-        error=failure_of(response),
-        call_id=mark_of(tool, args) if tool else "",
-        once=f"{event}:{at}:{mark_of(tool, args, text)}" if at else "",
-        transcript=text_of(payload, "transcript_path"),
+        error=find_failure(response),
+        call_id=compute_mark(tool, args) if tool else "",
+        once=f"{event}:{at}:{compute_mark(tool, args, text)}" if at else "",
+        transcript=get_text(payload, "transcript_path"),
     )
 
 
 def write(step: HookStep, answer: HookAnswer) -> dict[str, Any]:
-    """The answer in its own words."""
+    """Return the response in Gemini CLI's format."""
     said: dict[str, Any] = {}
     if answer.verdict in {"deny", "stop"} and step.kind == "before_tool":
         said |= {"decision": "deny", "reason": answer.words}

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from steadyhelm.recordings.content import as_list, as_object, as_text
-from steadyhelm.recordings.run_entries import Notes, number
-from steadyhelm.recordings.transcript_reader import moment
+from steadyhelm.recordings.run_entries import Notes, read_number
+from steadyhelm.recordings.transcript_reader import parse_time
 
 _BATCHES: Final = ("resourceSpans", "resource_spans", "batches")
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
@@ -16,21 +16,21 @@ _CHILDREN: Final = ("child_spans", "children")
 _STARTS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timestamp")
 _ENDS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
 _ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
-_NESTED: Final = 8
-_WHOLE: Final = frozenset(
+_MAX_NESTING: Final = 8
+_UNNESTED_KEYS: Final = frozenset(
     {
         *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "tool_arguments", "tool_response"),
         *("input.value", "output.value", "tool.parameters"),
     }
 )
-"""Attributes that are one value, whatever stands in it."""
+"""Attributes that are one value, even when it is an object."""
 
-OURS: Final = "steadyhelm"
-"""The instrumentation scope of what Steadyhelm itself tells: it is never watched."""
+OWN_SCOPE: Final = "steadyhelm"
+"""The instrumentation scope of Steadyhelm's own spans, which are never watched."""
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """A span as it was written; `events` are the attributes of its events, with their names under `name`."""
+    """One recorded span; `events` are the attributes of its events, with their names under `name`."""
 
     trace_id: str
     span_id: str
@@ -44,65 +44,65 @@ class Span(Struct, frozen=True, kw_only=True):
     events: list[dict[str, Any]]
     scope: str | None = None
 
-    def first(self, *keys: str) -> str | None:
-        """The first of these attributes that is a text."""
-        return _first(self.attributes, *keys)
+    def first_text(self, *keys: str) -> str | None:
+        """Return the first of these attributes that is a text."""
+        return _first_text(self.attributes, *keys)
 
 
-def spans_in(value: Any) -> Iterator[Span]:
-    """Every span in the value: OTLP/JSON, a list of spans, an object with `spans`, spans within spans.
+def iter_spans(value: Any) -> Iterator[Span]:
+    """Yield every span in the value: OTLP/JSON, a list of spans, an object with `spans`, nested spans.
 
-    What Steadyhelm itself has told is left out.
+    Steadyhelm's own spans are left out.
     """
-    waiting: list[tuple[Any, _Around]] = [(value, _Around({}, None))]
+    waiting: list[tuple[Any, _SpanContext]] = [(value, _SpanContext({}, None))]
     while waiting:
         found, around = waiting.pop()
         if isinstance(found, list):
             waiting += [(inner, around) for inner in reversed(found)]
         if not isinstance(found, dict):
             continue
-        around = _around(found, around)
-        span = span_of(found, around.resource, around.scope)
-        if span is not None and span.scope != OURS:
+        around = _read_context(found, around)
+        span = parse_span(found, around.resource, around.scope)
+        if span is not None and span.scope != OWN_SCOPE:
             yield span
         inside = _CHILDREN if span is not None else (*_BATCHES, *_SCOPES, "spans")
         waiting += [(found[key], around) for key in inside if isinstance(found.get(key), list)]
 
 
-class _Around(NamedTuple):
-    """What is said once for many spans: about the process, and who instrumented it."""
+class _SpanContext(NamedTuple):
+    """What many spans have in common: the process, and the instrumentation."""
 
     resource: dict[str, Any]
     scope: str | None
 
 
-def _around(found: dict[str, Any], outer: _Around) -> _Around:
+def _read_context(found: dict[str, Any], outer: _SpanContext) -> _SpanContext:
     told = as_object(found.get("resource")).get("attributes") or found.get("resource_attributes")
     scopes = (
         as_object(found.get(key)) for key in ("scope", "instrumentationLibrary", "instrumentation_scope")
     )
     name = next((name for scope in scopes if (name := as_text(scope.get("name")))), None)
-    return _Around(_attributes(told) or outer.resource, name or outer.scope)
+    return _SpanContext(_flatten_attributes(told) or outer.resource, name or outer.scope)
 
 
-def span_of(raw: dict[str, Any], resource: dict[str, Any], scope: str | None = None) -> Span | None:
-    """The span that an object is; None when it is none."""
-    trace_id, span_id = _ids(raw)
+def parse_span(raw: dict[str, Any], resource: dict[str, Any], scope: str | None = None) -> Span | None:
+    """Return the span in an object; None when it is not a span."""
+    trace_id, span_id = _read_ids(raw)
     if span_id is None or trace_id is None:
         return None
-    attributes = _attributes(raw.get("attributes") or raw.get("span_attributes"))
+    attributes = _flatten_attributes(raw.get("attributes") or raw.get("span_attributes"))
     events = [as_object(event) for event in as_list(raw.get("events"))]
-    told = [{**_attributes(event.get("attributes")), "name": event.get("name")} for event in events]
-    start, end = _times(raw)
+    told = [{**_flatten_attributes(event.get("attributes")), "name": event.get("name")} for event in events]
+    start, end = _read_times(raw)
     return Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=_first(raw, "parentSpanId", "parent_span_id", "parent_id"),
-        name=_first(raw, "name", "span_name") or "span",
+        parent_id=_first_text(raw, "parentSpanId", "parent_span_id", "parent_id"),
+        name=_first_text(raw, "name", "span_name") or "span",
         start=start,
         end=end,
-        service=_first(raw, "service_name") or _first(resource, "service.name"),
-        error=_error(raw, attributes, told),
+        service=_first_text(raw, "service_name") or _first_text(resource, "service.name"),
+        error=_read_error(raw, attributes, told),
         attributes=attributes,
         events=told,
         scope=scope,
@@ -110,54 +110,57 @@ def span_of(raw: dict[str, Any], resource: dict[str, Any], scope: str | None = N
 
 
 def has_ids(raw: dict[str, Any]) -> bool:
-    """Whether an object says of which trace and which span it is."""
-    return None not in _ids(raw)
+    """Return whether an object has a trace id and a span id."""
+    return None not in _read_ids(raw)
 
 
-def _ids(raw: dict[str, Any]) -> tuple[str | None, str | None]:
+def _read_ids(raw: dict[str, Any]) -> tuple[str | None, str | None]:
     ids = {**as_object(raw.get("span_context")), **as_object(raw.get("context")), **raw}
-    trace_id = _first(ids, "traceId", "trace_id", "context.trace_id")
-    return trace_id, _first(ids, "spanId", "span_id", "context.span_id")
+    trace_id = _first_text(ids, "traceId", "trace_id", "context.trace_id")
+    return trace_id, _first_text(ids, "spanId", "span_id", "context.span_id")
 
 
-def _attributes(raw: Any) -> dict[str, Any]:
-    """Attributes by their full names: from OTLP's list of keys and values, or from an object, even nested."""
+def _flatten_attributes(raw: Any) -> dict[str, Any]:
+    """Return attributes by their full names, from OTLP's list of pairs or from a nested object."""
     if isinstance(raw, list):
         pairs = [(as_text(as_object(pair).get("key")), as_object(pair).get("value")) for pair in raw]
-        return {key: _otlp(value, _NESTED) for key, value in pairs if key is not None}
+        return {key: _decode_otlp_value(value, _MAX_NESTING) for key, value in pairs if key is not None}
     flat: dict[str, Any] = {}
-    waiting = [("", as_object(raw), _NESTED)]
+    waiting = [("", as_object(raw), _MAX_NESTING)]
     while waiting:
         prefix, level, depth = waiting.pop()
         for key, value in level.items():
-            if isinstance(value, dict) and depth and f"{prefix}{key}" not in _WHOLE:
+            if isinstance(value, dict) and depth and f"{prefix}{key}" not in _UNNESTED_KEYS:
                 waiting.append((f"{prefix}{key}.", value, depth - 1))
             else:
                 flat[f"{prefix}{key}"] = value
     return flat
 
 
-def _otlp(value: Any, depth: int) -> Any:
-    """OTLP wraps every value in an object that names its type; whole numbers are texts there."""
+def _decode_otlp_value(value: Any, depth: int) -> Any:
+    """Return the value in OTLP's typed wrapper; whole numbers are texts there."""
     told = as_object(value)
     for key in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
         if key in told:
             return told[key]
     if "intValue" in told:
-        return number(told["intValue"], "intValue", Notes())
+        return read_number(told["intValue"], "intValue", Notes())
     if not depth:
         return None
     if "arrayValue" in told:
-        return [_otlp(inner, depth - 1) for inner in as_list(as_object(told["arrayValue"]).get("values"))]
+        return [
+            _decode_otlp_value(inner, depth - 1)
+            for inner in as_list(as_object(told["arrayValue"]).get("values"))
+        ]
     if "kvlistValue" in told:
         pairs = [as_object(pair) for pair in as_list(as_object(told["kvlistValue"]).get("values"))]
-        return {str(pair.get("key")): _otlp(pair.get("value"), depth - 1) for pair in pairs}
+        return {str(pair.get("key")): _decode_otlp_value(pair.get("value"), depth - 1) for pair in pairs}
     return None
 
 
-def _times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
-    start = moment(next((raw[key] for key in _STARTS if raw.get(key)), None))
-    end = moment(next((raw[key] for key in _ENDS if raw.get(key)), None))
+def _read_times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
+    start = parse_time(next((raw[key] for key in _STARTS if raw.get(key)), None))
+    end = parse_time(next((raw[key] for key in _ENDS if raw.get(key)), None))
     if end is None and start is not None and isinstance(written := raw.get("duration"), str):
         found = _ISO_DURATION.fullmatch(written)
         if found:
@@ -166,22 +169,22 @@ def _times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
     return start, end
 
 
-def _error(raw: dict[str, Any], attributes: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
-    """Why the step failed, in words: what the status says, else what was thrown."""
+def _read_error(raw: dict[str, Any], attributes: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
+    """Return why the step failed, in words: the status message, else the exception."""
     status = raw.get("status")
     told = as_object(status)
     code = told.get("code", told.get("status_code", raw.get("status_code", status)))
     is_error = str(code).upper().removeprefix("STATUS_CODE_") in ("2", "ERROR")
     if not is_error and "error.type" not in attributes:
         return None
-    message = _first(told, "message", "description") or _first(raw, "status_message")
+    message = _first_text(told, "message", "description") or _first_text(raw, "status_message")
     if message is not None:
         return message
     for event in events:
-        if thrown := _first(event, "exception.message", "exception.type"):
+        if thrown := _first_text(event, "exception.message", "exception.type"):
             return thrown
-    return _first(attributes, "error.type") or "error"
+    return _first_text(attributes, "error.type") or "error"
 
 
-def _first(attributes: dict[str, Any], *keys: str) -> str | None:
+def _first_text(attributes: dict[str, Any], *keys: str) -> str | None:
     return next((text for key in keys if (text := as_text(attributes.get(key))) is not None), None)

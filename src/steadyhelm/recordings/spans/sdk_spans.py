@@ -1,4 +1,4 @@
-"""OpenTelemetry's own span objects: what is remembered of them, and how they are read."""
+"""Read OpenTelemetry's own span objects, and keep what later spans need to know about them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,16 +6,16 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import Event, ReadableSpan
 
 from steadyhelm.engine.health import Health
-from steadyhelm.recordings.span_layouts import OURS, Span, span_of
-from steadyhelm.recordings.span_steps import Kind, kind_of, name_of, session_of
+from steadyhelm.recordings.spans.layouts import OWN_SCOPE, Span, parse_span
+from steadyhelm.recordings.spans.steps import SpanKind, classify_span, get_name, get_session
 
-LONGEST_TEXT: Final = 256 * 1024
+MAX_TEXT_CHARACTERS: Final = 256 * 1024
 _NS: Final = 1e9
 Key = tuple[int, int]
 
 
-class Node:
-    """A span, running or over: what those inside it need to know about it."""
+class SpanNode:
+    """A span, running or ended, with what the spans inside it need to know."""
 
     __slots__ = (
         "inside",
@@ -39,32 +39,32 @@ class Node:
         self.live: ReadableSpan | None = span
         self.is_over = False
         self.is_last = False
-        self.inside: tuple[Kind, str] | None = None
+        self.inside: tuple[SpanKind, str] | None = None
         self.started_seq: int | None = None
-        self.look()
+        self.refresh()
 
-    def look(self) -> None:
-        """See what the span says by now: attributes may be set at any time until it ends."""
+    def refresh(self) -> None:
+        """Read the span again: attributes may be set at any time until it ends."""
         if self.live is not None:
             attributes = self.live.attributes or {}
-            self.kind: Kind = kind_of(self.live.name, attributes)
-            self.name = name_of(self.kind, self.live.name, attributes)
-            self.session = session_of(attributes)
+            self.kind: SpanKind = classify_span(self.live.name, attributes)
+            self.name = get_name(self.kind, self.live.name, attributes)
+            self.session = get_session(attributes)
 
     def end(self) -> None:
-        """Nothing changes any more; the span itself is let go."""
-        self.look()
+        """Read the span for the last time and release it."""
+        self.refresh()
         self.is_over, self.live = True, None
 
 
 def is_ours(span: ReadableSpan) -> bool:
-    """Whether Steadyhelm itself made this span."""
+    """Return whether Steadyhelm itself made this span."""
     scope = span.instrumentation_scope
-    return scope is not None and scope.name == OURS
+    return scope is not None and scope.name == OWN_SCOPE
 
 
 def read_span(span: ReadableSpan, health: Health) -> Span:
-    """The span as a record, running or over."""
+    """Return the span as a record, running or ended."""
     context, parent, status = span.get_span_context(), span.parent, span.status
     assert context is not None
     raw = {
@@ -74,34 +74,37 @@ def read_span(span: ReadableSpan, health: Health) -> Span:
         "name": span.name,
         "start_time": span.start_time / _NS if span.start_time else None,
         "end_time": span.end_time / _NS if span.end_time else None,
-        "attributes": _plain(span.attributes, health),
-        "events": [{"name": it.name, "attributes": _plain(it.attributes, health)} for it in _events(span)],
+        "attributes": _to_plain_attributes(span.attributes, health),
+        "events": [
+            {"name": it.name, "attributes": _to_plain_attributes(it.attributes, health)}
+            for it in _get_events(span)
+        ],
         "status": {"code": status.status_code.name, "description": status.description},
     }
-    read = span_of(raw, {})
+    read = parse_span(raw, {})
     assert read is not None
     return read
 
 
-def _events(span: ReadableSpan) -> Sequence[Event]:
+def _get_events(span: ReadableSpan) -> Sequence[Event]:
     try:
         return span.events
     except RuntimeError:  # a span that still runs got another one at this moment
         return ()
 
 
-def _plain(attributes: Mapping[str, Any] | None, health: Health) -> dict[str, Any]:
-    """Attributes as JSON would have them; a text too long to be read on the agent's time is left out."""
+def _to_plain_attributes(attributes: Mapping[str, Any] | None, health: Health) -> dict[str, Any]:
+    """Return attributes as in JSON; a text too long to read on the agent's thread is left out."""
     plain = {}
     for key, value in (attributes or {}).items():
-        if isinstance(value, str) and len(value) > LONGEST_TEXT:
-            health.count(f"span attribute longer than {LONGEST_TEXT:,} characters not read")
+        if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
+            health.count(f"span attribute longer than {MAX_TEXT_CHARACTERS:,} characters not read")
         else:
-            plain[key] = _plain_value(value)
+            plain[key] = _to_plain_value(value)
     return plain
 
 
-def _plain_value(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain_value(inner) for key, inner in value.items()}
-    return [_plain_value(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {str(key): _to_plain_value(inner) for key, inner in value.items()}
+    return [_to_plain_value(inner) for inner in value] if isinstance(value, list | tuple) else value

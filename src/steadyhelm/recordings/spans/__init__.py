@@ -1,0 +1,1 @@
+"""Read the spans of agents: OpenTelemetry GenAI conventions and OpenInference, recorded or live."""

@@ -1,0 +1,183 @@
+"""Record one live run from its spans: each step as soon as its span has ended."""
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.recordings.content import ContentPart, as_text, get_content, iter_calls, iter_parts, join_text
+from steadyhelm.recordings.spans.layouts import Span
+from steadyhelm.recordings.spans.steps import SpanStep, get_arguments
+
+NOT_CHECKED_REASON: Final = (
+    "tool call without arguments and result in its span: whether it repeats is not checked"
+)
+
+_MAX_OPEN_CALLS: Final = 256
+_MAX_CALLS: Final = 1024
+_MAX_TRACES: Final = 1024
+
+
+class LiveSpanRun:
+    """What is known about one run besides what the monitor keeps.
+
+    Where tools have no spans of their own, their calls are read from the models' messages: from the reply
+    that requests them and the next model call, which contains their results.
+
+    Args:
+        monitor: The monitor that records the run.
+        run_id: The id of the run there.
+        is_ours: Whether the spans began this run, not the host.
+        lasts: Whether it continues after its trace, as a conversation does.
+    """
+
+    def __init__(self, monitor: Monitor, run_id: str, *, is_ours: bool, lasts: bool) -> None:
+        self.run_id = run_id
+        self.is_ours = is_ours
+        self.lasts = lasts
+        self.has_tools = False
+        self._known_traces: set[str] = set()
+        self._prompted_traces: set[str] = set()
+        self._monitor = monitor
+        self._steps = 0
+        self._last_error: str | None = None
+        self._open: OrderedDict[str, ContentPart] = OrderedDict()
+        self._calls: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def seen(self) -> int | None:
+        """The number of steps the agent has seen by now; None where others record steps of this run too."""
+        return self._steps if self.is_ours else None
+
+    def needs_inputs(self, trace_id: str) -> bool:
+        """Return whether a model's inputs contain anything that is not known without them."""
+        return not self.has_tools or trace_id not in self._prompted_traces
+
+    def note_trace(self, trace_id: str) -> bool:
+        """Remember the trace, and return whether a step of it came before."""
+        return not _is_new(self._known_traces, trace_id)
+
+    def record_prompt(self, text: str, span: Span) -> None:
+        """Record a user message, once per trace."""
+        if _is_new(self._prompted_traces, span.trace_id):
+            self._record(USER_MESSAGE, "user", timestamp=span.start, input_data={"text": text})
+
+    def record_model_call(self, step: SpanStep, span: Span) -> None:
+        """Record a model call that has ended, with its reply or its error."""
+        self._record_results(step, span)
+        said = [part.words for message in step.outputs for part in iter_parts(get_content(message))
+                if part.kind == "text"]  # fmt: skip
+        metadata = {
+            "model": step.model,
+            "input_tokens": step.input_tokens,
+            "output_tokens": step.output_tokens,
+        }
+        self._record(
+            LLM_REQUEST,
+            step.model or "llm",
+            timestamp=_end_time(span),
+            token_count=step.tokens,
+            output_data={"text": "\n".join(said)} if said else None,
+            duration_ms=_duration_ms(span),
+            metadata={**{key: value for key, value in metadata.items() if value}, "span_id": span.span_id},
+            error=span.error,
+        )
+        for message in step.outputs if not self.has_tools else ():
+            for call in iter_calls(message):
+                self._open[call.call_id or f"{span.span_id}.{len(self._open)}"] = call
+                if len(self._open) > _MAX_OPEN_CALLS:
+                    self._open.popitem(last=False)
+
+    def record_tool_call(self, step: SpanStep, span: Span, started_seq: int | None) -> None:
+        """Record a tool call that has ended, with its result or its error."""
+        self.has_tools = True
+        self._open.clear()
+        if step.call_id is not None and self._is_repeated(step.call_id, span):
+            return
+        if not step.is_recorded:
+            self._monitor.health.count(NOT_CHECKED_REASON)
+        self._record(
+            TOOL_CALL,
+            step.name,
+            timestamp=_end_time(span),
+            input_data=step.args,
+            output_data=_wrap_text(step.result),
+            duration_ms=_duration_ms(span),
+            metadata={"span_id": span.span_id},
+            started_seq=started_seq,
+            call_id=step.call_id or span.span_id,
+            error=span.error,
+        )
+
+    def record_failure(self, name: str, span: Span) -> None:
+        """Record an error of the agent itself, unless it is that of its last step."""
+        if span.error is not None and span.error != self._last_error:
+            self._record(STATE_TRANSITION, f"{name}_error", timestamp=_end_time(span), error=span.error)
+
+    def end(self, outcome: str) -> None:
+        """End the run, with open calls recorded as made."""
+        self._record_open_calls(None)
+        if self.is_ours:
+            self._monitor.end_run(self.run_id, outcome=outcome)
+
+    def _is_repeated(self, call_id: str, span: Span) -> bool:
+        """Return whether another span at the same time has this call id; later it is another attempt."""
+        until = self._calls.get(call_id, -1.0)
+        self._calls[call_id] = max(until, _end_time(span) or 0.0)
+        if len(self._calls) > _MAX_CALLS:
+            self._calls.popitem(last=False)
+        return (span.start or 0.0) < until
+
+    def _record_results(self, step: SpanStep, span: Span) -> None:
+        """Record the results in a model's inputs; a model is not called before all are there."""
+        if self.has_tools or not self._open:
+            return
+        for message in step.tool_messages:
+            results = [part for part in iter_parts(get_content(message)) if part.kind == "result"]
+            if (call_id := as_text(message.get("tool_call_id"))) is not None:
+                results = [ContentPart(kind="result", words=join_text(get_content(message)), call_id=call_id)]
+            for result in results:
+                call = self._open.pop(result.call_id or "", None)
+                if call is not None:
+                    self._record_call(call, span.start, result.words, is_error=result.is_error)
+        self._record_open_calls(span.start)
+
+    def _record_open_calls(self, at: float | None) -> None:
+        """Record the calls whose results never came."""
+        while self._open:
+            self._record_call(self._open.popitem(last=False)[1], at, None, is_error=False)
+
+    def _record_call(self, call: ContentPart, at: float | None, result: Any, *, is_error: bool) -> None:
+        error = (as_text(result) or "error") if is_error else None
+        if call.args is None:
+            self._monitor.health.count(NOT_CHECKED_REASON)
+        args = get_arguments(call, str(self._steps))
+        data = {"input_data": args, "output_data": _wrap_text(result), "error": error}
+        self._record(TOOL_CALL, str(call.name or "tool"), timestamp=at, call_id=call.call_id, **data)
+
+    def _record(self, action_type: str, name: str, **fields: Any) -> None:
+        self._last_error = fields.get("error") or self._last_error
+        self._steps += 1
+        self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
+
+
+def _is_new(known: set[str], trace_id: str) -> bool:
+    """Return whether this trace comes for the first time, and remember it; the memory is bounded."""
+    if trace_id in known:
+        return False
+    if len(known) > _MAX_TRACES:
+        known.clear()
+    known.add(trace_id)
+    return True
+
+
+def _wrap_text(words: Any) -> Any:
+    return {"text": words} if isinstance(words, str) else words
+
+
+def _end_time(span: Span) -> float | None:
+    return span.end if span.start is None or span.end is None else max(span.start, span.end)
+
+
+def _duration_ms(span: Span) -> float:
+    return max(0.0, span.end - span.start) * 1000 if span.end and span.start else 0.0
