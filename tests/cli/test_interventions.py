@@ -6,7 +6,7 @@ from whole_program import Answer, steadyhelm
 from steadyhelm.decisions import DriftAction
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.testing.store_records import an_answer, an_incident
+from steadyhelm.testing.store_records import an_incident, an_intervention
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def keep(store, *answers, incident_id="incident", **fields):
 
 
 def times(count, **fields):
-    return [an_answer(place, **fields) for place in range(count)]
+    return [an_intervention(place, **fields) for place in range(count)]
 
 
 def cells(answer):
@@ -81,7 +81,7 @@ class TestReport:
         """
         A share of a handful is given as counts, and said to be too little.
         """
-        keep(store, an_answer(1, outcome="worked"), an_answer(2, outcome="ignored"))
+        keep(store, an_intervention(1, outcome="worked"), an_intervention(2, outcome="ignored"))
 
         assert "1 of 2, too few" == cells(asked())[0][-1]
 
@@ -89,7 +89,7 @@ class TestReport:
         """
         Several rows are added up in a last one.
         """
-        keep(store, an_answer(1, outcome="worked"), an_answer(2, wording="replan.loop"))
+        keep(store, an_intervention(1, outcome="worked"), an_intervention(2, wording="replan.loop"))
 
         assert ["together", "2", "1"] == cells(asked())[-1][:3]
 
@@ -109,7 +109,7 @@ class TestReport:
         keep(store, *times(2))
         keep(
             store,
-            an_answer(9, wording="", action=DriftAction.ASK_USER),
+            an_intervention(9, wording="", action=DriftAction.ASK_USER),
             incident_id="other",
             agent_id="writer",
             kind="goal",
@@ -121,8 +121,8 @@ class TestReport:
         """
         Only what was said to one agent is counted, by its name or the beginning of it.
         """
-        keep(store, an_answer(1))
-        keep(store, an_answer(1), incident_id="other", agent_id="writer")
+        keep(store, an_intervention(1))
+        keep(store, an_intervention(1), incident_id="other", agent_id="writer")
 
         assert [["writer", "remind.loop", "1"]] == [row[:3] for row in cells(asked("--agent wri"))]
 
@@ -130,7 +130,7 @@ class TestReport:
         """
         What was said before the span is not counted.
         """
-        keep(store, an_answer(1))
+        keep(store, an_intervention(1))
 
         assert "No intervention in the last 7d." in asked("--since 7d").err
         assert cells(asked("--since 99999d"))
@@ -139,7 +139,7 @@ class TestReport:
         """
         A wording or an agent's name can hold anything, and none of it reaches the terminal.
         """
-        keep(store, an_answer(1, wording="\x1b[2Jgone\u202e"), agent_id="a\x07gent")
+        keep(store, an_intervention(1, wording="\x1b[2Jgone\u202e"), agent_id="a\x07gent")
 
         answer = asked()
 
@@ -161,7 +161,7 @@ class TestHints:
         """
         Where agents are only watched, it says how to have answers said.
         """
-        keep(store, an_answer(1, verdict="proceed"))
+        keep(store, an_intervention(1, verdict="proceed"))
 
         assert 'mode = "guide"' in asked().err
 
@@ -169,7 +169,7 @@ class TestHints:
         """
         False alarms, and what the caller could not do, are named.
         """
-        keep(store, an_answer(1), an_answer(2, not_carried_out="no way to speak"))
+        keep(store, an_intervention(1), an_intervention(2, not_carried_out="no way to speak"))
         keep(store, *times(3), incident_id="wrong")
         store.review("wrong", "false_alarm")
 
@@ -182,7 +182,7 @@ class TestHints:
         """
         A name nobody has ends with status 1, and names those there are.
         """
-        keep(store, an_answer(1))
+        keep(store, an_intervention(1))
 
         assert (1, "There is no agent 'zzz'. Known agents: agent.") == asked("--agent zzz")[::2]
 
@@ -198,7 +198,11 @@ class TestJson:
         """
         One document holds the rows, their groups, counts and intervals, and all of it together.
         """
-        keep(store, an_answer(1, outcome="worked", tokens_saved=50), an_answer(2, outcome="ignored"))
+        keep(
+            store,
+            an_intervention(1, outcome="worked", tokens_saved=50),
+            an_intervention(2, outcome="ignored"),
+        )
 
         [document] = asked("--json").documents
         [row] = document["rows"]

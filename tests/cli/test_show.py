@@ -10,7 +10,7 @@ from steadyhelm.cli.timeline import picked, short
 from steadyhelm.decisions import DriftAction
 from steadyhelm.reports import formats as words
 from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.testing.store_records import AT, an_answer, an_event, an_incident
+from steadyhelm.testing.store_records import AT, an_event, an_incident, an_intervention
 
 
 class TestShow:
@@ -202,7 +202,7 @@ class TestAnswers:
         """
         What was said stands under the step it was said at, with what was expected and what came of it.
         """
-        answer = an_answer(
+        answer = an_intervention(
             4,
             action=DriftAction.SUMMARIZE_REPLAN,
             wording="replan.loop",
@@ -239,7 +239,7 @@ class TestAnswers:
         """
         An outcome is told by shape and word, whatever the colour.
         """
-        assert f"{words}\n" in shown(an_answer(4, outcome=outcome), options="").out
+        assert f"{words}\n" in shown(an_intervention(4, outcome=outcome), options="").out
 
     @pytest.mark.parametrize(
         ("outcome", "words"),
@@ -249,7 +249,7 @@ class TestAnswers:
         """
         Where nothing was said, nothing worked or was ignored: the drift stopped or went on by itself.
         """
-        out = shown(an_answer(4, verdict="proceed", outcome=outcome), options="").out
+        out = shown(an_intervention(4, verdict="proceed", outcome=outcome), options="").out
 
         assert "→ INJECT_REMINDER, verdict proceed, nothing was said\n" in out
         assert words in out
@@ -258,7 +258,7 @@ class TestAnswers:
         """
         What was wanted, and why it was not done, are named.
         """
-        answer = an_answer(4, wanted="rollback", not_carried_out="no checkpoint\x07", hard=True)
+        answer = an_intervention(4, wanted="rollback", not_carried_out="no checkpoint\x07", hard=True)
 
         out = shown(answer, options="").out
 
@@ -269,7 +269,7 @@ class TestAnswers:
         """
         The text for the model is shown with the payloads, and made harmless like them.
         """
-        answer = an_answer(4, guidance="Stop\x1b[2J here.\nThink.")
+        answer = an_intervention(4, guidance="Stop\x1b[2J here.\nThink.")
 
         assert "words:" not in shown(answer, options="").out
         assert "words: Stop\\x1b[2J here.⏎Think." in shown(answer, options="--payloads").out
@@ -278,7 +278,7 @@ class TestAnswers:
         """
         Of a long run, the steps at which something was said are shown before others.
         """
-        out = shown(an_answer(50), steps=100, options="--events 9").out
+        out = shown(an_intervention(50), steps=100, options="--events 9").out
 
         numbers = [line.split()[0] for line in out.splitlines() if "▸" in line]
         assert ["1", "2", "50", "51", "52", "99", "100"] == numbers
@@ -287,10 +287,10 @@ class TestAnswers:
         """
         An answer to two incidents at once stands there for each, since each is judged by itself.
         """
-        shown(an_answer(4, outcome="worked"))
+        shown(an_intervention(4, outcome="worked"))
 
         lines = shown(
-            an_answer(4, outcome="ignored"), incident_id="second", kind="goal", options=""
+            an_intervention(4, outcome="ignored"), incident_id="second", kind="goal", options=""
         ).out.splitlines()
 
         assert ["incident", "second"] == [
@@ -301,7 +301,10 @@ class TestAnswers:
         """
         The document lists the answers in the order of their steps, with the incident of each.
         """
-        answers = (an_answer(9, wording="b", outcome="worked", tokens_saved=7), an_answer(4, wording="a"))
+        answers = (
+            an_intervention(9, wording="b", outcome="worked", tokens_saved=7),
+            an_intervention(4, wording="a"),
+        )
 
         [document] = shown(*answers).documents
 

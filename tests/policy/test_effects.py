@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from steadyhelm.decisions import RESPONSE_LEVELS
 from steadyhelm.policy.effects import FACETS, MIN_JUDGED, build_share, compare_shares, measure_effects
 from steadyhelm.store import StoredIntervention
-from steadyhelm.testing.store_records import an_answer
+from steadyhelm.testing.store_records import an_intervention
 
 
 def kept(outcome="worked", *, agent_id="agent", kind="loop", review="", **fields):
@@ -16,7 +16,7 @@ def kept(outcome="worked", *, agent_id="agent", kind="loop", review="", **fields
         run_id="run",
         kind=kind,
         detector="action_loop",
-        intervention=an_answer(outcome=outcome, **fields),
+        intervention=an_intervention(outcome=outcome, **fields),
         review=review,
     )
 

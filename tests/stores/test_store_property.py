@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.sink import RecordedEvent, SavedState
 from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
+from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_event, an_incident, an_intervention
 
 EVENT = st.builds(
     an_event,
@@ -135,7 +135,7 @@ def test_the_newest_answers_are_those_of_all_incidents(incidents, since, limit):
     after = None if since is None else AT + since
     records = [
         an_incident(
-            str(n), last_at=AT + max(seqs, default=0), interventions=tuple(map(an_answer, sorted(seqs)))
+            str(n), last_at=AT + max(seqs, default=0), interventions=tuple(map(an_intervention, sorted(seqs)))
         )
         for n, seqs in enumerate(incidents)
     ]

@@ -8,7 +8,7 @@ from msgspec import structs
 from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.sink import RecordedEvent, SavedState
-from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_answer, an_event, an_incident
+from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_event, an_incident, an_intervention
 
 
 def rows(path, query):
@@ -108,7 +108,7 @@ class TestMending:
         """
         What stands in the same batch as an odd value can be read as it was written.
         """
-        answer = an_answer(guidance="half \ud800")
+        answer = an_intervention(guidance="half \ud800")
         incident = an_incident(event_ids=("run.0", "run.1"), interventions=(answer,))
         odd = an_event(1)
         store.write([structs.replace(odd, event=structs.replace(odd.event, error="\ud800")), incident])

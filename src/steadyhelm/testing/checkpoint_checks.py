@@ -1,6 +1,6 @@
-"""What every keeper of checkpoints must do, as checks that any keeper can be put through.
+"""Check that a checkpoint keeper fulfils its contract.
 
-Each check takes a function that makes a fresh, empty keeper, and raises AssertionError at the first fault::
+Each check takes a function that creates an empty keeper, and raises AssertionError at the first fault::
 
     @pytest.mark.parametrize("check", CHECKPOINT_CHECKS, ids=lambda check: check.__name__)
     def test_keeper(check, tmp_path):
@@ -19,12 +19,12 @@ from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper
 MakeKeeper = Callable[[], CheckpointKeeper]
 
 AT: Final = 1_700_000_000.0
-"""When everything begins."""
+"""The time of the first event."""
 
 
 def a_checkpoint(seq: int = 0, **fields: Any) -> Checkpoint:
-    """A checkpoint after this event of a run; any field may be given."""
-    given: dict[str, Any] = {
+    """Return a checkpoint after this event of a run; any field may be given."""
+    defaults: dict[str, Any] = {
         "checkpoint_id": f"checkpoint-{seq}",
         "agent_id": "agent",
         "run_id": "run",
@@ -32,10 +32,10 @@ def a_checkpoint(seq: int = 0, **fields: Any) -> Checkpoint:
         "taken_at": AT + seq,
         "conversation_history": [{"role": "user", "content": f"turn {seq}"}],
     }
-    return Checkpoint(seq=seq, **given | fields)
+    return Checkpoint(seq=seq, **defaults | fields)
 
 
-def _kept(make: MakeKeeper, *checkpoints: Checkpoint) -> CheckpointKeeper:
+def _fill_keeper(make: MakeKeeper, *checkpoints: Checkpoint) -> CheckpointKeeper:
     keeper = make()
     for checkpoint in checkpoints:
         answer = keeper.keep(checkpoint)
@@ -48,7 +48,7 @@ def _seqs(keeper: CheckpointKeeper, run_id: str = "run", agent_id: str | None = 
 
 
 def check_it_comes_back_as_it_was(make: MakeKeeper) -> None:
-    """Plain data is read back as it was kept, whatever is in it."""
+    """Check that plain data is read back as it was kept, whatever is in it."""
     whole = a_checkpoint(
         7,
         conversation_history=[{"role": "tool", "n": [None, 1, -2.5, True]}, "ünï\0code 😀", b"\xff"],
@@ -59,16 +59,16 @@ def check_it_comes_back_as_it_was(make: MakeKeeper) -> None:
         label="before the refactoring",
         meta={"model": "m", "largest": 2**63 - 1, "smallest": -(2**63 - 1)},
     )
-    keeper = _kept(make, whole)
+    keeper = _fill_keeper(make, whole)
     assert [whole] == keeper.list_checkpoints("run")
     assert whole == keeper.get_last_checkpoint("run")
     keeper.close()
 
 
 def check_it_shares_nothing_with_what_it_was_handed(make: MakeKeeper) -> None:
-    """The agent goes on with its own lists and dicts, and no checkpoint changes."""
+    """Check that no checkpoint changes when the agent changes its own lists and dicts."""
     history, tree, files = [{"content": ["a"]}], {"steps": ["a"]}, {"a.py": b"a"}
-    keeper = _kept(make, a_checkpoint(conversation_history=history, goal_tree=tree, state_files=files))
+    keeper = _fill_keeper(make, a_checkpoint(conversation_history=history, goal_tree=tree, state_files=files))
     history[0]["content"].append("b")
     history.append({})
     tree["steps"].clear()
@@ -81,8 +81,8 @@ def check_it_shares_nothing_with_what_it_was_handed(make: MakeKeeper) -> None:
 
 
 def check_it_shares_nothing_with_what_it_hands_out(make: MakeKeeper) -> None:
-    """Who goes back to a checkpoint may change what it got, and go back to it again."""
-    keeper = _kept(make, a_checkpoint())
+    """Check that changing a returned checkpoint does not change the stored one."""
+    keeper = _fill_keeper(make, a_checkpoint())
     first = keeper.get_last_checkpoint("run")
     assert first is not None
     first.conversation_history[0]["content"] = "changed"
@@ -93,17 +93,17 @@ def check_it_shares_nothing_with_what_it_hands_out(make: MakeKeeper) -> None:
 
 
 def check_the_newest_comes_first(make: MakeKeeper) -> None:
-    """Checkpoints come in the order of their events, those after the same event in the order of time."""
+    """Check that checkpoints come in the order of their events, then of their times."""
     again = a_checkpoint(3, checkpoint_id="again", taken_at=AT + 99)
-    keeper = _kept(make, a_checkpoint(3), a_checkpoint(10), again, a_checkpoint(-1), a_checkpoint(0))
+    keeper = _fill_keeper(make, a_checkpoint(3), a_checkpoint(10), again, a_checkpoint(-1), a_checkpoint(0))
     assert [10, 3, 3, 0, -1] == _seqs(keeper)
     assert "again" == keeper.list_checkpoints("run")[1].checkpoint_id
     keeper.close()
 
 
 def check_none_of_an_incident_is_returned_to(make: MakeKeeper) -> None:
-    """The one to return to was not taken while something was wrong; all of them are listed."""
-    keeper = _kept(
+    """Check that a checkpoint of an incident is listed, and never returned to."""
+    keeper = _fill_keeper(
         make, a_checkpoint(1), a_checkpoint(2, in_incident=True), a_checkpoint(3, in_incident=True)
     )
     last = keeper.get_last_checkpoint("run")
@@ -116,8 +116,8 @@ def check_none_of_an_incident_is_returned_to(make: MakeKeeper) -> None:
 
 
 def check_one_can_return_before_the_trouble(make: MakeKeeper) -> None:
-    """`before_seq` leaves out what was taken after the event with which trouble began, or a later one."""
-    keeper = _kept(make, a_checkpoint(1), a_checkpoint(5), a_checkpoint(9))
+    """Check that `before_seq` leaves out what was taken after that event or a later one."""
+    keeper = _fill_keeper(make, a_checkpoint(1), a_checkpoint(5), a_checkpoint(9))
     for before, expected in ((10, 9), (9, 5), (6, 5), (5, 1), (2, 1)):
         last = keeper.get_last_checkpoint("run", before_seq=before)
         assert last is not None
@@ -127,8 +127,8 @@ def check_one_can_return_before_the_trouble(make: MakeKeeper) -> None:
 
 
 def check_runs_are_kept_apart(make: MakeKeeper) -> None:
-    """A run has its own checkpoints only, even where another agent's run has the same id."""
-    keeper = _kept(
+    """Check that a run has its own checkpoints only, even where another agent's run has the same id."""
+    keeper = _fill_keeper(
         make,
         a_checkpoint(1),
         a_checkpoint(2, run_id="other"),
@@ -145,7 +145,7 @@ def check_runs_are_kept_apart(make: MakeKeeper) -> None:
 
 
 def check_a_run_nobody_knows_has_none(make: MakeKeeper) -> None:
-    """Asking for what is not there gives nothing, and is no error."""
+    """Check that an unknown run has no checkpoints, without an error."""
     keeper = make()
     assert ([], None) == (keeper.list_checkpoints("never"), keeper.get_last_checkpoint("never"))
     assert (0, 0) == (keeper.drop("never"), keeper.prune(AT))
@@ -153,8 +153,8 @@ def check_a_run_nobody_knows_has_none(make: MakeKeeper) -> None:
 
 
 def check_the_same_id_replaces(make: MakeKeeper) -> None:
-    """A checkpoint kept again is one checkpoint, even after another event."""
-    keeper = _kept(make, a_checkpoint(1), a_checkpoint(1), a_checkpoint(1, label="named"))
+    """Check that a checkpoint kept again replaces the first, even after another event."""
+    keeper = _fill_keeper(make, a_checkpoint(1), a_checkpoint(1), a_checkpoint(1, label="named"))
     assert ["named"] == [checkpoint.label for checkpoint in keeper.list_checkpoints("run")]
     keeper.keep(a_checkpoint(2, checkpoint_id="checkpoint-1"))
     assert [2] == _seqs(keeper)
@@ -162,7 +162,7 @@ def check_the_same_id_replaces(make: MakeKeeper) -> None:
 
 
 def check_the_number_is_bounded(make: MakeKeeper) -> None:
-    """However many are taken, the newest stay, and the first; those of other runs are left alone."""
+    """Check that the newest and the first are kept, however many are taken; other runs are not affected."""
     keeper = make()
     count = keeper.per_run * 3
     keeper.keep(a_checkpoint(0, run_id="other"))
@@ -175,7 +175,7 @@ def check_the_number_is_bounded(make: MakeKeeper) -> None:
 
 
 def check_an_incident_pushes_none_out(make: MakeKeeper) -> None:
-    """A long incident with many checkpoints leaves those before it to return to."""
+    """Check that a long incident with many checkpoints does not push out those before it."""
     keeper = make()
     clean = keeper.per_run
     for seq in range(clean):
@@ -189,8 +189,8 @@ def check_an_incident_pushes_none_out(make: MakeKeeper) -> None:
 
 
 def check_a_run_can_be_forgotten(make: MakeKeeper) -> None:
-    """A run's checkpoints go all at once, or those of the course it has left, and it may begin again."""
-    keeper = _kept(make, *(a_checkpoint(seq) for seq in range(5)), a_checkpoint(9, in_incident=True))
+    """Check that a run's checkpoints can be removed, all or those after a rollback."""
+    keeper = _fill_keeper(make, *(a_checkpoint(seq) for seq in range(5)), a_checkpoint(9, in_incident=True))
     assert 3 == keeper.drop("run", after_seq=2)
     assert [2, 1, 0] == _seqs(keeper)
     assert (3, 0) == (keeper.drop("run"), keeper.drop("run"))
@@ -201,8 +201,8 @@ def check_a_run_can_be_forgotten(make: MakeKeeper) -> None:
 
 
 def check_the_old_can_be_pruned(make: MakeKeeper) -> None:
-    """What was taken before a time goes, in every run."""
-    keeper = _kept(make, *(a_checkpoint(seq, run_id=f"run-{seq % 2}") for seq in range(6)))
+    """Check that `prune` removes what was taken before a time, in every run."""
+    keeper = _fill_keeper(make, *(a_checkpoint(seq, run_id=f"run-{seq % 2}") for seq in range(6)))
     assert 3 == keeper.prune(AT + 3)
     assert ([4], [5, 3]) == (_seqs(keeper, "run-0"), _seqs(keeper, "run-1"))
     assert (0, 3) == (keeper.prune(float("nan")), keeper.prune(AT + 1e6))
@@ -210,7 +210,7 @@ def check_the_old_can_be_pruned(make: MakeKeeper) -> None:
 
 
 def check_ids_may_be_any_text(make: MakeKeeper) -> None:
-    """An id is text and nothing else: no path, no pattern, no limit."""
+    """Check that an id is text and nothing else: no path, no pattern, no limit."""
     ids = [
         "",
         ".",
@@ -237,7 +237,7 @@ def check_ids_may_be_any_text(make: MakeKeeper) -> None:
 
 
 class _Stubborn:
-    """An object that fails whenever it is looked at."""
+    """An object that raises whenever it is read."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -246,7 +246,7 @@ class _Stubborn:
 
 
 def check_anything_may_arrive(make: MakeKeeper) -> None:
-    """What has no plain form is kept as something that has, and the record says so."""
+    """Check that what has no plain form is converted, and that the record says so."""
     endless: list[Any] = ["itself"]
     endless.append(endless)
     strange: list[Any] = [object(), {1, 2}, (1,), 2**200, "half \ud800", {None: 1}, _Stubborn(), endless]
@@ -271,7 +271,7 @@ def check_anything_may_arrive(make: MakeKeeper) -> None:
 
 
 def check_odd_numbers_are_no_error(make: MakeKeeper) -> None:
-    """Counts and times may be anything; in doubt a checkpoint is not one to return to."""
+    """Check that counts and times may be anything; in doubt a checkpoint is not one to return to."""
     keeper = make()
     odd: list[Any] = [float("nan"), float("inf"), -1e300, None, "7", True, 2**100, -(2**100), _Stubborn()]
     for number, value in enumerate(odd):
@@ -288,8 +288,8 @@ def check_odd_numbers_are_no_error(make: MakeKeeper) -> None:
 
 
 def check_closing_is_harmless(make: MakeKeeper) -> None:
-    """It may be closed twice, has a name for counts and logs, and says how many of a run it keeps."""
-    keeper = _kept(make, a_checkpoint())
+    """Check that a keeper may be closed twice, has a name, and has a limit per run."""
+    keeper = _fill_keeper(make, a_checkpoint())
     keeper.after_fork()
     keeper.close()
     keeper.close()

@@ -1,4 +1,4 @@
-"""What every sink must hold to: run each check with a function that makes yours."""
+"""Check that a sink fulfils its contract: run each check with a function that creates yours."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,8 +12,8 @@ from steadyhelm.testing.traces import AGENT, RUN, events
 MakeSink = Callable[[], Sink]
 
 
-def one_of_each() -> list[Record]:
-    """A batch with one record of every kind."""
+def build_one_of_each() -> list[Record]:
+    """Return a batch with one record of every kind."""
     event = events("a")[0]
     return [
         RunInfo(agent_id=AGENT, run_id=RUN, goal="a goal", started_at=event.timestamp),
@@ -54,30 +54,30 @@ def one_of_each() -> list[Record]:
 
 
 def check_takes_every_kind_of_record(make: MakeSink) -> None:
-    """A batch may hold records of any kind, those a sink has no use for among them."""
+    """Check that a batch may hold records of any kind, also those the sink ignores."""
     sink = make()
-    sink.write(one_of_each())
+    sink.write(build_one_of_each())
     sink.flush()
     sink.close()
 
 
 def check_takes_an_empty_batch(make: MakeSink) -> None:
-    """A batch may be empty."""
+    """Check that a batch may be empty."""
     sink = make()
     sink.write([])
     sink.close()
 
 
 def check_takes_a_batch_twice(make: MakeSink) -> None:
-    """A batch whose first try failed half-way comes again: that is no error."""
+    """Check that a batch may be written twice: a batch that failed half-way comes again."""
     sink = make()
-    sink.write(one_of_each())
-    sink.write(one_of_each())
+    sink.write(build_one_of_each())
+    sink.write(build_one_of_each())
     sink.close()
 
 
 def check_has_a_name(make: MakeSink) -> None:
-    """Its name says in counts and logs who failed."""
+    """Check that the sink has a name for counts and logs."""
     sink = make()
     assert isinstance(sink.name, str)
     assert sink.name

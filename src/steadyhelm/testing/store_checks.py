@@ -1,6 +1,6 @@
-"""What every store must do, as checks that any store can be put through.
+"""Check that a store fulfils its contract: runs and events here, the other roles in their own modules.
 
-Each check takes a function that makes a fresh, empty store, and raises AssertionError when it finds a fault::
+Each check takes a function that creates an empty store, and raises AssertionError when it finds a fault::
 
     @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
     def test_store(check, tmp_path):
@@ -11,24 +11,20 @@ Each check takes a function that makes a fresh, empty store, and raises Assertio
 
 from typing import Final
 
-from steadyhelm.baselines import BaselineStats
-from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
-from steadyhelm.incidents import Mute, Threshold
 from steadyhelm.sink import SavedState
 from steadyhelm.store import RunState, Store
-from steadyhelm.testing import store_effect_checks, store_upkeep_checks
+from steadyhelm.testing import store_baseline_checks, store_incident_checks, store_upkeep_checks
 from steadyhelm.testing.store_records import (
     AT,
     MakeStore,
-    a_delivery,
     a_finding,
     a_summary,
     an_event,
     an_incident,
-    kept,
+    fill_store,
 )
 
 
@@ -37,7 +33,7 @@ def _state(store: Store) -> RunState:
 
 
 def check_events_come_back(make_store: MakeStore) -> None:
-    """An event is read back as it was written, whatever is in it."""
+    """Check that an event is read back as it was written, whatever is in it."""
     events = [
         an_event(
             0, event_id="its own", call_id="call-1", started_seq=0, cost_usd=0.25, parent_run_id="parent"
@@ -48,15 +44,15 @@ def check_events_come_back(make_store: MakeStore) -> None:
         an_event(2, action_type="never heard of", input_data=None, output_data=None, error="error"),
         an_event(3, action_name="ünï\0code 😀 '; DROP TABLE runs; --", result_hash=2**63 - 1),
     ]
-    store = kept(make_store, *events)
+    store = fill_store(make_store, *events)
     assert events == list(store.iter_run_events("agent", "run"))
     assert [recorded.event for recorded in events] == store.get_run_traces("agent", "run")
     store.close()
 
 
 def check_a_repeated_event_is_left_as_it_is(make_store: MakeStore) -> None:
-    """An event under a run and seq already kept changes nothing, in the same batch or a later one."""
-    store = kept(make_store, an_event(0), an_event(0, action_name="other"))
+    """Check that an event with a stored run and seq changes nothing, in the same batch or a later one."""
+    store = fill_store(make_store, an_event(0), an_event(0, action_name="other"))
     store.write([an_event(0, action_name="third"), an_event(1)])
     assert ["read", "read"] == [event.action_name for event in store.get_run_traces("agent", "run")]
     run = store.find_run("run")
@@ -65,9 +61,11 @@ def check_a_repeated_event_is_left_as_it_is(make_store: MakeStore) -> None:
 
 
 def check_a_run_sums_up_its_events(make_store: MakeStore) -> None:
-    """The list of runs, a run's tools and its statistics say what its events say."""
+    """Check that the list of runs, a run's tools and its statistics agree with its events."""
     failed = an_event(1, action_name="edit", error="no such file", cost_usd=0.5)
-    store = kept(make_store, an_event(0), failed, an_event(2, action_type="llm_request", action_name="model"))
+    store = fill_store(
+        make_store, an_event(0), failed, an_event(2, action_type="llm_request", action_name="model")
+    )
     store.write([an_event(3)])
     (run,) = store.list_runs()
     assert (4, 40, 3, 1, 1) == (run.events, run.tokens, run.tool_calls, run.llm_calls, run.errors)
@@ -88,7 +86,7 @@ def check_a_run_sums_up_its_events(make_store: MakeStore) -> None:
 
 
 def check_runs_are_listed_newest_first(make_store: MakeStore) -> None:
-    """Runs come newest first, of one agent or all, a page at a time."""
+    """Check that runs come newest first, of one agent or all, a page at a time."""
     store = make_store()
     for number in range(4):
         agent = f"agent-{number % 2}"
@@ -102,11 +100,11 @@ def check_runs_are_listed_newest_first(make_store: MakeStore) -> None:
 
 
 def check_a_run_has_a_life(make_store: MakeStore) -> None:
-    """A run is running, suspended with its state, running again, and ended."""
+    """Check that a run is running, suspended with its state, running again, and ended."""
     info = RunInfo(
         agent_id="agent", run_id="run", goal="mend it", started_at=AT, version="2", task_type="fix"
     )
-    store = kept(make_store, info, an_event(0))
+    store = fill_store(make_store, info, an_event(0))
     run = store.find_run("run")
     assert ("running", "mend it", "2", "fix") == (run.state, run.goal, run.version, run.task_type)
     store.write([SavedState("agent", "run", b"state", AT + 1)])
@@ -125,8 +123,8 @@ def check_a_run_has_a_life(make_store: MakeStore) -> None:
 
 
 def check_ids_may_be_shortened(make_store: MakeStore) -> None:
-    """A run or an incident is found by a unique beginning of its id; else the error names candidates."""
-    store = kept(make_store, an_event(run_id="abc1"), an_event(run_id="abd2"), an_event(run_id="%_"))
+    """Check that runs and incidents are found by the start of an id, and errors list the candidates."""
+    store = fill_store(make_store, an_event(run_id="abc1"), an_event(run_id="abd2"), an_event(run_id="%_"))
     store.write([an_incident("inc-1", run_id="abc1"), an_incident("inc-2", run_id="abc1")])
     assert "abc1" == store.find_run("abc").run_id
     assert "%_" == store.find_run("%").run_id
@@ -148,8 +146,10 @@ def check_ids_may_be_shortened(make_store: MakeStore) -> None:
 
 
 def check_newest_events_come_first(make_store: MakeStore) -> None:
-    """`get_traces` gives the newest events over all runs, and narrows by agent, run, time and number."""
-    store = kept(make_store, *(an_event(n // 2, run_id=f"run-{n % 2}", timestamp=AT + n) for n in range(8)))
+    """Check that `get_traces` returns the newest events over all runs, by agent, run, time and number."""
+    store = fill_store(
+        make_store, *(an_event(n // 2, run_id=f"run-{n % 2}", timestamp=AT + n) for n in range(8))
+    )
     store.write([an_event(0, agent_id="other", run_id="old", timestamp=AT - 9)])
     times = [event.timestamp - AT for event in store.get_traces()]
     assert [7, 6, 5, 4, 3, 2, 1, 0, -9] == times
@@ -159,9 +159,9 @@ def check_newest_events_come_first(make_store: MakeStore) -> None:
 
 
 def check_findings_come_back(make_store: MakeStore) -> None:
-    """Findings are read back as written, newest first, and counted on their run."""
+    """Check that findings are read back as written, newest first, and counted on their run."""
     low, high = a_finding(0, score=0.2), a_finding(1)
-    store = kept(make_store, an_event(0), low, high)
+    store = fill_store(make_store, an_event(0), low, high)
     assert [high, low] == store.get_drift_events()
     assert [high] == store.get_drift_events(severity=Severity.MED)
     assert [high] == store.get_drift_events("agent", "run", since=AT + 0.5)
@@ -170,153 +170,15 @@ def check_findings_come_back(make_store: MakeStore) -> None:
     store.close()
 
 
-def check_an_incident_grows(make_store: MakeStore) -> None:
-    """A new version replaces the one before it, but never what people said about it."""
-    answer = Intervention(
-        action=DriftAction.INJECT_REMINDER, verdict="guide", seq=4, timestamp=AT, guidance="stop"
-    )
-    store = kept(make_store, an_event(0), an_incident())
-    store.acknowledge("incident", at=AT + 5)
-    store.review("incident", "confirmed")
-    grown = an_incident(peak=0.95, findings=7, event_ids=("run.3", "run.4"), interventions=(answer,))
-    store.write([an_incident(peak=0.9), grown])
-    found = store.find_incident("incident")
-    assert ("confirmed", AT + 5, 7, (answer,)) == (
-        found.review, found.acknowledged_at, found.findings, found.interventions
-    )  # fmt: skip
-    run = store.find_run("run")
-    assert (1, 0.95) == (run.incidents, run.peak)
-    assert 1 == store.list_agents()[0].open_incidents
-    store.write([an_incident(state="closed", closed_at=AT + 9)])
-    assert 0 == store.list_agents()[0].open_incidents
-    store.close()
-
-
-def check_incidents_are_narrowed(make_store: MakeStore) -> None:
-    """Incidents come newest first, by agent, run, state, detector, severity and time."""
-    store = kept(
-        make_store,
-        an_incident("1", last_at=AT + 1, state="closed"),
-        an_incident("2", last_at=AT + 2, severity=Severity.MED),
-        an_incident("3", last_at=AT + 3, agent_id="other", run_id="r", detector="goal_drift"),
-    )
-    for expected, asked in (
-        ("321", {}),
-        ("32", {"state": "open"}),
-        ("1", {"state": "closed"}),
-        ("21", {"agent_id": "agent"}),
-        ("3", {"run_id": "r"}),
-        ("3", {"detector": "goal_drift"}),
-        ("31", {"severity": Severity.HIGH}),
-        ("32", {"since": AT + 2}),
-        ("3", {"limit": 1}),
-    ):
-        found = store.list_incidents(**asked)
-        assert expected == "".join(incident.incident_id for incident in found), asked
-    store.close()
-
-
-def check_clean_runs_teach(make_store: MakeStore) -> None:
-    """Only ended runs without incidents, or with nothing but false alarms, teach; oldest first."""
-    summaries = [
-        a_summary(f"run-{n}", had_incident=n in (1, 2), words=bytes([n]), similarities=[0.5])
-        for n in range(4)
-    ]
-    store = kept(make_store, *summaries, an_event(run_id="running"), a_summary("other", version="2"))
-    store.write([an_incident("i1", run_id="run-1"), an_incident("i2", run_id="run-2")])
-    assert [summaries[0], summaries[3]] == store.list_run_summaries("agent")
-    store.review("i1", "false_alarm")
-    assert ["run-0", "run-1", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent")]
-    assert ["run-1", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent", limit=2)]
-    store.review("i1", "")
-    assert ["run-0", "run-3"] == [summary.run_id for summary in store.list_run_summaries("agent")]
-    assert ["other"] == [summary.run_id for summary in store.list_run_summaries("agent", version="2")]
-    store.close()
-
-
-def check_a_reset_starts_learning_anew(make_store: MakeStore) -> None:
-    """After a reset the baseline is gone, and earlier runs no longer teach it."""
-    baseline = BaselineStats(
-        agent_id="agent", calibration_runs=3, word_counts=b"\0\2", common_sequences=[["a", "b"]]
-    )
-    store = kept(make_store, a_summary("before"))
-    store.save_baseline(baseline, updated_at=AT)
-    other = BaselineStats(agent_id="agent", version="2")
-    store.save_baseline(other)
-    assert baseline == store.get_baseline("agent")
-    assert [baseline, other] == store.list_baselines("agent")
-    assert (True, False) == (store.reset_baseline("agent"), store.reset_baseline("agent"))
-    assert (None, [other]) == (store.get_baseline("agent"), store.list_baselines())
-    assert [] == store.list_run_summaries("agent")
-    store.write([a_summary("after")])
-    assert ["after"] == [summary.run_id for summary in store.list_run_summaries("agent")]
-    assert store.reset_baseline("nobody") is False
-    store.close()
-
-
-def check_mutes_end(make_store: MakeStore) -> None:
-    """A mute holds until its time, is replaced by a later one, and can be lifted."""
-    store = make_store()
-    store.mute(Mute(agent_id="agent", detector="action_loop", until=AT, set_at=1.0))
-    later = Mute(agent_id="agent", detector="action_loop", until=AT + 9, set_at=2.0)
-    store.mute(later)
-    assert ([later], []) == (store.list_mutes(at=AT + 1), store.list_mutes(at=AT + 9))
-    assert (True, False) == (store.unmute("agent", "action_loop"), store.unmute("agent", "action_loop"))
-    assert [] == store.list_mutes(at=AT)
-    store.close()
-
-
-def check_thresholds_can_be_undone(make_store: MakeStore) -> None:
-    """Thresholds come newest last, and the move an incident caused can be taken back."""
-    store = make_store()
-    first = Threshold(agent_id="agent", detector="action_loop", min_score=0.8, incident_id="1", set_at=1.0)
-    second = Threshold(agent_id="agent", detector="action_loop", min_score=0.9, incident_id="2", set_at=2.0)
-    for threshold in (second, first):
-        store.save_threshold(threshold)
-    assert [first, second] == store.list_thresholds("agent")
-    assert [] == store.list_thresholds("other")
-    assert (True, False) == (store.drop_threshold("2"), store.drop_threshold("2"))
-    assert [first] == store.list_thresholds()
-    store.close()
-
-
-def check_a_delivery_is_claimed_once(make_store: MakeStore) -> None:
-    """A due alert goes to one claimer until the lease is over; each claim counts as an attempt."""
-    store = make_store()
-    store.enqueue(a_delivery("1", next_at=5.0))
-    store.enqueue(a_delivery("1", reason="again"))
-    store.enqueue(a_delivery("2", next_at=50.0))
-    assert [] == store.claim_deliveries(now=4.0, lease_s=10.0)
-    (claimed,) = store.claim_deliveries(now=6.0, lease_s=10.0)
-    assert ("1", 1, "opened") == (claimed.delivery_id, claimed.attempts, claimed.reason)
-    assert [] == store.claim_deliveries(now=15.0, lease_s=10.0)
-    (claimed,) = store.claim_deliveries(now=16.0, lease_s=10.0)
-    assert 2 == claimed.attempts
-    store.settle_delivery("1", "pending", next_at=20.0, error="refused")
-    assert ["refused"] == [delivery.error for delivery in store.claim_deliveries(now=20.0, lease_s=10.0)]
-    store.settle_delivery("1", "sent")
-    assert ["2", "1"] == [delivery.delivery_id for delivery in store.list_deliveries()]
-    assert ["1"] == [delivery.delivery_id for delivery in store.list_deliveries(state="sent")]
-    store.close()
-
-
-def check_the_last_alert_is_known(make_store: MakeStore) -> None:
-    """The alert queued last for an agent and detector is what cooldown is measured from."""
-    store = make_store()
-    assert store.get_last_alert("agent", "action_loop") is None
-    store.enqueue(a_delivery("1", created_at=AT))
-    store.enqueue(a_delivery("2", created_at=AT + 1, severity=Severity.CRITICAL, incident_id="second"))
-    last = store.get_last_alert("agent", "action_loop")
-    assert last is not None
-    assert (AT + 1, Severity.CRITICAL, "second") == (last.at, last.severity, last.incident_id)
-    assert store.get_last_alert("agent", "goal_drift") is None
-    store.close()
-
-
 STORE_CHECKS: Final = tuple(
     check
-    for module in (globals(), vars(store_effect_checks), vars(store_upkeep_checks))
+    for module in (
+        globals(),
+        vars(store_baseline_checks),
+        vars(store_incident_checks),
+        vars(store_upkeep_checks),
+    )
     for name, check in list(module.items())
     if name.startswith("check_")
 )
-"""Every check, those of `store_effect_checks` and `store_upkeep_checks` among them."""
+"""Every check of a store, by role."""

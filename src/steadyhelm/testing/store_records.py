@@ -1,4 +1,4 @@
-"""Records to put a store through its paces with: each is plain, and any field may be given."""
+"""Build records for the checks of a store: each has defaults, and any field may be given."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,12 +13,12 @@ from steadyhelm.store import Delivery, Store
 MakeStore = Callable[[], Store]
 
 AT: Final = 1_700_000_000.0
-"""When everything begins."""
+"""The time of the first event."""
 
 
 def an_event(seq: int = 0, *, agent_id: str = "agent", run_id: str = "run", **fields: Any) -> RecordedEvent:
-    """A tool call at this place of a run; any field may be given."""
-    given: dict[str, Any] = {
+    """Return a tool call at this place of a run; any field may be given."""
+    defaults: dict[str, Any] = {
         "action_type": "tool_call",
         "action_name": "read",
         "timestamp": AT + seq,
@@ -28,12 +28,12 @@ def an_event(seq: int = 0, *, agent_id: str = "agent", run_id: str = "run", **fi
         "input_data": {"path": "a.py"},
         "output_data": {"text": "words"},
     }
-    return RecordedEvent.of(TraceEvent(agent_id=agent_id, run_id=run_id, seq=seq, **given | fields))
+    return RecordedEvent.of(TraceEvent(agent_id=agent_id, run_id=run_id, seq=seq, **defaults | fields))
 
 
 def a_finding(seq: int = 0, *, score: float = 0.8, **fields: Any) -> DriftEvent:
-    """A finding at this place of a run; any field may be given."""
-    given: dict[str, Any] = {
+    """Return a finding at this place of a run; any field may be given."""
+    defaults: dict[str, Any] = {
         "agent_id": "agent",
         "run_id": "run",
         "detector": "action_loop",
@@ -45,12 +45,12 @@ def a_finding(seq: int = 0, *, score: float = 0.8, **fields: Any) -> DriftEvent:
         "event_id": f"run.{seq}/action_loop",
         "context": {"event_ids": [f"run.{seq}"], "repeats": 4},
     }
-    return DriftEvent(score=score, **given | fields)
+    return DriftEvent(score=score, **defaults | fields)
 
 
 def an_incident(incident_id: str = "incident", **fields: Any) -> Incident:
-    """An open incident; any field may be given."""
-    given: dict[str, Any] = {
+    """Return an open incident; any field may be given."""
+    defaults: dict[str, Any] = {
         "agent_id": "agent",
         "run_id": "run",
         "detector": "action_loop",
@@ -64,30 +64,36 @@ def an_incident(incident_id: str = "incident", **fields: Any) -> Incident:
         "last_at": AT,
         "last_seq": 3,
     }
-    return Incident(incident_id=incident_id, **given | fields)
+    return Incident(incident_id=incident_id, **defaults | fields)
 
 
-def an_answer(seq: int = 0, **fields: Any) -> Intervention:
-    """A reminder at this place of a run; any field may be given."""
-    given: dict[str, Any] = {
+def an_intervention(seq: int = 0, **fields: Any) -> Intervention:
+    """Return a reminder at this place of a run; any field may be given."""
+    defaults: dict[str, Any] = {
         "action": DriftAction.INJECT_REMINDER,
         "verdict": "guide",
         "timestamp": AT + seq,
         "guidance": "look again",
         "wording": "remind.loop",
     }
-    return Intervention(seq=seq, **given | fields)
+    return Intervention(seq=seq, **defaults | fields)
 
 
 def a_profile(**fields: Any) -> TaskProfile:
-    """What two tasks took; any field may be given."""
-    given: dict[str, Any] = {"agent_id": "agent", "task_type": "fix", "tasks": 2, "steps": 30, "tokens": 900}
-    return TaskProfile(**given | fields)
+    """Return a profile of two tasks; any field may be given."""
+    defaults: dict[str, Any] = {
+        "agent_id": "agent",
+        "task_type": "fix",
+        "tasks": 2,
+        "steps": 30,
+        "tokens": 900,
+    }
+    return TaskProfile(**defaults | fields)
 
 
 def a_delivery(delivery_id: str = "delivery", **fields: Any) -> Delivery:
-    """An alert on its way; any field may be given."""
-    given: dict[str, Any] = {
+    """Return a queued alert; any field may be given."""
+    defaults: dict[str, Any] = {
         "agent_id": "agent",
         "run_id": "run",
         "incident_id": "incident",
@@ -98,17 +104,17 @@ def a_delivery(delivery_id: str = "delivery", **fields: Any) -> Delivery:
         "body": b'{"text": "drift"}',
         "created_at": AT,
     }
-    return Delivery(delivery_id=delivery_id, **given | fields)
+    return Delivery(delivery_id=delivery_id, **defaults | fields)
 
 
 def a_summary(run_id: str = "run", **fields: Any) -> RunSummary:
-    """What remains of an ended run; any field may be given."""
-    given: dict[str, Any] = {"agent_id": "agent", "started_at": AT, "ended_at": AT + 60, "events": 3}
-    return RunSummary(run_id=run_id, **given | fields)
+    """Return a summary of an ended run; any field may be given."""
+    defaults: dict[str, Any] = {"agent_id": "agent", "started_at": AT, "ended_at": AT + 60, "events": 3}
+    return RunSummary(run_id=run_id, **defaults | fields)
 
 
-def kept(make_store: MakeStore, *records: Record) -> Store:
-    """A fresh store with these records in it, written as one batch."""
+def fill_store(make_store: MakeStore, *records: Record) -> Store:
+    """Return a new store with these records in it, written as one batch."""
     store = make_store()
     store.write(records)
     return store

@@ -1,4 +1,4 @@
-"""What every store must do besides keeping and finding: whole transactions, deletion, retention, threads."""
+"""Check the upkeep of a store: transactions, deletion, retention, threads."""
 
 # ruff: noqa: SIM300, PLR2004 - a check is a test: expected on the left, and a number is the specification
 
@@ -16,20 +16,22 @@ from steadyhelm.testing.store_records import (
     a_summary,
     an_event,
     an_incident,
-    kept,
+    fill_store,
 )
 
 
 def check_losses_add_up(make_store: MakeStore) -> None:
-    """Losses are counted by reason over batches."""
-    store = kept(make_store, Loss("queue full", 2, 1.0), Loss("queue full", 3, 2.0), Loss("other", 1, 1.0))
+    """Check that losses are counted by reason over batches."""
+    store = fill_store(
+        make_store, Loss("queue full", 2, 1.0), Loss("queue full", 3, 2.0), Loss("other", 1, 1.0)
+    )
     store.write([Loss("queue full", 5, 3.0)])
     assert {"queue full": 10, "other": 1} == store.get_losses()
     store.close()
 
 
 def check_a_transaction_is_all_or_nothing(make_store: MakeStore) -> None:
-    """What is written in a transaction that fails is gone, with everything inside it; the store goes on."""
+    """Check that a failed transaction leaves nothing, with those inside it, and the store works on."""
     store = make_store()
     with suppress(ZeroDivisionError), store.transaction():
         store.write([an_event(0)])
@@ -46,8 +48,8 @@ def check_a_transaction_is_all_or_nothing(make_store: MakeStore) -> None:
 
 
 def check_a_deleted_run_leaves_nothing(make_store: MakeStore) -> None:
-    """A deleted run takes everything with it that belongs to it, and nothing else."""
-    store = kept(
+    """Check that everything that belongs to a run is deleted with it, and nothing else."""
+    store = fill_store(
         make_store,
         an_event(0),
         an_event(1),
@@ -69,8 +71,8 @@ def check_a_deleted_run_leaves_nothing(make_store: MakeStore) -> None:
 
 
 def check_a_deleted_agent_leaves_nothing(make_store: MakeStore) -> None:
-    """A deleted agent takes its runs, baselines, mutes, thresholds and alerts with it."""
-    store = kept(make_store, an_event(run_id="1"), an_event(run_id="2"), an_event(agent_id="other"))
+    """Check that an agent's runs, baselines, mutes, thresholds and alerts are deleted with it."""
+    store = fill_store(make_store, an_event(run_id="1"), an_event(run_id="2"), an_event(agent_id="other"))
     store.save_baseline(BaselineStats(agent_id="agent"))
     store.mute(Mute(agent_id="agent", detector="d", until=AT))
     store.save_threshold(Threshold(agent_id="agent", detector="d", min_score=0.9))
@@ -88,8 +90,8 @@ def check_a_deleted_agent_leaves_nothing(make_store: MakeStore) -> None:
 
 
 def check_retention(make_store: MakeStore) -> None:
-    """Old payloads go first and leave their events; old runs go whole; what is new stays."""
-    store = kept(make_store, an_event(0, run_id="old"), an_event(0, run_id="new", timestamp=AT + 100))
+    """Check that old payloads are deleted before their events, then old runs; what is new stays."""
+    store = fill_store(make_store, an_event(0, run_id="old"), an_event(0, run_id="new", timestamp=AT + 100))
     store.write([an_event(1, run_id="new", timestamp=AT + 300, error="in words")])
     pruned = store.prune(payloads_before=AT + 200)
     assert (2, 0, 0) == (pruned.payloads, pruned.runs, pruned.events)
@@ -105,7 +107,7 @@ def check_retention(make_store: MakeStore) -> None:
 
 
 def check_threads_may_read_while_one_writes(make_store: MakeStore) -> None:
-    """Other threads read whole batches while one writes."""
+    """Check that other threads read whole batches while one writes."""
     store = make_store()
     seen: list[int] = []
     faults: list[BaseException] = []
