@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from steadyhelm.checkpoint import CheckpointKeeper as CheckpointKeeper
     from steadyhelm.checkpoints.disk import DiskKeeper as DiskKeeper
     from steadyhelm.checkpoints.memory import MemoryKeeper as MemoryKeeper
-    from steadyhelm.compat.loop_records import LoopDetection as LoopDetection
-    from steadyhelm.compat.loop_records import LoopEvent as LoopEvent
-    from steadyhelm.compat.loop_records import LoopSignal as LoopSignal
-    from steadyhelm.compat.loop_records import LoopType as LoopType
     from steadyhelm.compat.multi_resolution import MultiResolutionLoopDetector as MultiResolutionLoopDetector
+    from steadyhelm.compat.strategies import LoopDetection as LoopDetection
+    from steadyhelm.compat.strategies import LoopEvent as LoopEvent
+    from steadyhelm.compat.strategies import LoopSignal as LoopSignal
+    from steadyhelm.compat.strategies import LoopType as LoopType
     from steadyhelm.compat.windowed import DriftDetector as DriftDetector
     from steadyhelm.compat.windowed import Event as Event
     from steadyhelm.corrections.forecast import foresee_correction as foresee_correction
@@ -114,10 +114,10 @@ _HOMES: Final = {
     "GoalTree": "steadyhelm.goals.tree:GoalTree",
     "Incident": "steadyhelm.incidents:Incident",
     "Intervention": "steadyhelm.decisions:Intervention",
-    "LoopDetection": "steadyhelm.compat.loop_records:LoopDetection",
-    "LoopEvent": "steadyhelm.compat.loop_records:LoopEvent",
-    "LoopSignal": "steadyhelm.compat.loop_records:LoopSignal",
-    "LoopType": "steadyhelm.compat.loop_records:LoopType",
+    "LoopDetection": "steadyhelm.compat.strategies:LoopDetection",
+    "LoopEvent": "steadyhelm.compat.strategies:LoopEvent",
+    "LoopSignal": "steadyhelm.compat.strategies:LoopSignal",
+    "LoopType": "steadyhelm.compat.strategies:LoopType",
     "MemoryKeeper": "steadyhelm.checkpoints.memory:MemoryKeeper",
     "MissingExtraError": "steadyhelm.errors:MissingExtraError",
     "Monitor": "steadyhelm.engine.monitor:Monitor",

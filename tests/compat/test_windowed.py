@@ -185,7 +185,7 @@ class TestKindsOfTools:
         """
         A tool's name says what it does to its target; what says nothing is a command.
         """
-        assert kind == DriftDetector().kind_of(tool)
+        assert kind == DriftDetector().classify_tool(tool)
 
     def test_as_declared(self):
         """

@@ -1,1 +1,1 @@
-"""The source designs' own classes that the live engine does not need."""
+"""Classes of the source designs that the live engine does not use."""

@@ -1,4 +1,4 @@
-"""The four-strategy face: record each step, ask whether the latest ones are a loop."""
+"""A loop detector with four strategies: record each step, then detect whether the latest are a loop."""
 
 import re
 from collections import deque
@@ -7,31 +7,30 @@ from functools import partial
 from typing import Any, Final
 
 from steadyhelm.compat import strategies
-from steadyhelm.compat.loop_records import LoopDetection, LoopEvent, LoopSignal, LoopType
-from steadyhelm.compat.strategies import RecordedStep
+from steadyhelm.compat.strategies import LoopDetection, LoopEvent, LoopSignal, LoopType, RecordedStep
 from steadyhelm.errors import SettingsError
 from steadyhelm.fingerprints import MAX_CHARS, encode_canonical, hash_bytes
 
 __all__ = ["LoopDetection", "LoopEvent", "LoopSignal", "LoopType", "MultiResolutionLoopDetector"]
 
-_ACTION_KEPT: Final = 2048
-_NOTHING: Final[tuple[Any, ...]] = (None, {}, "", [], ())
+_MAX_ACTION_CHARS: Final = 2048
+_EMPTY_STATES: Final[tuple[Any, ...]] = (None, {}, "", [], ())
 # A clock in the state would make every step look like progress.
-_CLOCK: Final = re.compile(
+_CLOCK_KEY: Final = re.compile(
     r"(?:^|_)(?:timestamp|time|now|clock|elapsed|duration|uptime|turn|at)(?:_|$)", re.IGNORECASE
 )
 
 
 class MultiResolutionLoopDetector:
-    """Looks for a loop in the latest steps in four ways at once; the surest one speaks.
+    """Find a loop in the latest steps by four strategies; the one with the highest confidence is reported.
 
     Args:
-        window_size: Steps looked back at.
+        window_size: The number of latest steps that are compared.
         exact_hash_threshold: Identical steps in a row that are a loop.
-        semantic_threshold: How much of what was asked must be the same for a step to be a rewording, 0 to 1.
+        semantic_threshold: How much of the action must be the same for a step to be a rewording, 0 to 1.
         oscillation_threshold: How often the first of two to four steps in turn must come for a loop.
         dead_end_threshold: Steps without progress that are a dead end.
-        enable_all_strategies: Look in all four ways; otherwise for identical steps only.
+        enable_all_strategies: Use all four strategies; otherwise only the one for identical steps.
 
     >>> detector = MultiResolutionLoopDetector()
     >>> for turn in (1, 2):
@@ -50,10 +49,10 @@ class MultiResolutionLoopDetector:
         dead_end_threshold: int = 5,
         enable_all_strategies: bool = True,
     ) -> None:
-        self.window_size = _steps("window_size", window_size)
-        self.exact_hash_threshold = _steps("exact_hash_threshold", exact_hash_threshold)
-        self.oscillation_threshold = _steps("oscillation_threshold", oscillation_threshold)
-        self.dead_end_threshold = _steps("dead_end_threshold", dead_end_threshold)
+        self.window_size = _check_steps("window_size", window_size)
+        self.exact_hash_threshold = _check_steps("exact_hash_threshold", exact_hash_threshold)
+        self.oscillation_threshold = _check_steps("oscillation_threshold", oscillation_threshold)
+        self.dead_end_threshold = _check_steps("dead_end_threshold", dead_end_threshold)
         if isinstance(semantic_threshold, bool) or not isinstance(semantic_threshold, (int, float)):
             raise SettingsError(f"semantic_threshold must be a number, got {semantic_threshold!r}.")
         if not 0.0 < semantic_threshold <= 1.0:
@@ -82,24 +81,24 @@ class MultiResolutionLoopDetector:
         return reasons
 
     def record_step(self, turn: int, action: str, state: Any, result: Any = None) -> None:
-        """Take one step in: what was done, the state it left, and what came back.
+        """Record one step: the action, the state after it, and its result.
 
-        Any object will do for all of them; nothing of it is kept but hashes and the words of short texts.
+        Any object is accepted for all of them; only hashes and short texts are kept.
         """
         step = RecordedStep(
             turn=turn,
-            action=_text(action)[:_ACTION_KEPT],
-            state=_state_key(state),
-            answer=None if result is None else _text(result),
-            failed=_says_error(result),
+            action=_to_text(action)[:_MAX_ACTION_CHARS],
+            state=_hash_state(state),
+            answer=None if result is None else _to_text(result),
+            failed=_has_error(result),
         )
-        step.settle(self._steps)
+        step.adopt_result(self._steps)
         self._steps.append(step)
 
     def detect_loop(self) -> LoopEvent:
-        """Whether the latest steps are a loop, and of what kind. Asking changes nothing."""
+        """Return whether the latest steps are a loop, and of what kind. Does not change state."""
         steps = tuple(self._steps)
-        signals = self._signals(steps)
+        signals = self._run_strategies(steps)
         found = [signal.detection for signal in signals if signal.detection is not None]
         turn = steps[-1].turn if steps else None
         if not found:
@@ -115,47 +114,47 @@ class MultiResolutionLoopDetector:
             suggestion=best.suggestion,
             evidence=best.evidence,
             turn=turn,
-            tried_approaches=list(dict.fromkeys(strategies.shown(step.action) for step in part)),
+            tried_approaches=list(dict.fromkeys(strategies.format_action(step.action) for step in part)),
             signals=signals,
         )
 
     def reset(self) -> None:
-        """Somebody stepped in: forget every step so far."""
+        """Forget every step so far, after an intervention."""
         self._steps.clear()
 
-    def _signals(self, steps: tuple[RecordedStep, ...]) -> tuple[LoopSignal, ...]:
+    def _run_strategies(self, steps: tuple[RecordedStep, ...]) -> tuple[LoopSignal, ...]:
         not_checked = self.not_checked
-        looks: dict[LoopType, Callable[[Sequence[RecordedStep]], LoopDetection | None]] = {
-            LoopType.EXACT_HASH: partial(strategies.exact, threshold=self.exact_hash_threshold),
-            LoopType.SEMANTIC: partial(strategies.reworded, threshold=self.semantic_threshold),
-            LoopType.OSCILLATION: partial(strategies.oscillation, threshold=self.oscillation_threshold),
-            LoopType.DEAD_END: partial(strategies.dead_end, threshold=self.dead_end_threshold),
+        finders: dict[LoopType, Callable[[Sequence[RecordedStep]], LoopDetection | None]] = {
+            LoopType.EXACT_HASH: partial(strategies.find_exact_loop, threshold=self.exact_hash_threshold),
+            LoopType.SEMANTIC: partial(strategies.find_reworded_loop, threshold=self.semantic_threshold),
+            LoopType.OSCILLATION: partial(strategies.find_oscillation, threshold=self.oscillation_threshold),
+            LoopType.DEAD_END: partial(strategies.find_dead_end, threshold=self.dead_end_threshold),
         }
         return tuple(
             LoopSignal(
                 strategy=kind.strategy,
-                detection=None if not steps or kind.strategy in not_checked else look(steps),
+                detection=None if not steps or kind.strategy in not_checked else find(steps),
                 not_checked=not_checked.get(kind.strategy),
             )
-            for kind, look in looks.items()
+            for kind, find in finders.items()
         )
 
 
-def _steps(name: str, value: Any) -> int:
+def _check_steps(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:  # noqa: PLR2004 - one step is no loop
         raise SettingsError(f"{name} must be 2 or more steps, got {value!r}.")
     return value
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, str) and len(value) <= MAX_CHARS:
         return value
-    # Inside a list an object is never compared, only described: it may do anything when it is compared.
+    # Inside a list an object is never compared, only described: comparing it may raise anything.
     return encode_canonical([value])[1:-1].decode("utf-8", "replace")
 
 
-def _state_key(state: Any) -> int:
-    if type(state) in {type(None), dict, str, list, tuple} and state in _NOTHING:
+def _hash_state(state: Any) -> int:
+    if type(state) in {type(None), dict, str, list, tuple} and state in _EMPTY_STATES:
         return 0
     if type(state) is dict:
         state = {key: value for key, value in state.items() if not _is_clock(key)} or state
@@ -163,14 +162,14 @@ def _state_key(state: Any) -> int:
 
 
 def _is_clock(key: Any) -> bool:
-    return isinstance(key, str) and _CLOCK.search(key) is not None
+    return isinstance(key, str) and _CLOCK_KEY.search(key) is not None
 
 
-def _says_error(result: Any) -> bool:
+def _has_error(result: Any) -> bool:
     if isinstance(result, BaseException):
         return True
     if type(result) is not dict:
         return False
     error = result.get("error")
-    told = isinstance(error, BaseException) or (type(error) in {str, bool, dict, list} and bool(error))
-    return told or result.get("success") is False or result.get("ok") is False
+    is_error = isinstance(error, BaseException) or (type(error) in {str, bool, dict, list} and bool(error))
+    return is_error or result.get("success") is False or result.get("ok") is False

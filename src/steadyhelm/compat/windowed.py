@@ -1,4 +1,4 @@
-"""The windowed face: typed events in, the names of the patterns worth telling out."""
+"""A loop detector over a window of typed events, which returns the names of the patterns to report."""
 
 import re
 from collections import deque
@@ -15,17 +15,17 @@ READ_LOOP: Final = "read-loop"
 EDIT_REVERT: Final = "edit-revert"
 TEST_FAIL_LOOP: Final = "test-fail-loop"
 
-REPEATS: Final = 3
-_ERROR_LOOKED_AT: Final = 8192
+REPEATS_OF_LOOP: Final = 3
+_MAX_ERROR_CHARS: Final = 8192
 
 ToolKind = Literal["read", "write", "command"]
 
 
 class Event(Struct, frozen=True):
-    """What an agent did to what: a file read or written, a command run.
+    """One action on one target: a file read or written, a command run.
 
-    `content_hash` stands for the file's content as the event left it, empty when that is not known.
-    `error` holds the words of a failure, None when there was none.
+    `content_hash` identifies the content of the file after the event, empty when that is not known.
+    `error` is the text of a failure, None when there was none.
     """
 
     tool: str
@@ -36,7 +36,7 @@ class Event(Struct, frozen=True):
 
 
 Predicate = Callable[[Sequence[Event]], Sequence[Event] | bool]
-"""Given the window, oldest first: the events that prove the pattern at the newest event, or yes and no."""
+"""Takes the window, oldest first; returns the events that show the pattern at the newest event, or a bool."""
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WRITE_WORDS: Final = frozenset(
@@ -59,16 +59,16 @@ _READ_WORDS: Final = frozenset(("read", "view", "open", "cat", "show", "get", "f
 
 
 class DriftDetector:
-    """Notices read-loops, edit-reverts and test-fail-loops in the latest events, without crying wolf.
+    """Notice read-loops, edit-reverts and test-fail-loops in the latest events, and limit repeated alerts.
 
     Args:
-        window: Events looked back at.
+        window: The number of latest events that are compared.
         alpha: How much the newest event counts in the EMA of a pattern's frequency.
         cooldown_events: Events between two alerts of one pattern; more when it is chronic.
         saturation: The EMA above which a pattern is escalated.
-        tools: What kind of tool a name is, where the name does not say it: "read", "write" or "command".
+        tools: The kind of a tool by its name, where the name does not show it: "read", "write" or "command".
 
-    `events` is the window, `evidence` the events that proved each pattern when it last fired.
+    `events` is the window, `evidence` the events that showed each pattern when it last fired.
 
     >>> detector = DriftDetector()
     >>> [detector.record(Event("read", "a.py", "h1", float(second))) for second in range(5)]
@@ -93,32 +93,32 @@ class DriftDetector:
         self.fatigue = Fatigue(alpha=alpha, cooldown_events=cooldown_events, saturation=saturation)
         self.evidence: dict[str, tuple[Event, ...]] = {}
         self._tools = dict(tools or {})
-        self._added: dict[str, Predicate] = {}
-        self._broken: dict[str, str] = {}
+        self._custom_patterns: dict[str, Predicate] = {}
+        self._failed_patterns: dict[str, str] = {}
 
     @property
     def alpha(self) -> float:
-        """How much the newest event counts in the EMA."""
+        """The weight of the newest event in the EMA."""
         return self.fatigue.alpha
 
     @property
     def cooldown(self) -> int:
-        """Events between two alerts of a pattern that is rare."""
+        """The number of events between two alerts of a rare pattern."""
         return self.fatigue.cooldown_events
 
     @property
     def event_count(self) -> int:
-        """How many events were recorded."""
+        """The number of recorded events."""
         return self.fatigue.event_count
 
     @property
     def ema(self) -> dict[str, float]:
-        """Each pattern's EMA: a trend from 0 to 1, not the share of events at which it fires."""
+        """The EMA of each pattern: a trend from 0 to 1, not the share of events at which it fires."""
         return {name: self.fatigue.ema(name) for name, _ in self._patterns()}
 
     @property
     def last_alert(self) -> dict[str, int]:
-        """The event at which each pattern was last told, the first event being 1."""
+        """The event of the last alert of each pattern, the first event being 1."""
         alerts = ((name, self.fatigue.last_alert(name)) for name, _ in self._patterns())
         return {name: event for name, event in alerts if event is not None}
 
@@ -129,35 +129,35 @@ class DriftDetector:
 
     @property
     def not_checked(self) -> dict[str, str]:
-        """The patterns that could not be looked for, each with the reason."""
+        """The patterns that could not be checked, each with the reason."""
         size = self.events.maxlen or 0
-        reasons = dict(self._broken)
-        if size < REPEATS:
-            small = f"needs {REPEATS} events, and the window holds {size}"
+        reasons = dict(self._failed_patterns)
+        if size < REPEATS_OF_LOOP:
+            small = f"needs {REPEATS_OF_LOOP} events, and the window holds {size}"
             reasons.update(dict.fromkeys((READ_LOOP, EDIT_REVERT, TEST_FAIL_LOOP), small))
         return reasons
 
     def record(self, e: Event) -> list[str]:
-        """Take one event in; the names of the patterns it shows that are worth telling now."""
+        """Record one event, and return the names of the patterns to report now."""
         self.events.append(e)
-        fired = [name for name, predicate in self._patterns() if self._holds(name, predicate)]
+        fired = [name for name, predicate in self._patterns() if self._matches(name, predicate)]
         return [reading.pattern for reading in self.fatigue.observe(fired) if reading.due]
 
     def add_pattern(self, name: str, predicate: Predicate) -> None:
-        """Look for one more pattern; it gets an EMA and a cooldown like the others."""
+        """Add a pattern to look for; it gets an EMA and a cooldown like the others."""
         if not callable(predicate):
             raise SettingsError(f"The predicate of pattern {name!r} must be callable, got {predicate!r}.")
         if name in {known for known, _ in self._patterns()}:
             raise SettingsError(f"There is a pattern {name!r} already; choose another name.")
-        self._added[name] = predicate
+        self._custom_patterns[name] = predicate
 
     def reset(self) -> None:
-        """Somebody stepped in: forget the window and how often each pattern fired."""
+        """Forget the window and how often each pattern fired, after an intervention."""
         self.events.clear()
         self.fatigue.reset()
 
-    def kind_of(self, tool: str) -> ToolKind:
-        """Whether a tool reads, writes or runs something: as declared, else by the words of its name."""
+    def classify_tool(self, tool: str) -> ToolKind:
+        """Return the kind of a tool: as declared, else by the words of its name."""
         if tool in self._tools:
             return self._tools[tool]
         words = {word.lower() for word in _WORD.findall(tool)}
@@ -166,73 +166,75 @@ class DriftDetector:
         return "read" if words & _READ_WORDS else "command"
 
     def _patterns(self) -> Iterable[tuple[str, Predicate]]:
-        """The named predicates looked at; override it, or call `add_pattern`, to look for others."""
+        """Return the named predicates to check; override it, or call `add_pattern`, to add others."""
         return (
-            (READ_LOOP, self._read_loop),
-            (EDIT_REVERT, self._edit_revert),
-            (TEST_FAIL_LOOP, self._test_fail_loop),
-            *self._added.items(),
+            (READ_LOOP, self._find_read_loop),
+            (EDIT_REVERT, self._find_edit_revert),
+            (TEST_FAIL_LOOP, self._find_test_fail_loop),
+            *self._custom_patterns.items(),
         )
 
-    def _holds(self, name: str, predicate: Predicate) -> bool:
+    def _matches(self, name: str, predicate: Predicate) -> bool:
         try:
-            proof = predicate(self.events)
-            holds = bool(proof)
+            evidence = predicate(self.events)
+            matches = bool(evidence)
         except Exception as exc:  # noqa: BLE001 - one broken pattern must not blind the others
-            self._broken[name] = f"its predicate raised {type(exc).__name__}: {exc}"
+            self._failed_patterns[name] = f"its predicate raised {type(exc).__name__}: {exc}"
             return False
-        self._broken.pop(name, None)
-        if holds:
-            self.evidence[name] = tuple(proof) if isinstance(proof, (list, tuple)) else (self.events[-1],)
-        return holds
+        self._failed_patterns.pop(name, None)
+        if matches:
+            self.evidence[name] = (
+                tuple(evidence) if isinstance(evidence, (list, tuple)) else (self.events[-1],)
+            )
+        return matches
 
-    def _read_loop(self, events: Sequence[Event]) -> Sequence[Event]:
-        """The same file read again and again, its content being the same."""
+    def _find_read_loop(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return the reads of the same file with the same content, if there are enough of them."""
         newest = events[-1]
-        if self.kind_of(newest.tool) != "read":
+        if self.classify_tool(newest.tool) != "read":
             return ()
         reads = []
         for event in _latest_first(events, newest.target):
-            kind = self.kind_of(event.tool)
+            kind = self.classify_tool(event.tool)
             if event.content_hash != newest.content_hash or (kind == "write" and not event.content_hash):
                 break
             if kind == "read":
                 reads.append(event)
-        return reads[::-1] if len(reads) >= REPEATS else ()
+        return reads[::-1] if len(reads) >= REPEATS_OF_LOOP else ()
 
-    def _edit_revert(self, events: Sequence[Event]) -> Sequence[Event]:
-        """A write that brings back a content the file had before, undoing what came between."""
+    def _find_edit_revert(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return the events of a write that brings back an earlier content of the file."""
         newest = events[-1]
-        if self.kind_of(newest.tool) != "write" or not newest.content_hash:
+        if self.classify_tool(newest.tool) != "write" or not newest.content_hash:
             return ()
         _, *earlier = (event for event in _latest_first(events, newest.target) if event.content_hash)
         if not earlier or earlier[0].content_hash == newest.content_hash:
             return ()
         same = (event for event in earlier if event.content_hash == newest.content_hash)
-        undone_to = next(same, None)
-        return (undone_to, earlier[0], newest) if undone_to else ()
+        restored = next(same, None)
+        return (restored, earlier[0], newest) if restored else ()
 
-    def _test_fail_loop(self, events: Sequence[Event]) -> Sequence[Event]:
-        """The same command failing with the same error, run after run, whatever was done between the runs."""
+    def _find_test_fail_loop(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return the runs of a command that failed with the same error each time, if there are enough."""
         newest = events[-1]
-        if newest.error is None or self.kind_of(newest.tool) != "command":
+        if newest.error is None or self.classify_tool(newest.tool) != "command":
             return ()
-        error = _settled(newest.error)
+        error = _normalize_error(newest.error)
         runs: list[Event] = []
         for event in _latest_first(events, newest.target):
             if event.tool != newest.tool:
                 continue
-            if event.error is None or _settled(event.error) != error:
+            if event.error is None or _normalize_error(event.error) != error:
                 break
             runs.append(event)
-        return runs[::-1] if len(runs) >= REPEATS else ()
+        return runs[::-1] if len(runs) >= REPEATS_OF_LOOP else ()
 
 
 def _latest_first(events: Sequence[Event], target: str) -> Iterable[Event]:
-    """The file's own reads and writes, or the command's own runs."""
+    """Return the events of one target, the latest first."""
     return (event for event in reversed(events) if event.target == target)
 
 
-def _settled(error: Any) -> str:
-    """An error without what changes from run to run although nothing has changed."""
-    return " ".join(mask_noise(str(error)[:_ERROR_LOOKED_AT]).split())
+def _normalize_error(error: Any) -> str:
+    """Return an error without the noise that differs from run to run."""
+    return " ".join(mask_noise(str(error)[:_MAX_ERROR_CHARS]).split())
