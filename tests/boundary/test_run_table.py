@@ -60,13 +60,15 @@ class TestRunTable:
 
     def test_a_run_the_monitor_has_closed_is_not_resumed(self, boundary):
         """
-        The host may end a run itself while it waits.
+        The host may end a run itself while it waits; the adapter ends what it keeps of it.
         """
-        table, record = RunTable(boundary), Record(boundary.start_run("find it"))
+        ended = []
+        table, record = RunTable(boundary, ended.append), Record(boundary.start_run("find it"))
         table.pause(record, "thread")
         boundary.monitor.end_run(record.run.run_id)
 
         assert table.resume("thread") is None
+        assert [record] == ended
 
     def test_the_run_that_waits_longest_makes_room(self, boundary):
         """

@@ -1351,6 +1351,16 @@ class TestOddMessages:
         assert f"user: {GOAL}" == story(monitor)[0]
         assert {} == monitor.status()["losses"]
 
+    def test_a_result_is_read_once(self, monitors, monkeypatch):
+        """
+        What the middleware reads of a call the callbacks leave alone.
+        """
+        monkeypatch.setattr("steadyhelm.adapters.langchain.hooks.read_result", lambda *_: 1 / 0)
+        monitor = monitors("guide")
+        monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor))).invoke(ASKED)
+
+        assert {} == monitor.status()["losses"]
+
     def test_a_failure_of_ours_is_not_the_agents(self, monitors, quiet, monkeypatch):
         """
         What breaks on our side is counted, and the agent notices nothing.

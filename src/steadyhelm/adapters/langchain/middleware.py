@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
-from steadyhelm.adapter import Instruction
+from steadyhelm.adapter import Instruction, ToolResult
 from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun
 from steadyhelm.adapters.langchain.hooks import (
     CALLBACKS_ONLY,
@@ -19,7 +19,6 @@ from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.boundary.pending_decisions import reason
-from steadyhelm.boundary.tool_calls import ToolCall, call_tool, call_tool_async
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
@@ -86,17 +85,18 @@ class SteadyhelmMiddleware(AgentMiddleware):
         call_id = str(request.tool_call.get("id") or "")
         if node is None or node.context.run is None or not call_id:
             return handler(request)
-        context, run = node.context, node.context.run
-
-        def make_call() -> Any:
-            with run.activate():
-                return handler(request)
-
-        context.middleware_calls.add(call_id)
+        run = node.context.run
+        refusal = self._check_call(node.context, run, request.tool_call)
+        if refusal is not None:
+            return refusal
         try:
-            return call_tool(run, self._describe_call(context, run, request.tool_call), make_call)
-        finally:
-            context.middleware_calls.discard(call_id)
+            with run.activate():
+                output = handler(request)
+        except BaseException as exc:
+            self._end_call(node.context, run, call_id, error=exc)
+            raise
+        self._end_call(node.context, run, call_id, output)
+        return output
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Do as `wrap_tool_call` for a tool that is awaited."""
@@ -104,17 +104,18 @@ class SteadyhelmMiddleware(AgentMiddleware):
         call_id = str(request.tool_call.get("id") or "")
         if node is None or node.context.run is None or not call_id:
             return await handler(request)
-        context, run = node.context, node.context.run
-
-        async def make_call() -> Any:
-            with run.activate():
-                return await handler(request)
-
-        context.middleware_calls.add(call_id)
+        run = node.context.run
+        refusal = self._check_call(node.context, run, request.tool_call)
+        if refusal is not None:
+            return refusal
         try:
-            return await call_tool_async(run, self._describe_call(context, run, request.tool_call), make_call)
-        finally:
-            context.middleware_calls.discard(call_id)
+            with run.activate():
+                output = await handler(request)
+        except BaseException as exc:
+            self._end_call(node.context, run, call_id, error=exc)
+            raise
+        self._end_call(node.context, run, call_id, output)
+        return output
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -171,23 +172,39 @@ class SteadyhelmMiddleware(AgentMiddleware):
             messages = edits.apply(messages, make_message)
         return request.override(messages=messages)
 
-    def _describe_call(self, context: AgentContext, run: AgentRun, call: dict[str, Any]) -> ToolCall:
+    def _check_call(self, context: AgentContext, run: AgentRun, call: dict[str, Any]) -> ToolMessage | None:
+        """Begin a call; return what the model gets in place of a result when the call is not made."""
         call_id, name = str(call["id"]), str(call["name"])
         context.requested_calls.pop(call_id, None)
+        instruction = run.before_tool(call_id, name, call.get("args"))
+        if instruction.verdict == "ask":
+            answer = self._put_question(context, run, instruction, call)
+            instruction = run.apply_answer(answer, instruction, call_id)
+        if instruction.verdict == "proceed":
+            context.middleware_calls.add(call_id)
+            return None
+        if instruction.verdict != "deny":
+            carry_out(context, run, instruction)
+        return ToolMessage(instruction.text, tool_call_id=call_id, name=name, status="error")
 
-        def refuse(instruction: Instruction) -> ToolMessage:
-            if instruction.verdict != "deny":
-                carry_out(context, run, instruction)
-            return ToolMessage(instruction.text, tool_call_id=call_id, name=name, status="error")
-
-        return ToolCall(
-            call_id=call_id,
-            name=name,
-            args=call.get("args"),
-            refuse=refuse,
-            read_result=lambda output: read_result(output, call_id),
-            ask=lambda instruction: self._put_question(context, run, instruction, call),
-        )
+    def _end_call(
+        self,
+        context: AgentContext,
+        run: AgentRun,
+        call_id: str,
+        output: Any = None,
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record what came of a call; an output that cannot be read is recorded as it is."""
+        context.middleware_calls.discard(call_id)
+        result = ToolResult(value=output, error=error)
+        if error is None:
+            try:
+                result = read_result(output, call_id)
+            except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
+                self._boundary.monitor.health.swallowed("langchain adapter, tool's result", exc)
+        run.after_tool(call_id, result.value, error=result.error)
 
     def _put_question(
         self,
