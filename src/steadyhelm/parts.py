@@ -20,8 +20,7 @@ from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
-from steadyhelm.sinks.alerts.worker import AlertWorker
-from steadyhelm.store import Store
+from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 from steadyhelm.stores.sqlite import SQLiteStore
 
 
@@ -179,8 +178,10 @@ def channel_for(url: str) -> str:
     return "webhook"
 
 
-def build_alert_worker(settings: Settings, store: Store, health: Health | None = None) -> AlertWorker | None:
-    """What sends the alerts, or None when no address was given."""
+def build_alert_worker(
+    settings: Settings, store: AlertStore, health: Health | None = None
+) -> AlertWorker | None:
+    """Return the worker that sends alerts, or None when no webhook is set."""
     url = settings.alerts_webhook
     if not url:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from steadyhelm.incidents import Incident, Mute, ThresholdEffect
-    from steadyhelm.store import Delivery, Store
+    from steadyhelm.store import Delivery, IncidentStore, RunStore
 
 app = typer.Typer(
     help="The incidents people are told about, and what people say about them.", rich_markup_mode=None
@@ -219,7 +219,7 @@ def _headline(incident: "Incident") -> "Text":
     return head.append(f" incident {incident.incident_id}, {safe(incident.detector)} ({incident.kind})")
 
 
-def _print_proof(store: "Store", incident: "Incident") -> None:
+def _print_proof(store: "RunStore", incident: "Incident") -> None:
     run = store.find_run(incident.run_id, agent_id=incident.agent_id)
     proofs = set(incident.event_ids)
     shown = [it for it in store.iter_run_events(run.agent_id, run.run_id) if it.event.event_id in proofs]
@@ -301,7 +301,7 @@ def undo(context: typer.Context, incident_id: Id) -> None:
     say(f"Took back {verdict!r} on incident {incident.incident_id}{back}.")
 
 
-def _threshold_effect(store: "Store", incident: "Incident") -> "ThresholdEffect":
+def _threshold_effect(store: "IncidentStore", incident: "Incident") -> "ThresholdEffect":
     from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
     past = store.list_incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)

@@ -17,7 +17,7 @@ from steadyhelm.reports.terminal import console, safe, say
 if TYPE_CHECKING:
     from steadyhelm.budgets.profiles import BudgetRecommendation
     from steadyhelm.decisions import TaskProfile
-    from steadyhelm.store import Store
+    from steadyhelm.store import BaselineStore
 
 app = typer.Typer(
     help="What tasks of each type take, learnt from completed ones, and what to give the next.",
@@ -123,7 +123,7 @@ def import_profiles(
     say(f"Imported {counted(len(changed), 'task profile')}, {replaced} of them in place of another.")
 
 
-def _profile_of(store: "Store", agent: str, task_type: str) -> "TaskProfile":
+def _profile_of(store: "BaselineStore", agent: str, task_type: str) -> "TaskProfile":
     found = store.list_profiles(agent)
     exact = [profile for profile in found if profile.task_type == task_type]
     alike = exact or [it for it in found if task_type and it.task_type.startswith(task_type)]

@@ -8,7 +8,7 @@ from steadyhelm.reports.terminal import safe
 
 if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
-    from steadyhelm.store import Store
+    from steadyhelm.store import RunStore
     from steadyhelm.stores.sqlite import SQLiteStore
 
 
@@ -41,7 +41,7 @@ class Shared(NamedTuple):
 _NAMED: Final = 8
 
 
-def agent_named(store: "Store", name: str) -> str:
+def agent_named(store: "RunStore", name: str) -> str:
     """The agent with this name, or with the only name that begins so; raises NotFoundError."""
     known = [row.agent_id for row in store.list_agents()]
     if name in known:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steadyhelm.events import TraceEvent
     from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.reports.evidence import Evidence
-    from steadyhelm.store import Store
+    from steadyhelm.store import RunStore
 
 _TITLES: Final = ("run", "turn", "steps", "later", "p", "noticed", "asked", "the user said")
 _SPARE: Final = ("p", "later", "asked", "steps", "noticed")
@@ -309,7 +309,7 @@ def _told(run: "ReadRun", noticed: "Sequence[Noticed]") -> Told:
     return Told(run.info.run_id, run.info.agent_id, run.events, find_corrections(run.events), noticed)
 
 
-def _noticed_live(store: "Store", agent_id: str, run_id: str) -> Iterator[Noticed]:
+def _noticed_live(store: "RunStore", agent_id: str, run_id: str) -> Iterator[Noticed]:
     """What was found while the run was watched, at the places of its steps."""
     events = [recorded.event for recorded in store.iter_run_events(agent_id, run_id)]
     places = {event.event_id: place for place, event in enumerate(events)}

@@ -18,7 +18,7 @@ from steadyhelm.reports.terminal import console, safe
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
-    from steadyhelm.store import Store
+    from steadyhelm.store import Outbox, Store, Upkeep
 
 _MARKS: Final = {
     "ok": ("ok     ", "green"),
@@ -205,7 +205,7 @@ def _soundness(store: "Store", path: Path) -> Iterator[Check]:
         )
 
 
-def _losses(store: "Store") -> Iterator[Check]:
+def _losses(store: "Upkeep") -> Iterator[Check]:
     losses = store.get_losses()
     if not losses:
         yield Check(name="losses", status="ok", message="nothing was lost")
@@ -213,7 +213,7 @@ def _losses(store: "Store") -> Iterator[Check]:
         yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
 
 
-def _deliveries(store: "Store") -> Iterator[Check]:
+def _deliveries(store: "Outbox") -> Iterator[Check]:
     now = time.time()
     waiting = store.list_deliveries(state="pending", limit=_DELIVERIES_READ)
     failed = store.list_deliveries(state="failed", limit=_DELIVERIES_READ)

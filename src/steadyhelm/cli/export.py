@@ -14,7 +14,7 @@ from steadyhelm.reports.formats import counted
 from steadyhelm.reports.terminal import console, say
 
 if TYPE_CHECKING:
-    from steadyhelm.store import Store
+    from steadyhelm.store import RunStore
     from steadyhelm.stores.exports import ExportCounts
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -52,7 +52,12 @@ def export(
 
 
 def _write(
-    store: "Store", output: Path | None, form: Format, agent: str | None, run: str | None, since: float | None
+    store: "RunStore",
+    output: Path | None,
+    form: Format,
+    agent: str | None,
+    run: str | None,
+    since: float | None,
 ) -> "ExportCounts":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -15,7 +15,7 @@ from steadyhelm.reports.terminal import console, safe, say, severity
 if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
     from steadyhelm.incidents import Incident
-    from steadyhelm.store import RunRow, Store, ToolRow
+    from steadyhelm.store import BaselineStore, RunRow, RunStore, Store, ToolRow
 
 _SHOWN: Final = 40
 _FINDINGS_READ: Final = 2000
@@ -81,14 +81,14 @@ def _report(store: "Store", run: "RunRow", most: int | None) -> _Report:
     )
 
 
-def _children(store: "Store", run: "RunRow") -> list[str]:
+def _children(store: "RunStore", run: "RunRow") -> list[str]:
     """Runs that this one started: they began while it went on."""
     just_after = run.last_at + 1.0
     begun = store.list_runs(before=just_after, limit=_CHILDREN_LOOKED_AT)
     return [child.run_id for child in reversed(begun) if child.parent_run_id == run.run_id]
 
 
-def _not_checked(store: "Store", run: "RunRow") -> dict[str, str]:
+def _not_checked(store: "BaselineStore", run: "RunRow") -> dict[str, str]:
     from steadyhelm.baselines import BaselineStats
 
     learnt = store.get_baseline(run.agent_id, run.version, run.task_type)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
     from steadyhelm.incidents import Incident
     from steadyhelm.sink import RecordedEvent
-    from steadyhelm.store import RunRow, Store
+    from steadyhelm.store import RunRow, RunStore
 
 _DETAIL_INDENT: Final = " " * 9
 
@@ -142,7 +142,7 @@ def event_of(finding: "DriftEvent") -> str:
 
 
 def select(
-    store: "Store",
+    store: "RunStore",
     run: "RunRow",
     findings: Sequence["DriftEvent"],
     answered: Mapping[int, Sequence[ShownIntervention]],
@@ -177,7 +177,7 @@ class _Survey(NamedTuple):
 
 
 def _survey(
-    store: "Store",
+    store: "RunStore",
     run: "RunRow",
     by_event: Container[str],
     answered: Container[int],

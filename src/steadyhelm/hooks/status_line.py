@@ -9,7 +9,7 @@ from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
-    from steadyhelm.store import RunRow, Store
+    from steadyhelm.store import RunRow, RunStore
 
 _THOUSAND: Final = 1000
 _MILLION: Final = 1_000_000
@@ -51,7 +51,7 @@ def short(count: float) -> str:
     return f"{count / _THOUSAND:.0f}k" if count >= _THOUSAND else f"{count:.0f}"
 
 
-def _latest(store: "Store", session: str) -> "RunRow | None":
+def _latest(store: "RunStore", session: str) -> "RunRow | None":
     found = None
     for n in range(1, _TIMES_TAKEN_UP):
         run_id = session if n == 1 else f"{session}~{n}"

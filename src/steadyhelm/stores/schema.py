@@ -1,10 +1,10 @@
-"""The tables, and the named steps that lead to them.
+"""The tables, and the named migrations that create them.
 
-What keeps every query flat however much is stored: whole numbers stand for agents, runs and names; events
-are clustered by run and place and hold no text; what was said stands apart in `payloads`; `runs` and
-`run_tools` hold sums that are kept up to date with each batch, so that no list ever counts events.
+Queries stay fast however much is stored: integers identify agents, runs and names; events are clustered by
+run and seq and hold no text; arguments and results are in `payloads`; `runs` and `run_tools` hold totals
+that are updated with each batch, so that no list ever counts events.
 
-A step that has been released is never changed: a new one is added behind it.
+A migration that has been released is never changed: a new one is added after it.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ from typing import Final
 from msgspec import Struct
 
 APPLICATION_ID: Final = 0x53544459
-"""`STDY`, in the header of every file of ours."""
+"""`STDY`, in the header of every database of ours."""
 
 
 class Migration(Struct, frozen=True):
-    """One named step from one schema to the next."""
+    """A named step from one schema to the next."""
 
     name: str
     statements: tuple[str, ...]
