@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from steadyhelm import environment
-from steadyhelm.embedders.weights import default_model_dir
+from steadyhelm.embedders.weights import get_default_model_dir
 from steadyhelm.settings import home
-from steadyhelm.style.profile_store import user_folder
+from steadyhelm.style.profile_store import get_user_folder
 
 
 class TestHome:
@@ -22,7 +22,7 @@ class TestHome:
         """
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("STEADYHELM_HOME", "~/own")
-        folders = {home(), default_model_dir().parents[1], user_folder().parent}
+        folders = {home(), get_default_model_dir().parents[1], get_user_folder().parent}
 
         assert {tmp_path / "own"} == folders == {Path(environment.get_home())}
 
