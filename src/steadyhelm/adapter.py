@@ -1,7 +1,7 @@
-"""Contract: what an adapter tells about an agent's steps, and what it is told to do.
+"""Contract: what an adapter reports about an agent's steps, and the instructions it carries out.
 
-An adapter only translates. It hands every model call, tool call, error and user turn of its framework to a
-`steadyhelm.boundary.Boundary`, and carries out the `Steer` that comes back by its framework's own means.
+An adapter only translates. It reports every model call, tool call, error and user turn of its framework to
+the `AgentRun` that a `Boundary` starts, and carries out its `Instruction` by the framework's own means.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,15 +15,15 @@ from steadyhelm.decisions import PROCEED, Decision, Verdict
 HookPoint = Literal["before_model", "before_tool", "after_tool"]
 
 Capabilities = Mapping[HookPoint, Collection[Verdict]]
-"""What an adapter can carry out, by place; what it can do nowhere is never asked of it."""
+"""The verdicts an adapter can carry out, by hook point; what it can do nowhere is never asked of it."""
 
 
 class Instruction(Struct, frozen=True, kw_only=True):
-    """What an adapter shall do at the place where it asked.
+    """What an adapter must do at the hook point where it asked.
 
-    `text` is for the model with `guide`, `deny` and `rollback`, for the user with `ask`; with `stop` they
-    are the reason.
-    `checkpoint` is what to return to with `rollback`: its `label` is what the adapter called that state.
+    `text` is for the model with `guide`, `deny` and `rollback`, for the user with `ask`; with `stop` it is
+    the reason.
+    `checkpoint` is what to return to with `rollback`: its `label` is the adapter's name for that state.
     """
 
     verdict: Verdict = "proceed"
@@ -36,7 +36,7 @@ CONTINUE: Final = Instruction()
 
 
 class ModelReply(Struct, frozen=True, kw_only=True):
-    """What a model answered, as far as the framework tells."""
+    """The reply of a model, as far as the framework reports it."""
 
     text: str = ""
     model: str = ""
@@ -46,7 +46,7 @@ class ModelReply(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """What came of a tool call."""
+    """The result or the error of a tool call."""
 
     value: Any = None
     error: object = None

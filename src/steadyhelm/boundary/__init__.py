@@ -1,1 +1,1 @@
-"""What all adapters share: where a framework's agent meets its model, its tools and its user."""
+"""What live adapters share: run starts, tables of paused runs, watched objects and streams, edits."""
