@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 from steadyhelm.adapters.frameworks import FRAMEWORKS
-from steadyhelm.engine import runs
+from steadyhelm.engine import live_runs
 from steadyhelm.engine.health import Health
 from steadyhelm.testing.traces import fired_at, said_at
 
@@ -40,9 +40,9 @@ def _own_home(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _outside_of_runs():
     """A run that an earlier test left open in this thread is not this test's."""
-    token = runs._stack.set(())
+    token = live_runs._stack.set(())
     yield
-    runs._stack.reset(token)
+    live_runs._stack.reset(token)
 
 
 @pytest.fixture(autouse=True)

@@ -99,8 +99,7 @@ def _scan(_home: str, runs: list[ReadRun]) -> Iterator[Seen]:
 
 def _live(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
     clock = _Clock()
-    monitor = DriftMonitor("frozen", db_path=Path(home) / "live.db", mode="enforce")
-    monitor._clock = monitor._sessions._clock = clock
+    monitor = DriftMonitor("frozen", db_path=Path(home) / "live.db", mode="enforce", clock=clock)
     try:
         for n, run in enumerate(runs, 1):
             began, first = n * _RUN_S, run.events[0].timestamp

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import steadyhelm
+from steadyhelm import DriftMonitor
 from steadyhelm.adapters.clients.conversations import Conversations
+from steadyhelm.boundary.driver import Boundary
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.engine.dispatch import Dispatch
@@ -93,6 +95,32 @@ class TestForking:
         conversations = Conversations()
 
         assert goes_on_in_child(conversations.lock, conversations.lock.acquire)
+
+    def test_a_run_goes_on(self, tmp_path):
+        """
+        Steps of a run can be recorded in the child although one was being recorded in the parent.
+        """
+        monitor = DriftMonitor("agent", db_path=tmp_path / "steadyhelm.db")
+        run = Boundary(monitor, "test", {"before_tool": {"stop"}}).start_run("go")
+
+        def use() -> None:
+            run.before_tool("c1", "fetch")
+            run.after_tool("c1", "page")
+            assert monitor.health.totals() == {"run continued in a forked process": 1}
+
+        assert goes_on_in_child(run.lock, use)
+        monitor.close()
+
+    def test_runs_can_be_started(self, tmp_path):
+        """
+        Runs can be started and found in the child although the tables of runs were in use in the parent.
+        """
+        monitor = DriftMonitor("agent", db_path=tmp_path / "steadyhelm.db")
+        boundary = Boundary(monitor, "test", {"before_tool": {"stop"}})
+
+        assert goes_on_in_child(boundary._lock, lambda: boundary.start_run("go", key="a"))
+        assert goes_on_in_child(monitor.runs._lock, lambda: boundary.start_run("go", key="b"))
+        monitor.close()
 
     def test_the_queue_goes_on(self):
         """

@@ -42,6 +42,7 @@ PURE = sorted(
         "detectors/*.py",
         "policy/*.py",
         "engine/session.py",
+        "engine/responses.py",
         "engine/incident_tracker.py",
         "engine/drift_state.py",
         "engine/drift_findings.py",

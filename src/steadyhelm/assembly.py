@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,12 +13,13 @@ from steadyhelm.adapters.frameworks import find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
+from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health, logger
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.recorder import Price
+from steadyhelm.engine.run_recorder import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.parts import (
@@ -79,6 +81,8 @@ class DriftMonitor(Monitor):
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
         sinks: Further sinks that get every record.
         config: A settings file, instead of the one that would be found.
+        make_detectors: Returns fresh detectors for each run, instead of those that are installed.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(
@@ -105,6 +109,8 @@ class DriftMonitor(Monitor):
         detectors: dict[str, dict[str, Any]] | None = None,
         sinks: Sequence[Sink] = (),
         config: str | Path | None = None,
+        make_detectors: Callable[[], Sequence[Detector]] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
@@ -149,7 +155,7 @@ class DriftMonitor(Monitor):
         sinks = [*sinks, *_otel_or_none(settings, health)]
         super().__init__(
             agent_id,
-            make_detectors=detector_factory(settings, health),
+            make_detectors=make_detectors or detector_factory(settings, health),
             dispatch=Dispatch(
                 [*kept, *sinks],
                 health=health,
@@ -174,6 +180,7 @@ class DriftMonitor(Monitor):
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
             on_failure=settings.on_failure,
+            clock=clock,
         )
         for sink in sinks:
             # A sink that wants findings on the agent's own thread says so by having this method.

@@ -42,6 +42,9 @@ class Detector(ABC):
     def begin(self, run: RunInfo) -> None:  # noqa: B027 - most detectors need nothing at the start
         """Prepare for a run that starts or is resumed."""
 
+    def follow_goal(self, tracker: Any) -> None:  # noqa: B027 - most detectors need no goal
+        """Use the `GoalTracker` that the session keeps up to date; called for detectors of kind `goal`."""
+
     @abstractmethod
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Record one event, and return a finding if it shows drift."""

@@ -15,10 +15,13 @@ def begun(tmp_path):
     monitors = []
 
     def begin(mode="guide", *, alarm=True, ask=None):
-        monitor = DriftMonitor("agent", db_path=tmp_path / f"{len(monitors)}.db", mode=mode)
+        monitor = DriftMonitor(
+            "agent",
+            db_path=tmp_path / f"{len(monitors)}.db",
+            mode=mode,
+            make_detectors=(lambda: [Alarm(at=1)]) if alarm else None,
+        )
         monitors.append(monitor)
-        if alarm:
-            monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
         return Boundary(monitor, "test", EYES, ask=ask).start_run("find it")
 
     yield begin

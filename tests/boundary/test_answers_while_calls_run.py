@@ -32,7 +32,7 @@ class TestAnswersWhileCallsRun:
         The answer to a question about one call is not the end of those beside it: their results still come.
         """
         run.before_tool("c1", "lookup", {"key": "a"})
-        run.apply_answer("look in the archive", Instruction(verdict="ask", text="How shall it go on?"))
+        run.apply_answer("look in the archive", Instruction(verdict="ask", text="How should it continue?"))
         run.after_tool("c1", "found")
 
         assert [("user", "look in the archive"), ("lookup", "found")] == events(run)

@@ -3,6 +3,7 @@ import contextvars
 import os
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from steadyhelm import DriftMonitor, RunStopped, SettingsError
 from steadyhelm.adapter import CONTINUE, ModelReply
 from steadyhelm.boundary.driver import Boundary, is_asking
+from steadyhelm.engine.capture import Capture
 from steadyhelm.testing.alarm import Alarm
 
 ALL = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
@@ -343,8 +345,8 @@ class TestAnswers:
         """
         Where only the model's boundary can stop, tools are refused until it is reached.
         """
-        boundary = watch({"before_model": {"stop"}, "before_tool": {"deny"}}, mode="enforce")
-        boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
+        can = {"before_model": {"stop"}, "before_tool": {"deny"}}
+        boundary = watch(can, mode="enforce", make_detectors=lambda: [Alarm(at=1)])
         with boundary.run("find it") as run:
             look(run, 0)
             instruction = run.before_tool("c1", "fetch", {"page": 1})
@@ -355,8 +357,7 @@ class TestAnswers:
         """
         A framework that goes on after a stop is told again at every place, until it ends.
         """
-        boundary = watch(mode="enforce")
-        boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
+        boundary = watch(mode="enforce", make_detectors=lambda: [Alarm(at=1)])
         run = boundary.start_run("find it")
         run.before_tool("c0", "fetch")
         run.after_tool("c0", "no")
@@ -390,14 +391,16 @@ class TestAnswers:
         )
         assert "user user look in the archive" in story(boundary)
 
-    @pytest.mark.parametrize(("answer", "verdict"), [(True, "proceed"), (False, "deny")])
+    @pytest.mark.parametrize(("answer", "verdict"), [(True, "proceed"), (False, "stop")])
     def test_a_user_may_just_allow_or_refuse(self, watch, answer, verdict):
         """
-        True lets the call go ahead, False does not.
+        True lets the call go ahead, False ends the run.
         """
         boundary = watch(mode="enforce", ask=lambda _: answer)
-        with boundary.run("find it") as run:
-            assert verdict == look(run, 0, turns=9)[-1].verdict
+        run = boundary.start_run("find it")
+
+        assert verdict == look(run, 0, turns=9)[-1].verdict
+        assert (answer is False) == isinstance(run.finish(), RunStopped)
 
     @pytest.mark.parametrize("ask", [lambda _: 1 / 0, lambda _: None])
     def test_a_question_that_cannot_be_put_stops(self, watch, quiet, ask):
@@ -410,15 +413,44 @@ class TestAnswers:
         assert "stop" == look(run, 0, turns=9)[-1].verdict
         assert isinstance(run.finish(), RunStopped)
 
-    @pytest.mark.parametrize(("answer", "verdict"), [("Yes.", "proceed"), ("no", "deny")])
+    @pytest.mark.parametrize(("answer", "verdict"), [("Yes.", "proceed"), ("no", "stop")])
     def test_yes_and_no_are_understood(self, watch, answer, verdict):
         """
         What a user types at a prompt counts as what it means, and is kept as it was typed.
         """
         boundary = watch(mode="enforce", ask=lambda _: answer)
-        with boundary.run("find it") as run:
-            assert verdict == look(run, 0, turns=9)[-1].verdict
+        run = boundary.start_run("find it")
+
+        assert verdict == look(run, 0, turns=9)[-1].verdict
+        run.end()
         assert f"user user {answer}" in story(boundary)
+
+    def test_no_ends_the_run_where_only_the_model_can_be_stopped(self, watch):
+        """
+        Where a call can only be refused, a no refuses it and stops the run at the next model call.
+        """
+        can = {"before_model": {"guide", "stop"}, "before_tool": {"deny", "ask"}}
+        boundary = watch(can, mode="enforce", ask=lambda _: "no")
+        run = boundary.start_run("find it")
+        refused = [it.text for it in look(run, 0, turns=9) if it.verdict == "deny"]
+
+        assert "Not called: the run is being stopped." in refused
+        assert "stop" == run.before_model().verdict
+        assert isinstance(run.finish(), RunStopped)
+
+    def test_the_question_names_the_goal_that_holds_now(self, watch):
+        """
+        After the user has set another task, a question to them is about that task.
+        """
+        asked = []
+        boundary = watch(mode="enforce", ask=lambda question: asked.append(question) or "go on")
+        run = boundary.start_run("Book a flight to Oslo")
+        run.after_model(ModelReply(text="I have booked the flight to Oslo for you, it leaves on Monday."))
+        run.record_user_message("Forget the flight. New task: translate the rental contract into French.")
+        look(run, 0, turns=9)
+
+        assert "translate the rental contract into French" in asked[0]
+        assert "Oslo" not in asked[0].partition("Noticed")[0]
 
     def test_a_batch_is_asked_about_once(self, watch, monkeypatch):
         """
@@ -483,7 +515,7 @@ class TestFailing:
         With `on_failure` open a step that cannot be judged passes, and is counted.
         """
         boundary = watch(mode="enforce")
-        monkeypatch.setattr(boundary.monitor, "_capture", None)
+        monkeypatch.setattr(Capture, "encode", lambda *_: 1 / 0)
         with boundary.run("find it") as run:
             assert "proceed" == look(run, 0)[-1].verdict
         assert boundary.monitor.status()["losses"]
@@ -495,7 +527,7 @@ class TestFailing:
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="enforce")
         run = boundary.start_run("find it")
-        monkeypatch.setattr(boundary.monitor, "_capture", None)
+        monkeypatch.setattr(Capture, "encode", lambda *_: 1 / 0)
 
         assert "deny" == run.before_tool("c1", "lookup").verdict
         run.after_model(ModelReply(text="hm"))
@@ -507,8 +539,7 @@ class TestFailing:
         A run that we failed to begin is not judged at all: with `on_failure` closed it does not go on.
         """
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
-        boundary = watch(mode="enforce")
-        monkeypatch.setattr(boundary.monitor, "_sessions", None)
+        boundary = watch(mode="enforce", make_detectors=lambda: 1 / 0)
         run = boundary.start_run("find it")
 
         assert "stop" == run.before_tool("c1", "lookup").verdict
@@ -520,7 +551,7 @@ class TestFailing:
         monkeypatch.setenv("STEADYHELM_ON_FAILURE", "closed")
         boundary = watch(mode="guide")
         run = boundary.start_run("find it")
-        monkeypatch.setattr(boundary.monitor, "_capture", None)
+        monkeypatch.setattr(Capture, "encode", lambda *_: 1 / 0)
 
         assert CONTINUE == run.before_tool("c1", "lookup")
 
@@ -665,6 +696,32 @@ class TestLimits:
 
 
 class TestLife:
+    def test_runs_nest_as_deep_as_they_like(self, watch):
+        """
+        A run deep inside others is the child of the run around it, and each of them goes on after it.
+        """
+        boundary, deep = watch(), 80
+        with ExitStack() as stack:
+            runs = [stack.enter_context(boundary.run(f"part {n}")) for n in range(deep)]
+            assert runs[-1].run_id == boundary.monitor.current_run
+        boundary.monitor.flush()
+        parents = [boundary.monitor.store.find_run(run.run_id).parent_run_id for run in runs]
+
+        assert [None, *(run.run_id for run in runs[:-1])] == parents
+        assert boundary.monitor.current_run is None
+
+    def test_a_run_of_the_host_around_many_stays_the_current_one(self, watch):
+        """
+        When forty runs inside a run of the host's are over, what comes next belongs to the host's run.
+        """
+        monitor = watch().monitor
+        with monitor.run(goal="the day") as day, ExitStack() as stack:
+            for _ in range(40):
+                stack.enter_context(monitor.run(goal="a part"))
+            stack.close()
+
+            assert day.run_id == monitor.current_run
+
     def test_a_task_that_outlives_its_agent_begins_a_run_of_its_own(self, watch):
         """
         What goes on in the context of a run that has ended does not belong to it any more.
@@ -687,7 +744,7 @@ class TestLife:
             child = boundary.start_run("part", agent="clerk")
         boundary.monitor.suspend(child.run_id)
         child.after_model(ModelReply(text="more"))
-        live = boundary.monitor._runs.get(child.run_id)
+        live = boundary.monitor.runs.get(child.run_id)
 
         assert {"proceed", "stop"} == live.session.can
         assert (parent.run_id, "clerk") == (live.session.run.parent_run_id, live.session.run.task_type)
@@ -721,8 +778,7 @@ class TestLife:
         """
         In a run of the host's, only a state this adapter knows can be returned to; else the words are said.
         """
-        boundary = watch(mode="enforce")
-        boundary.monitor._sessions._make_detectors = lambda: [Alarm(at=1)]
+        boundary = watch(mode="enforce", make_detectors=lambda: [Alarm(at=1)])
         with boundary.monitor.run(goal="the day"):
             boundary.monitor.checkpoint(label="before the refactoring")
             run = boundary.start_run("go")
@@ -738,7 +794,7 @@ class TestLife:
         """
         boundary = watch()
         run = boundary.start_run("go")
-        run._lock.acquire()  # as another thread might, at that very moment
+        run.lock.acquire()  # as another thread might, at that very moment
         told = tmp_path / "told"
         if (child := os.fork()) == 0:
             if (grandchild := os.fork()) == 0:
@@ -749,6 +805,6 @@ class TestLife:
             os.waitpid(grandchild, 0)
             os._exit(0)
         os.waitpid(child, 0)
-        run._lock.release()
+        run.lock.release()
 
         assert "1" == told.read_text()

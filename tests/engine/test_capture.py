@@ -14,25 +14,25 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN2pQ4sT6vW8xY1zA0cD"
 
 
 def captured(payloads="redacted", **fields):
-    return Capture(Redactor(), payloads)(
-        **{
-            "agent_id": "a",
-            "run_id": "r",
-            "action_type": TOOL_CALL,
-            "action_name": "search",
-            "timestamp": 1.0,
-            "event_id": "r.0",
-            "seq": 0,
-            "input_data": {"q": "flights"},
-            "output_data": {"text": "three found"},
-        }
-        | fields
-    )
+    capture = Capture(Redactor(), payloads)
+    fields = {
+        "agent_id": "a",
+        "run_id": "r",
+        "action_type": TOOL_CALL,
+        "action_name": "search",
+        "timestamp": 1.0,
+        "event_id": "r.0",
+        "seq": 0,
+        "input_data": {"q": "flights"},
+        "output_data": {"text": "three found"},
+    } | fields
+    payload = [fields.pop(name, None) for name in ("input_data", "output_data", "metadata", "error")]
+    return capture.build(capture.encode(*payload), **fields)
 
 
 def kept(payloads, **fields):
     capture = Capture(Redactor(), payloads)
-    return capture.kept(captured(payloads, **fields))
+    return capture.strip(captured(payloads, **fields))
 
 
 class TestCapture:

@@ -5,8 +5,10 @@ import os
 import threading
 
 import pytest
+from msgspec import Struct
 
 from steadyhelm import DriftAction, DriftMonitor, Severity
+from steadyhelm.detector import Detector
 from steadyhelm.sink import SavedState, Sink
 
 
@@ -304,7 +306,7 @@ class TestRuns:
         loop(first, 2)
         first.flush()
         first.store.write([SavedState("researcher", "session-1", b"not a state", 1.0)])
-        first._runs.remove("session-1", ended=False)
+        first.runs.remove("session-1", ended=False)
         first.close()
         second = DriftMonitor("researcher", db_path=database)
 
@@ -668,3 +670,82 @@ class TestIncidents:
         assert ["open", "closed"] == [
             incident.state for incident in monitor.store.list_incidents("researcher")
         ]
+
+
+class TestReentry:
+    def test_an_event_recorded_inside_another_is_let_through(self, database):
+        """
+        What the host's code records while we record an event of the same run is counted, and never hangs.
+        """
+        inner = []
+
+        class Greedy(Detector):
+            """Records an event of its own, as a finalizer or a log handler of the host may."""
+
+            name = "greedy"
+            kind = "loop"
+            _memory = Struct()
+
+            def check(self, event, baseline):
+                inner.append(monitor.record_event("tool_call", "inside", run_id=event.run_id))
+
+        monitor = DriftMonitor("researcher", db_path=database, make_detectors=lambda: [Greedy()])
+        monitor.start_run("session-1")
+        monitor.record_event("tool_call", "outside")
+        monitor.record_event("tool_call", "outside")
+
+        assert ["proceed", "proceed"] == [decision.verdict for decision in inner]
+        assert 2 == monitor.seen("session-1")
+        assert {"event recorded while another event was being recorded": 2} == monitor.health.totals()
+        monitor.close()
+
+    def test_the_hosts_objects_are_read_before_the_lock_is_taken(self, database):
+        """
+        An object whose text waits for another thread of the same run holds up nobody.
+        """
+        monitor = DriftMonitor("researcher", db_path=database)
+        monitor.start_run("session-1")
+
+        class Slow:
+            """Its text is there once another thread has recorded an event."""
+
+            def __str__(self):
+                other = threading.Thread(
+                    target=monitor.record_event, args=("tool_call", "other"), kwargs={"run_id": "session-1"}
+                )
+                other.start()
+                other.join(5)
+                return "hung" if other.is_alive() else "done"
+
+        monitor.record_event("tool_call", "fetch", input_data={"page": Slow()}, error=Slow())
+        monitor.flush()
+        names = [event.action_name for event in monitor.store.get_run_traces("researcher", "session-1")]
+
+        assert "fetch" == names[-1]
+        assert "other" in names
+        monitor.close()
+
+
+class TestTheGoal:
+    @pytest.mark.parametrize("options", [{}, {"goal_drift": {"enabled": False}}])
+    def test_the_engine_keeps_it(self, database, options):
+        """
+        Goal and user's words are followed whether or not a detector of goal drift looks.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, detectors=options)
+        monitor.start_run("session-1", goal="Book a flight to Oslo")
+        reply = "I have looked for flights to Oslo, and there is one on Monday morning."
+        monitor.record_event("user_message", "user", input_data={"text": "Book a flight to Oslo"})
+        monitor.record_event("llm_request", "model", output_data={"text": reply})
+        monitor.record_event(
+            "user_message", "user", input_data={"text": "The flight must leave in the evening."}
+        )
+        drift = monitor.runs.get("session-1").session.drift
+        before = (drift.goal, drift.user_words)
+        monitor.record_event("llm_request", "model", output_data={"text": reply})
+        said = "Forget the flight. New task: translate the rental contract into French."
+        monitor.record_event("user_message", "user", input_data={"text": said})
+
+        assert ("Book a flight to Oslo", "The flight must leave in the evening.") == before
+        assert (said, "") == (drift.goal, drift.user_words)
+        monitor.close()

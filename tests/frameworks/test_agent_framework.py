@@ -489,7 +489,7 @@ class TestApprovals:
         agent = monitor.wrap(agent_of(looks(30), requests=requests), ask="approval")
         response = run(agent, session=session)
         (request,) = response.user_input_requests
-        assert "The agent does not get on with: find a." in request.additional_properties["reason"]
+        assert "The agent does not make progress with: find a." in request.additional_properties["reason"]
         agent.client._turns = iter(())
         response = run(agent, answered(response, approved, *words), session=session)
 
@@ -564,5 +564,5 @@ class TestApprovals:
         response = run(agent)
 
         assert [] == response.user_input_requests
-        assert "The agent does not get on with: find a." in asked[0]
+        assert "The agent does not make progress with: find a." in asked[0]
         assert any("look in the archive" in request for request in requests)

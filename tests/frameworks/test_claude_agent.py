@@ -346,7 +346,7 @@ class TestAsking:
         with Desk(lookups(9), can_use_tool=can_use_tool) as desk:
             messages = asked(ClaudeAgentAdapter(monitor, query), desk)
             requests = desk.model.texts()
-        assert "does not get on" in questions[0]
+        assert "does not make progress" in questions[0]
         assert "done" == messages[-1].result
         told = [it for it in story(monitor) if it.startswith("user")]
         assert ("user: Go on." if allows else "user: Look in the archive.") in told

@@ -924,7 +924,7 @@ class TestAskedByInterruptions:
         runner, result = self._interrupted(monitor, agent, how)
         (item,) = result.interruptions
         assert ("lookup", 1) == (item.name, monitor.status()["live_runs"])
-        assert "How shall it go on?" in runner.question(item)
+        assert "How should it continue?" in runner.question(item)
 
         state = result.to_state()
         state.approve(item)

@@ -668,7 +668,7 @@ class TestAsking:
 
         (call,) = result.output.approvals
         assert "lookup" == call.tool_name
-        assert "The agent does not get on" in result.output.metadata[call.tool_call_id]["steadyhelm"]
+        assert "The agent does not make progress" in result.output.metadata[call.tool_call_id]["steadyhelm"]
 
     def test_a_call_that_the_user_allows_is_made(self, monitors):
         """
@@ -717,7 +717,7 @@ class TestAsking:
         monitor = monitors("enforce")
         nobody = HandleDeferredToolCalls(handler=lambda _ctx, _requests: None)
 
-        with pytest.raises(RunStopped, match="The agent does not get on"):
+        with pytest.raises(RunStopped, match="The agent does not make progress"):
             self.paused(monitor, capabilities=[nobody], output_type=str)
         assert "stopped" == runs_of(monitor)[0].outcome
 
@@ -752,5 +752,5 @@ class TestAsking:
         agent = monitor.wrap(scripted(*lookups(9), requests=requests), ask=ask)
         run(agent)
 
-        assert "The agent does not get on" in questions[0]
+        assert "The agent does not make progress" in questions[0]
         assert any("look in the archive" in request for request in requests)

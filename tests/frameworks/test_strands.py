@@ -547,7 +547,7 @@ class TestInterrupts:
         result = monitor.wrap(agent_of(looks(9), requests=requests), ask=ask)("find a")
 
         assert "end_turn" == result.stop_reason
-        assert "The agent does not get on with: find a." in asked[0]
+        assert "The agent does not make progress with: find a." in asked[0]
         assert any("look in the archive" in request for request in requests)
 
 

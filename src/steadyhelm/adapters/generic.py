@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, cast
 from steadyhelm.adapters.frameworks import describe_frameworks
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, join_parts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
+from steadyhelm.engine.live_runs import describe_outcome, find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.runs import outcome_of, outer_run_id
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
 from steadyhelm.fingerprints import encode_canonical
@@ -204,7 +204,7 @@ class _ObjectRun:
         self._began_s = time.perf_counter()
         given = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
         start = functools.partial(monitor.start_run, goal=_read_text(given) or None)
-        self._run_id = contextvars.copy_context().run(start, parent_run_id=outer_run_id())
+        self._run_id = contextvars.copy_context().run(start, parent_run_id=find_outer_run_id())
         monitor.record_event(
             LLM_REQUEST,
             f"agent_{method}",
@@ -231,7 +231,7 @@ class _ObjectRun:
             duration_ms=(time.perf_counter() - self._began_s) * 1000,
         )
         stop = make_stop(decision, self._monitor)
-        self._monitor.end_run(self._run_id, outcome=outcome_of(stop))
+        self._monitor.end_run(self._run_id, outcome=describe_outcome(stop))
         return stop
 
     def _fail(self, error: BaseException) -> None:
@@ -243,7 +243,7 @@ class _ObjectRun:
                 error=error,
                 duration_ms=(time.perf_counter() - self._began_s) * 1000,
             )
-        self._monitor.end_run(self._run_id, outcome=outcome_of(error))
+        self._monitor.end_run(self._run_id, outcome=describe_outcome(error))
 
 
 def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:

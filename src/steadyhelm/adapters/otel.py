@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import Verdict
+from steadyhelm.engine.live_runs import find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.recordings.spans.layouts import Span
@@ -247,7 +247,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
                 around.append(at)
                 at = self._nodes.get(at.parent) if at.parent else None
             agents = [it for it in around if it.kind == "agent"]
-            if (outer := outer_run_id()) is not None:
+            if (outer := find_outer_run_id()) is not None:
                 return _SpanPlace(around, agents, outer, is_host_run=True, is_lasting=True)
             run_id, is_lasting = self._find_trace_run(node, around)
         return _SpanPlace(around, agents, run_id, is_host_run=False, is_lasting=is_lasting)

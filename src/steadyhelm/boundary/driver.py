@@ -1,24 +1,23 @@
-"""The boundary driver that all adapters share: where a framework's agent meets its model and its tools.
+"""The runs of one adapter: start them, find them again, and end them with the right exception.
 
-It keeps what belongs to one run together by the ids of its calls, tells no step twice, keeps what there is to
-say until it can be said, and writes a stop down before anybody raises: however a framework wraps or swallows
-exceptions, whoever started the agent receives `RunStopped`.
+A stop is recorded before anything raises: however a framework wraps or swallows exceptions, the caller of the
+agent receives `RunStopped`.
 """
 
 import contextvars
 import inspect
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Final
 
 from steadyhelm.adapter import Capabilities
-from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import Verdict
+from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.engine.live_runs import find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.runs import outer_run_id
 from steadyhelm.errors import SettingsError
 from steadyhelm.forks import ForkSafeLock
 
@@ -26,23 +25,23 @@ Ask = Callable[[str], str | bool]
 
 _RUNS_KEPT: Final = 10_000
 
-# Which runs an adapter began, by id: an agent that starts inside one of them is its child.
-_watched: Final["weakref.WeakValueDictionary[str, AgentRun]"] = weakref.WeakValueDictionary()
+# The runs that adapters started, by id: an agent that starts inside one of them is its child.
+_enclosing: Final["weakref.WeakValueDictionary[str, AgentRun]"] = weakref.WeakValueDictionary()
 
 
 class Boundary:
-    """Where one adapter hands over what it sees, for all runs of one monitor.
+    """The table of one adapter's runs, for one monitor.
 
     Args:
-        monitor: Who watches.
+        monitor: The monitor.
         source: The adapter's name.
-        can: What it can carry out, by place.
-        ask: Puts a question to the user and gives the answer: words, or True or False to allow or refuse.
+        can: What it can carry out, by hook point.
+        ask: Asks the user and returns the answer: a text, or True or False to allow or refuse.
             It is called on the agent's own thread; without it a framework's own way is used, if it has one.
         sees_models: Whether it sees each model call when it happens; if not, calls that run at the same time
             count as asked for together.
-        control: Exceptions by which the framework only steers itself: they are no failures.
-        encloses: Whether other agents can begin inside its runs; the requests of a client enclose nothing.
+        control: Exceptions by which the framework controls its own flow: they are no failures.
+        encloses: Whether other agents can start inside its runs; the requests of a client enclose none.
     """
 
     def __init__(
@@ -72,7 +71,8 @@ class Boundary:
         self.can = {place: frozenset(verdicts) | asking for place, verdicts in can.items()}
         proceed: frozenset[Verdict] = frozenset(("proceed",))
         self.verdicts = proceed.union(*self.can.values())
-        self._runs: OrderedDict[Hashable, AgentRun] = OrderedDict()
+        self._runs: BoundedDict[Hashable, AgentRun] = BoundedDict(_RUNS_KEPT)
+        self._starting: dict[Hashable, ForkSafeLock] = {}
         self._lock = ForkSafeLock()
 
     def start_run(
@@ -84,70 +84,84 @@ class Boundary:
         agent: str = "",
         metadata: dict[str, Any] | None = None,
     ) -> AgentRun:
-        """A run begins; one that is known under that key goes on, for whoever else sees it.
+        """Start a run and return it; return the run known under that key while it has not ended.
 
-        Inside a watched run it is a child of it; inside a run that the host opened itself it is that run.
-        The context stays as it is: see `WatchedRun.entered`.
+        Inside a watched run it is a child of it; inside a run that the host opened itself it joins that run.
+        The context stays as it is: see `AgentRun.activate`.
         """
+        if key is None:
+            return self._start(goal, None, parent, agent, metadata)
         with self._lock:
-            known = self._runs.get(key) if key is not None else None
-            if known is not None and not known.has_ended:
-                return known
-            outer = outer_run_id()
-            parent = parent or _watched.get(outer or "")
-            host_run = self.monitor.current_run if parent is None else None
-            told = {"source": self.source, **({"agent": agent} if agent else {}), **(metadata or {})}
-            run_id = host_run or contextvars.copy_context().run(
-                self.monitor.start_run,
-                goal=goal or None,
-                task_type=agent if parent is not None else "",
-                parent_run_id=parent.run_id if parent is not None else outer,
-                metadata=told,
-            )
-            run = AgentRun(self, run_id, goal, joined=host_run is not None)
+            known = self.find_run(key)
+            starting = self._starting.setdefault(key, ForkSafeLock()) if known is None else None
+        if known is not None:
+            return known
+        assert starting is not None
+        # Only a second surface of the same run waits here; the table's lock is not held meanwhile.
+        with starting:
+            return self.find_run(key) or self._start(goal, key, parent, agent, metadata)
+
+    def _start(
+        self,
+        goal: str,
+        key: Hashable,
+        parent: AgentRun | None,
+        agent: str,
+        metadata: dict[str, Any] | None,
+    ) -> AgentRun:
+        outer = find_outer_run_id()
+        parent = parent or _enclosing.get(outer or "")
+        host_run = self.monitor.current_run if parent is None else None
+        details = {"source": self.source, **({"agent": agent} if agent else {}), **(metadata or {})}
+        run_id = host_run or contextvars.copy_context().run(
+            self.monitor.start_run,
+            goal=goal or None,
+            task_type=agent if parent is not None else "",
+            parent_run_id=parent.run_id if parent is not None else outer,
+            metadata=details,
+        )
+        run = AgentRun(self, run_id, goal, joined=host_run is not None)
+        with self._lock:
             if self.encloses:
-                _watched[run_id] = run
-            self._keep(key if key is not None else run_id, run)
+                _enclosing[run_id] = run
+            dropped = self._runs.put(key if key is not None else run_id, run)
+            self._starting.pop(key, None)
+        if dropped is not None:
+            self.monitor.health.count("watched run forgotten to make room")
         if goal:
             run.record_user_message(goal)
         return run
 
     def find_run(self, key: Hashable) -> AgentRun | None:
-        """The run that is known under this key, while it goes on."""
+        """Return the run known under this key while it has not ended."""
         with self._lock:
             run = self._runs.get(key)
         return run if run is not None and not run.has_ended else None
 
     def run(self, goal: str = "", **options: Any) -> "RunContext":
-        """A run as a context manager, for whoever makes the outermost call; takes what `begin` takes."""
+        """Return a run as a context manager for the outermost call; takes what `start_run` takes."""
         return RunContext(self, goal, options)
 
     @contextmanager
     def guard(self, where: str) -> Iterator[None]:
-        """What fails in here is our fault, and the agent must not notice."""
+        """Count errors of ours that are raised in the block, and hide them from the agent."""
         try:
             yield
-        except Exception as exc:  # noqa: BLE001 - that is what it is for
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.monitor.health.swallowed(f"{self.source} adapter, {where}", exc)
 
     def forget(self, run: AgentRun) -> None:
-        """A run has ended."""
+        """Forget a run that has ended."""
         with self._lock:
             for key in [key for key, known in self._runs.items() if known is run]:
                 del self._runs[key]
-        if _watched.get(run.run_id) is run:
-            del _watched[run.run_id]
-
-    def _keep(self, key: Hashable, run: AgentRun) -> None:
-        self._runs[key] = run
-        while len(self._runs) > _RUNS_KEPT:
-            self._runs.popitem(last=False)
-            self.monitor.health.count("watched run forgotten to make room")
+        if _enclosing.get(run.run_id) is run:
+            del _enclosing[run.run_id]
 
 
 def is_asking() -> bool:
-    """Whether the code now running belongs to a model call that a watched run already tells of."""
-    run = _watched.get(outer_run_id() or "")
+    """Return whether the code now executing belongs to a model call that a watched run reports already."""
+    run = _enclosing.get(find_outer_run_id() or "")
     return run is not None and run.is_asking
 
 

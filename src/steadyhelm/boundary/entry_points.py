@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
 
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.finalizers import on_garbage_collected
+from steadyhelm.engine.agent_run import AgentRun
 
 Activate = Callable[[], AbstractContextManager[None]]
 

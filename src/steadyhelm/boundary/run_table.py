@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.bounded import BoundedDict
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.forks import ForkSafeLock
 
 MAX_PAUSED_RUNS: Final = 1000

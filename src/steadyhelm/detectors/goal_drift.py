@@ -9,24 +9,15 @@ from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import BUCKETS, MIN_RUNS, Idf, count_words, mark_words
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import (
-    LLM_REQUEST,
-    STATE_TRANSITION,
-    TOOL_CALL,
-    USER_MESSAGE,
-    RunInfo,
-    RunSummary,
-    TraceEvent,
-)
+from steadyhelm.events import LLM_REQUEST, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.goals.divergence import find_divergence
-from steadyhelm.goals.tracker import GoalTracker, is_plan_name
+from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.windows import conformal_threshold
 
 WINDOW_OUTPUTS: Final = 3
 MIN_WINDOWS: Final = 20
 FALSE_ALARM_SHARE: Final = 0.10
-_MIN_CHARS: Final = 20
 _MAX_WINDOWS_PER_RUN: Final = 12
 _MIN_STD: Final = 0.05
 _TRACKER_WEIGHT: Final = 3
@@ -37,7 +28,8 @@ class _Memory(Struct):
     ids: list[str] = field(default_factory=list)
     taught: list[float] = field(default_factory=list)
     seen: bytearray = field(default_factory=lambda: bytearray(BUCKETS // 8))
-    tracker: GoalTracker = field(default_factory=GoalTracker)
+    tracker: GoalTracker | None = None
+    changes: int = 0
     level: float | None = None
 
 
@@ -80,7 +72,7 @@ class GoalDrift(Detector):
 
     name = "goal_drift"
     kind = "goal"
-    version = 2
+    version = 3
 
     _memory: _Memory
 
@@ -96,31 +88,40 @@ class GoalDrift(Detector):
         self._embedder = embedder or Idf()
         self._goal = goal
         self._memory = _Memory()
+        self._followed: GoalTracker | None = None
         self.not_checked = "no output seen yet"
 
     @property
     def goal(self) -> str:
         """The current goal of the run: a later user message may have changed it."""
-        return self._memory.tracker.goal or self._goal
+        return self._tracker.goal or self._goal
+
+    def follow_goal(self, tracker: GoalTracker) -> None:
+        """Use the goal that the session tracks. Used alone, a detector tracks the goal itself."""
+        self._followed = tracker
 
     def begin(self, run: RunInfo) -> None:
         """Start a run. Its own goal takes precedence over the agent's."""
         self._goal = run.goal or self._goal
-        self._memory.tracker.start(self._goal)
+        self._tracker.start(self._goal)
         self.not_checked = "no output seen yet" if self._goal else "no goal was given"
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Compare an output with the goal. Other events only add to what is known about the task."""
+        tracker, memory = self._tracker, self._memory
+        if self._followed is None:
+            tracker.observe(event)
+        if tracker.changes != memory.changes:
+            # A new task is never judged against the old goal.
+            memory.changes, memory.recent, memory.ids = tracker.changes, [], []
+            memory.level = self.level = None
         if event.action_type != LLM_REQUEST:
-            self._record_task(event)
             return None
         text = event.text
-        if len(text) < _MIN_CHARS:
+        if len(text) < SHORTEST_REPLY_CHARS:
             return None
-        memory = self._memory
-        memory.tracker.record_reply(text)
         compared = self._compare(text, event, baseline) if self._goal else None
-        memory.level = self.level = _combine(memory.tracker, compared)
+        memory.level = self.level = _combine(tracker, compared)
         return None if compared is None or compared.is_usual else self._build_finding(event, text, compared)
 
     def restore(self, state: bytes) -> None:
@@ -136,18 +137,13 @@ class GoalDrift(Detector):
             summary, embedder=embedder, similarities=memory.taught, words=bytes(memory.seen)
         )
 
-    def _record_task(self, event: TraceEvent) -> None:
-        """Record a tool call, user message or plan that says more about the task."""
-        tracker = self._memory.tracker
-        if event.action_type == TOOL_CALL:
-            tracker.record_call(event)
-        elif event.action_type == USER_MESSAGE:
-            if tracker.record_user_message(event.text):
-                # A new task is never judged against the old goal.
-                self._memory.recent, self._memory.ids = [], []
-                self._memory.level = self.level = None
-        elif event.action_type == STATE_TRANSITION and is_plan_name(event.action_name):
-            tracker.record_plan(event.input_data or event.output_data)
+    @property
+    def _tracker(self) -> GoalTracker:
+        if self._followed is not None:
+            return self._followed
+        if self._memory.tracker is None:
+            self._memory.tracker = GoalTracker()
+        return self._memory.tracker
 
     def _compare(self, text: str, event: TraceEvent, baseline: BaselineStats) -> _Comparison | None:
         """Return the output compared with what is usual; None while that is not known."""
@@ -203,7 +199,7 @@ class GoalDrift(Detector):
         return threshold
 
     def _build_finding(self, event: TraceEvent, text: str, compared: _Comparison) -> DriftEvent:
-        tracker = self._memory.tracker
+        tracker = self._tracker
         diverged = find_divergence(tracker.dna, text) if tracker.dna is not None else None
         how = f"; {diverged.description}" if diverged is not None else ""
         similarity, threshold = compared.similarity, compared.threshold

@@ -11,6 +11,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.goals.tracker import GoalTracker
 
 _MAX_FAILURES: Final = 3
 
@@ -46,13 +47,19 @@ class DetectorRunner:
         reasons = {detector.name: detector.not_checked for detector in self.detectors}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def begin(self, run: RunInfo) -> None:
-        """Start the run in every detector."""
+    def begin(self, run: RunInfo, goal: GoalTracker) -> None:
+        """Start the run in every detector; those of goal drift are given the goal the engine tracks."""
+        self.follow_goal(goal)
         for detector in self.detectors:
             try:
                 detector.begin(run)
             except Exception as exc:  # noqa: BLE001 - see check
                 self._note_failure(detector, exc)
+
+    def follow_goal(self, goal: GoalTracker) -> None:
+        """Give the tracked goal to the detectors of goal drift."""
+        for detector in self._goal_detectors:
+            detector.follow_goal(goal)
 
     def check(self, event: TraceEvent, recent: Sequence[str]) -> list[DriftEvent] | None:
         """Return the findings at this event; None for none. `recent` are the names of the latest calls."""
@@ -103,11 +110,6 @@ class DetectorRunner:
             detector.not_checked or "too little was said to judge" for detector in self._goal_detectors
         ]
         return reasons[-1] if reasons else "no detector of goal drift"
-
-    def goal(self) -> str:
-        """The goal as detectors of goal drift know it now; empty when none does."""
-        goals = [getattr(detector, "goal", "") for detector in self._goal_detectors]
-        return next((goal for goal in goals if goal), "")
 
     def state(self) -> dict[str, bytes]:
         """Return the state of each detector, by name."""

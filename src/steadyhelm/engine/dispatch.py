@@ -56,7 +56,7 @@ class Dispatch:
         self._health = health
         self._cap = cap
         self._batch = batch
-        self._durable = durable
+        self.is_durable = durable
         self._linger_s = 0.0 if durable else linger_s
         self._closed = False
         self._begin()
@@ -80,7 +80,7 @@ class Dispatch:
             was_empty = not self._queue
             if self._closed:
                 reason = "recorded after close"
-            elif len(self._queue) >= self._cap and not self._durable and _is_routine(records):
+            elif len(self._queue) >= self._cap and not self.is_durable and _is_routine(records):
                 reason = "queue full"
             else:
                 reason = ""
@@ -100,7 +100,7 @@ class Dispatch:
 
     def acknowledge(self) -> None:
         """In durable mode: wait until everything put so far is written. Else there is nothing to wait for."""
-        if self._durable:
+        if self.is_durable:
             with self._lock:
                 ticket = self._put_count
             self._wait_for(ticket, None)

@@ -118,9 +118,9 @@ class DriftState:
         )
 
     def observe(
-        self, event: TraceEvent, findings: Sequence[DriftEvent], runner: DetectorRunner
+        self, event: TraceEvent, findings: Sequence[DriftEvent], runner: DetectorRunner, goal: str
     ) -> Sequence[DriftEvent]:
-        """Record one event; return findings about the drift score and the budget."""
+        """Record one event; return findings about the drift score and the budget. `goal` holds now."""
         memory, kind = self._memory, event.action_type
         gained = self._track_progress(event)
         if kind == STATE_TRANSITION:
@@ -129,7 +129,7 @@ class DriftState:
         if self.budget is not None:
             self._spend(event, self._progress_for_budget(gained))
         if kind == USER_MESSAGE:
-            self._note_user_message(event, runner)
+            self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
             return ()
         memory.turn += 1
@@ -266,10 +266,10 @@ class DriftState:
             event, kind=step.kind, failed=failed, call=step.call_key, result=step.outcome.raw
         )
 
-    def _note_user_message(self, event: TraceEvent, runner: DetectorRunner) -> None:
+    def _note_user_message(self, event: TraceEvent, goal: str) -> None:
         """Update the goal by a user's message; one that sets no new goal is kept beside it."""
         memory, before = self._memory, self._known_goal
-        self._known_goal = runner.goal()
+        self._known_goal = goal
         is_new = before is not None and self._known_goal != before
         if is_new or not memory.goal:
             memory.goal = self._known_goal or memory.goal

@@ -1,4 +1,4 @@
-"""The functions a host wants called: with findings, and when we ask it to do something beside the ladder."""
+"""Callbacks of the host: for findings, and for hooks such as `force_checkpoint`."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ HookCallback = Callable[[Decision], object]
 
 
 class Listeners:
-    """Calls them on the agent's own thread; what they raise is counted, and the agent goes on."""
+    """Calls callbacks on the agent's own thread; what they raise is counted, and the agent continues."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -32,31 +32,31 @@ class Listeners:
             raise SettingsError(f"There is no hook {hook!r}. Hooks: {', '.join(HOOKS)}.")
         self._hooks.append((hook, callback))
 
-    def tell(self, decision: Decision) -> None:
-        """Tell whoever wants to know about this decision."""
+    def notify(self, decision: Decision) -> None:
+        """Call the callbacks for the findings and hooks of a decision."""
         if decision.findings and self._findings:
-            self.found(decision.findings)
+            self.notify_findings(decision.findings)
         for hook, callback in self._hooks if decision.hooks else ():
             if hook in decision.hooks:
-                self._guarded(f"{hook} callback", callback, decision)
+                self._call(f"{hook} callback", callback, decision)
 
-    def found(self, findings: Sequence[DriftEvent]) -> None:
-        """Tell whoever wants to know about these findings."""
+    def notify_findings(self, findings: Sequence[DriftEvent]) -> None:
+        """Call the callbacks for these findings."""
         for finding in findings:
             for callback, least in self._findings:
                 if finding.severity.rank >= least.rank:
-                    self._guarded("on_drift callback", callback, finding)
+                    self._call("on_drift callback", callback, finding)
 
     def after_fork(self) -> None:
-        """In a child process nothing is being called yet."""
+        """Start afresh in a child process: no callback is being called there."""
         self._calling = threading.local()
 
-    def _guarded(self, what: str, callback: Callable[[Any], object], told: Decision | DriftEvent) -> None:
+    def _call(self, what: str, callback: Callable[[Any], object], subject: Decision | DriftEvent) -> None:
         if getattr(self._calling, "now", False):
             return  # a callback that records events of its own must not call itself without end
         self._calling.now = True
         try:
-            callback(told)
+            callback(subject)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._health.swallowed(what, exc)
         finally:

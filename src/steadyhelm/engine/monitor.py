@@ -1,56 +1,280 @@
-"""Many runs of one agent, watched and steered: what a host may ask, and what it tells about its answers.
+"""Many runs of one agent: what a host calls.
 
 A guest in the agent's process: nothing here raises into it, blocks it, or changes its objects.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-
-from msgspec import structs
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.checkpoint import Checkpoint, FileContent
-from steadyhelm.decisions import PROCEED, UNDECIDED, BudgetDecision, BudgetState, Decision, Hook, Verdict
+from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
+from steadyhelm.decisions import (
+    PROCEED,
+    UNDECIDED,
+    BudgetDecision,
+    BudgetState,
+    Decision,
+    Hook,
+    Mode,
+    Verdict,
+)
+from steadyhelm.declarations import ToolDeclaration
+from steadyhelm.detector import Detector
+from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.checkpointing import RunCheckpoints
+from steadyhelm.engine.dispatch import Dispatch, FlushResult
+from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Callback, HookCallback
-from steadyhelm.engine.recorder import Recorder
-from steadyhelm.engine.runs import LiveRun
+from steadyhelm.engine.live_runs import LiveRuns, Run
+from steadyhelm.engine.run_recorder import Price, RunRecorder, RunServices
+from steadyhelm.engine.run_starter import RunStarter
+from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import (
-    BUDGET_DECIDED,
     BUDGET_GRANTED,
     CALL_REFUSED,
-    CHECKPOINT_TAKEN,
     EXTENSION_REQUESTED,
     NOT_CARRIED_OUT,
     PROGRESS,
-    ROLLED_BACK,
-    STATE_TRANSITION,
     RunInfo,
+    new_id,
 )
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.forks import call_after_fork
+from steadyhelm.policy.response_levels import VERDICTS
+from steadyhelm.store import Store
 
-_REFUSED: BudgetDecision = BudgetDecision(approved=False, reason="The run has no budget.")
+_RUN_ID_CHARS: Final = 200
+_NO_BUDGET: Final = BudgetDecision(approved=False, reason="The run has no budget.")
 
 
-class Monitor(Recorder):
-    """Watches and steers the runs of one agent. `steadyhelm.DriftMonitor` chooses its parts for you."""
+class Monitor:
+    """Watches and steers the runs of one agent. `steadyhelm.DriftMonitor` chooses its parts for you.
 
-    # --- before the act --------------------------------------------------------------------------
+    Args:
+        agent_id: The agent.
+        make_detectors: Returns fresh detectors for one run.
+        dispatch: Receives the records.
+        capture: Turns what callers pass into events.
+        health: Counts losses.
+        store: Has baselines, thresholds and suspended runs; None to remember nothing.
+        mode: Whether anything but watching is allowed.
+        goal: The goal of runs that have none.
+        version: The agent's version; a new one learns its own baseline.
+        calibration_runs: Clean runs until the baseline counts.
+        tools: What is known about tools, by name.
+        steering: Thresholds, weights, budget and texts of the policy.
+        keeper: Keeps checkpoints; None to keep none.
+        price: Returns the cost of a model call from its metadata and time; None to look up none.
+        sample_rate: The share of runs that is recorded.
+        most_live: Live runs held in memory; the oldest is suspended when there are more.
+        on_failure: What happens to a step that could not be judged: `open` lets it pass, `closed` refuses it.
+        clock: Returns the time.
+        make_id: Returns an id for a run that has none.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        make_detectors: Callable[[], Sequence[Detector]],
+        dispatch: Dispatch,
+        capture: Capture,
+        health: Health,
+        store: Store | None = None,
+        mode: Mode = "observe",
+        goal: str = "",
+        version: str = "",
+        calibration_runs: int = 30,
+        tools: Mapping[str, ToolDeclaration] | None = None,
+        steering: Steering | None = None,
+        keeper: CheckpointKeeper | None = None,
+        price: Price | None = None,
+        sample_rate: float = 1.0,
+        most_live: int = 10_000,
+        disabled: bool = False,
+        on_failure: str = "open",
+        clock: Callable[[], float] = time.time,
+        make_id: Callable[[], str] = new_id,
+    ) -> None:
+        self.agent_id = agent_id
+        self.mode: Mode = mode
+        self.store = store
+        self.health = health
+        self.disabled = disabled
+        self.fails_closed = on_failure == "closed" and mode == "enforce"
+        """Whether a step that could not be judged is refused."""
+        self._dispatch = dispatch
+        self._goal = goal
+        self._version = version
+        self._clock = clock
+        self._sessions = Sessions(
+            agent_id,
+            make_detectors=make_detectors,
+            store=store,
+            health=health,
+            mode=mode,
+            calibration_runs=calibration_runs,
+            tools=tools,
+            steering=steering,
+            clock=clock,
+        )
+        services = RunServices(
+            agent_id, capture=capture, health=health, queue=dispatch, clock=clock, price=price
+        )
+        self._listeners = services.listeners
+        self.runs = LiveRuns(most_live)
+        self._checkpoints = RunCheckpoints(keeper, services)
+        self._starter = RunStarter(
+            self.runs,
+            self._sessions,
+            services,
+            start=self.start_run,
+            flush=dispatch.flush,
+            store=store,
+            checkpoints=self._checkpoints,
+            sample_rate=sample_rate,
+            make_id=make_id,
+        )
+        call_after_fork(self)
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    def start_run(
+        self,
+        run_id: str | None = None,
+        goal: str | None = None,
+        *,
+        task_type: str = "",
+        version: str | None = None,
+        parent_run_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        can: Collection[Verdict] = VERDICTS,
+    ) -> str:
+        """Start a run, or resume a suspended one, and return its id.
+
+        From here on, events recorded in this context belong to it.
+        An id that was used before gets a number behind it: two runs are never mixed.
+        `can` are the verdicts the caller can carry out.
+        """
+        given = str(run_id)[:_RUN_ID_CHARS] if run_id is not None else None
+        if self.disabled:
+            return given or self._starter.make_id()
+        try:
+            recorder = self._starter.start(
+                given,
+                goal=self._goal if goal is None else goal,
+                task_type=task_type,
+                version=self._version if version is None else version,
+                parent_run_id=parent_run_id,
+                metadata=metadata,
+                can=can,
+            )
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("start_run", exc)
+            return given or self._starter.make_id()
+        return recorder.session.run.run_id
+
+    def end_run(self, run_id: str | None = None, *, outcome: str = "") -> None:
+        """End a run, by default the current one: it is judged as a whole, and its baseline learns from it."""
+        if self.disabled:
+            return
+        try:
+            run_id = run_id if run_id is not None else self.runs.find_current()
+            recorder = self.runs.remove(run_id, ended=True) if run_id is not None else None
+            if recorder is None or run_id is None:
+                self.health.count("end of a run that is not live")
+                return
+            self.runs.leave(run_id)
+            if recorder.is_sampled:
+                self._starter.return_budget(recorder)
+                recorder.end(outcome)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("end_run", exc)
+
+    def run(self, goal: str | None = None, **options: Any) -> Run:
+        """Return a run as a context manager, for `with` and `async with`; takes what `start_run` takes."""
+        return Run(self, {"goal": goal, **options})
+
+    def suspend(self, run_id: str | None = None) -> None:
+        """Suspend a run; `start_run` with its id resumes it, here or in another process."""
+        try:
+            self._starter.suspend(run_id or self.runs.find_current() or "")
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("suspend", exc)
+
+    def suspend_all(self) -> None:
+        """Suspend every live run."""
+        for run_id in self.runs:
+            self.suspend(run_id)
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def record_event(
+        self,
+        action_type: str,
+        action_name: str,
+        *,
+        run_id: str | None = None,
+        timestamp: float | None = None,
+        event_id: str | None = None,
+        token_count: int = 0,
+        input_data: Any = None,
+        output_data: Any = None,
+        duration_ms: float = 0.0,
+        metadata: dict[str, Any] | None = None,
+        started_seq: int | None = None,
+        call_id: str | None = None,
+        parent_run_id: str | None = None,
+        error: object = None,
+        cost_usd: float | None = None,
+    ) -> Decision:
+        """Record one step of the agent, and return the decision about it.
+
+        Without a `run_id` it belongs to the current run of this context; where there is none, one starts.
+        """
+        if self.disabled:
+            return PROCEED
+        try:
+            recorder = self._starter.find_or_start(run_id, parent_run_id)
+            if recorder is None:
+                return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
+            return recorder.record(
+                action_type,
+                action_name,
+                timestamp=timestamp,
+                event_id=event_id,
+                token_count=token_count,
+                input_data=input_data,
+                output_data=output_data,
+                duration_ms=duration_ms,
+                metadata=metadata,
+                started_seq=started_seq,
+                call_id=call_id,
+                error=error,
+                cost_usd=cost_usd,
+            )
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("record_event", exc)
+            return UNDECIDED
 
     def before_tool(
         self, name: str, args: Any = None, *, run_id: str | None = None, started_seq: int | None = None
     ) -> Decision:
-        """Whether a call shall be made: proceed, guide, deny or ask. A question, not an event.
+        """Return the decision for a call that has not been made yet: proceed, guide, deny or ask.
 
         `started_seq` is how many events the agent had seen when it asked for the call, where that is known.
+        Records nothing.
         """
-        live = self._asked_about(run_id)
-        if live is None:
+        recorder = self._find(run_id)
+        if recorder is None:
             return UNDECIDED if self._is_lost(run_id) else PROCEED
         try:
-            with live.lock:
-                return live.session.foresee(self._call(live, name, args, started_seq))
+            return recorder.foresee(name, args, started_seq=started_seq)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallowed("before_tool", exc)
             return UNDECIDED
@@ -64,35 +288,36 @@ class Monitor(Recorder):
         call_id: str | None = None,
         run_id: str | None = None,
     ) -> Decision:
-        """Say that a call was refused, as `before_tool` asked with this decision: it is not progress.
+        """Report that a call was refused, as `before_tool` asked with this decision: it is not progress.
 
-        It is kept and judged like any answer, and lifts after any other call, or when the user speaks.
+        The refusal is stored and judged like guidance. It is lifted after any other call, or when the user
+        sends a message.
         """
-        told = {"tool": name, "reason": reason}
+        refusal = {"tool": name, "reason": reason}
         if isinstance(decision, Decision):
-            told = {"tool": name, "reason": reason or decision.guidance, "action": decision.action.value}
-        return self._told(CALL_REFUSED, told, run_id=run_id, call_id=call_id)
+            refusal = {"tool": name, "reason": reason or decision.guidance, "action": decision.action.value}
+        return self._report(CALL_REFUSED, refusal, run_id=run_id, call_id=call_id)
 
     def not_carried_out(self, reason: str, *, run_id: str | None = None) -> Decision:
-        """Say that the latest answer could not be carried out: then it is not judged either."""
-        return self._told(NOT_CARRIED_OUT, {"reason": reason}, run_id=run_id)
+        """Report that the latest decision could not be carried out: then it is not judged either."""
+        return self._report(NOT_CARRIED_OUT, {"reason": reason}, run_id=run_id)
 
     def progress(self, value: float, *, stuck: float | None = None, run_id: str | None = None) -> Decision:
-        """Say how far the task is, and how stuck it is, both 0 to 1, for instance by a `GoalTree`.
+        """Report how far the task is, and how stuck it is, both 0 to 1, for instance by a `GoalTree`.
 
-        What is told counts more than what is inferred from the steps.
+        What is reported counts more than what is inferred from the steps.
         """
-        return self._told(PROGRESS, {"value": value, "stuck": stuck}, run_id=run_id)
+        return self._report(PROGRESS, {"value": value, "stuck": stuck}, run_id=run_id)
 
     # --- budgets ---------------------------------------------------------------------------------
 
     def budget(self, run_id: str | None = None) -> BudgetState | None:
-        """What a run may still spend; None when it has no budget."""
-        live = self._asked_about(run_id)
-        if live is None:
+        """Return what a run may still spend; None when it has no budget."""
+        recorder = self._find(run_id)
+        if recorder is None:
             return None
-        with live.lock:
-            return live.session.drift.budget_state()
+        with recorder.lock:
+            return recorder.session.drift.budget_state()
 
     def request_extension(
         self,
@@ -104,9 +329,9 @@ class Monitor(Recorder):
         wall_s: float = 0.0,
         run_id: str | None = None,
     ) -> BudgetDecision:
-        """Ask for a little more than the budget allows; the rules decide, and the decision is kept."""
+        """Ask for a little more than the budget allows; the rules decide, and the decision is stored."""
         asked = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
-        return self._more(EXTENSION_REQUESTED, {"justification": justification, **asked}, run_id)
+        return self._extend_budget(EXTENSION_REQUESTED, {"justification": justification, **asked}, run_id)
 
     def grant(
         self,
@@ -120,9 +345,18 @@ class Monitor(Recorder):
     ) -> BudgetDecision:
         """Give a run more because the user says so, for instance when they were asked: no rule applies."""
         given = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
-        return self._more(BUDGET_GRANTED, {"reason": reason, **given}, run_id)
+        return self._extend_budget(BUDGET_GRANTED, {"reason": reason, **given}, run_id)
 
     # --- checkpoints -----------------------------------------------------------------------------
+
+    @property
+    def keeper(self) -> CheckpointKeeper | None:
+        """What keeps checkpoints; None to keep none."""
+        return self._checkpoints.keeper
+
+    @keeper.setter
+    def keeper(self, keeper: CheckpointKeeper | None) -> None:
+        self._checkpoints.keeper = keeper
 
     def checkpoint(
         self,
@@ -135,121 +369,64 @@ class Monitor(Recorder):
         label: str = "",
         run_id: str | None = None,
     ) -> Checkpoint | None:
-        """Keep how things stand, to return to; None when nothing keeps checkpoints or it could not be kept.
+        """Save the state of a run, to return to; None when nothing keeps checkpoints or it failed.
 
         Our own memory of the run goes with it. One taken while something is wrong is never returned to.
         """
-        live = self._asked_about(run_id)
-        if live is None or self.keeper is None:
-            return None
-        try:
-            with live.lock:
-                session = live.session
-                seq = session.next_seq - 1
-                taken = Checkpoint(
-                    checkpoint_id=f"{session.run.run_id}.{seq}",
-                    agent_id=self.agent_id,
-                    run_id=session.run.run_id,
-                    turn=session.drift.turn if turn is None else turn,
-                    seq=seq,
-                    taken_at=self._clock(),
-                    conversation_history=list(conversation_history),
-                    goal_tree=goal_tree,
-                    state_files=dict(state_files or {}),
-                    file_modes=dict(file_modes or {}),
-                    session_state=session.state(),
-                    label=label,
-                    in_incident=session.is_drifting,
-                )
-            kept = self.keeper.keep(taken)
-            if not kept.kept:
-                return None
-            self._told(CHECKPOINT_TAKEN, {"seq": seq, "label": label}, run_id=taken.run_id)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("checkpoint", exc)
-            return None
-        return structs.replace(taken, reduced=kept.reduced)
+        return self._checkpoints.take(
+            self._find(run_id),
+            turn=turn,
+            conversation_history=conversation_history,
+            goal_tree=goal_tree,
+            state_files=state_files,
+            file_modes=file_modes,
+            label=label,
+        )
 
     def get_last_checkpoint(self, run_id: str | None = None) -> Checkpoint | None:
-        """The checkpoint a run would return to: the newest from before anything went wrong."""
-        live = self._asked_about(run_id)
-        if live is None or self.keeper is None:
-            return None
-        try:
-            with live.lock:
-                run, since = live.session.run, live.session.drifting_since
-            return self.keeper.get_last_checkpoint(run.run_id, agent_id=self.agent_id, before_seq=since)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("get_last_checkpoint", exc)
-            return None
+        """Return the checkpoint a run would go back to: the newest from before anything went wrong."""
+        return self._checkpoints.find_last(self._find(run_id))
 
     def roll_back(self, run_id: str | None = None) -> Checkpoint | None:
-        """Go back to the last good checkpoint; gives it, for the caller to restore its own part from.
+        """Go back to the last good checkpoint and return it, for the caller to restore its own part from.
 
         What was spent stays spent, and incidents stay known; None when there is no checkpoint to return to.
         """
-        found = self.get_last_checkpoint(run_id)
-        live = self._asked_about(run_id)
-        if found is None or live is None or self.keeper is None:
-            return None
-        try:
-            with live.lock:
-                live.session.roll_back(found.session_state)
-            self.keeper.drop(found.run_id, agent_id=self.agent_id, after_seq=found.seq)
-            self._told(ROLLED_BACK, {"seq": found.seq, "turn": found.turn}, run_id=found.run_id)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("roll_back", exc)
-            return None
-        return found
+        return self._checkpoints.roll_back(self._find(run_id))
 
-    # --- for whoever stands between an agent and us ----------------------------------------------
+    # --- for adapters ----------------------------------------------------------------------------
 
     @property
     def current_run(self) -> str | None:
-        """The run that the code now running belongs to."""
-        return self._runs.current()
+        """The run that the code now executing belongs to."""
+        return self.runs.find_current()
 
-    @contextmanager
-    def within(self, run_id: str) -> Iterator[None]:
-        """The code in this block belongs to that run; it neither begins nor ends here."""
-        with self._runs.within(run_id):
-            yield
+    def within(self, run_id: str) -> AbstractContextManager[None]:
+        """Return a context manager: code in its block belongs to that run, which neither starts nor ends."""
+        return self.runs.activate(run_id)
 
     def seen(self, run_id: str) -> int:
-        """How many events of a run were taken in so far."""
-        live = self._runs.get(run_id)
-        return live.session.next_seq if live is not None else 0
-
-    def takes_part(self, run_id: str, who: object, can: Collection[Verdict]) -> None:
-        """Somebody takes part in a run who can do only this; until they leave, no more is asked for."""
-        self._runs.takes_part(run_id, who, frozenset(can))
-
-    def leaves(self, run_id: str, who: object) -> None:
-        """They take no part any more."""
-        self._runs.leaves(run_id, who)
+        """Return how many events of a live run were recorded so far."""
+        recorder = self.runs.get(run_id)
+        return recorder.session.next_seq if recorder is not None else 0
 
     def stop_before_next(self, stop: RunStopped) -> None:
-        """A run is to be stopped, and cannot be now: the next step finds out by `waiting_stop`."""
-        live = self._runs.get(stop.run_id)
-        if live is not None:
-            live.stop = stop
+        """Let the run's next step raise a stop that cannot be raised now; see `waiting_stop`."""
+        recorder = self.runs.get(stop.run_id)
+        if recorder is not None:
+            recorder.stop = stop
 
     def waiting_stop(self) -> RunStopped | None:
-        """The stop that waits for the current run's next step."""
-        live = self._runs.get(self._runs.current() or "")
-        return live.stop if live is not None else None
+        """Return the stop that waits for the current run's next step."""
+        recorder = self.runs.get(self.runs.find_current() or "")
+        return recorder.stop if recorder is not None else None
 
-    @property
-    def fails_closed(self) -> bool:
-        """Whether a step that we failed to judge shall not pass: never but in mode `enforce`."""
-        return self._on_failure == "closed" and self.mode == "enforce"
-
-    # --- who wants to know -----------------------------------------------------------------------
+    # --- callbacks -------------------------------------------------------------------------------
 
     def on_drift(self, callback: Callback, *, min_severity: str = "MED") -> Callback:
         """Call this with every finding of at least that severity, before `record_event` returns.
 
-        It runs on the agent's own thread: keep it short; what it raises is counted, and the agent goes on.
+        It runs on the agent's own thread: keep it short. What it raises is counted, and the agent continues.
         """
         self._listeners.add(callback, Severity(min_severity))
         return callback
@@ -264,7 +441,7 @@ class Monitor(Recorder):
     def get_recent_alerts(
         self, hours: float = 24, limit: int = 50, *, min_severity: str = "MED"
     ) -> list[DriftEvent]:
-        """The findings of the last hours, newest first."""
+        """Return the findings of the last hours, newest first."""
         if self.store is None:
             return []
         self.flush()
@@ -273,11 +450,11 @@ class Monitor(Recorder):
         return self.store.get_drift_events(self.agent_id, severity=least, since=since, limit=limit)
 
     def get_baseline(self, *, version: str | None = None, task_type: str = "") -> BaselineStats:
-        """What is normal for this agent, as far as it is learnt."""
+        """Return what is normal for this agent, as far as it is learnt."""
         return self._sessions.baseline(self._version if version is None else version, task_type)
 
     def status(self) -> dict[str, Any]:
-        """How the monitor is doing: what it has learnt, what it cannot check, what it lost."""
+        """Return what the monitor has learnt, what it cannot check, and what it lost."""
         session = self._sessions.begin(
             RunInfo(agent_id=self.agent_id, run_id="", goal=self._goal, version=self._version)
         )
@@ -287,61 +464,79 @@ class Monitor(Recorder):
             "disabled": self.disabled,
             "baseline": session.baseline.progress,
             "not_checked": session.not_checked,
-            "live_runs": len(self._runs),
+            "live_runs": len(self.runs),
             "queued": self._dispatch.waiting,
             "losses": self.health.totals(),
         }
 
     def not_checked(self, run_id: str | None = None) -> dict[str, str]:
-        """The detectors that could not look in this run, and why."""
-        live = self._runs.get(run_id or self._runs.current() or "")
-        return live.session.not_checked if live is not None else {}
+        """Return the detectors that could not look in this run, with their reasons."""
+        recorder = self.runs.get(run_id or self.runs.find_current() or "")
+        return recorder.session.not_checked if recorder is not None else {}
+
+    # --- upkeep ----------------------------------------------------------------------------------
+
+    def flush(self, timeout_s: float = 5.0) -> FlushResult:
+        """Wait until everything recorded so far is written, or the time is up; the result says which."""
+        return self._dispatch.flush(timeout_s)
+
+    def close(self, timeout_s: float = 2.0) -> FlushResult:
+        """Suspend live runs and write what is queued, within the time given."""
+        self.suspend_all()
+        return self._dispatch.close(timeout_s)
+
+    def declare(self, tool: str, declaration: ToolDeclaration) -> None:
+        """Declare what is known about a tool, for runs that start from now on."""
+        self._sessions.tools[tool] = declaration
+
+    def learnt(self, baseline: BaselineStats) -> None:
+        """Use a newer baseline of this agent."""
+        self._sessions.learnt(baseline)
+
+    def after_fork(self) -> None:
+        """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
+        self.health.after_fork()
+        self._dispatch.after_fork()
+        self._listeners.after_fork()
+        for part in (self.store, self.keeper):
+            restart = getattr(part, "after_fork", None)
+            if restart is not None:
+                restart()
+        self.runs.continue_in_child(os.getpid())
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _asked_about(self, run_id: str | None) -> LiveRun | None:
+    def _find(self, run_id: str | None) -> RunRecorder | None:
+        """Return a live run that is recorded, by default that of this context."""
         if self.disabled or not (run_id is None or isinstance(run_id, str)):
             return None
-        live = self._runs.get(run_id or self._runs.current() or "")
-        return live if live is not None and live.watched else None
+        recorder = self.runs.get(run_id or self.runs.find_current() or "")
+        return recorder if recorder is not None and recorder.is_sampled else None
 
     def _is_lost(self, run_id: str | None) -> bool:
-        """Whether a run should be live and is not: it could not be begun."""
+        """Return whether a run should be live and is not: it could not be started."""
         if self.disabled or not isinstance(run_id, str):
             return False
-        return self._runs.get(run_id) is None and not self._runs.has_ended(run_id)
+        return self.runs.get(run_id) is None and not self.runs.has_ended(run_id)
 
-    def _more(self, name: str, metadata: dict[str, Any], run_id: str | None) -> BudgetDecision:
-        """Ask for more, or give it, and say what came of just that."""
-        live = self._asked_about(run_id)
-        if live is None or self.budget(run_id) is None:
-            return _REFUSED
-        drift = live.session.drift
-        with live.lock:
-            drift.last_extension = None
-        self._told(name, metadata, run_id=run_id)
-        with live.lock:
-            decision = drift.last_extension or _REFUSED
-        said = {"approved": decision.approved, "reason": decision.reason}
-        self._told(BUDGET_DECIDED, said, run_id=run_id)
-        return decision
+    def _extend_budget(self, name: str, metadata: dict[str, Any], run_id: str | None) -> BudgetDecision:
+        recorder = self._find(run_id)
+        try:
+            return _NO_BUDGET if recorder is None else recorder.extend_budget(name, metadata) or _NO_BUDGET
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("record_event", exc)
+            return _NO_BUDGET
 
-    def _told(
+    def _report(
         self, name: str, metadata: dict[str, Any], *, run_id: str | None, call_id: str | None = None
     ) -> Decision:
-        live = self._asked_about(run_id)
-        # What a caller tells happened with the step before: a host with a clock of its own must not be late.
-        at = live.session.last_at if live is not None else 0.0
-        return self.record_event(
-            STATE_TRANSITION,
-            name,
-            run_id=run_id,
-            timestamp=at or None,
-            metadata={key: _plain(value) for key, value in metadata.items()},
-            call_id=call_id,
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A text without half characters; anything else as it is."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        if self.disabled:
+            return PROCEED
+        try:
+            recorder = self._starter.find_or_start(run_id)
+            if recorder is None:
+                return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
+            return recorder.report(name, metadata, call_id=call_id)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallowed("record_event", exc)
+            return UNDECIDED

@@ -1,4 +1,4 @@
-"""Begins sessions: each with fresh detectors and with what is known about the agent so far."""
+"""Make sessions: each with fresh detectors and with what is known about the agent so far."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -18,8 +18,8 @@ from steadyhelm.events import RunInfo
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
-_BASELINE_KEPT_S: Final = 5.0
-"""How long a baseline read from the store is trusted before another process may have taught it more."""
+_BASELINE_FRESH_S: Final = 5.0
+"""How long a baseline is used before it is read again: another process may have updated it."""
 
 
 class Sessions:
@@ -57,7 +57,7 @@ class Sessions:
         can: Collection[Verdict] = VERDICTS,
         budget: AdaptiveBudget | None = None,
     ) -> Session:
-        """A session for this run, going on from a saved state where there is one."""
+        """Return a session for this run, restored from a saved state where there is one."""
         session = Session(
             info,
             self._make_detectors(),
@@ -75,11 +75,11 @@ class Sessions:
                 session.restore(state)
             except FormatError as exc:
                 self._health.count("saved session of another version")
-                logger.info("%s The run goes on without its memory.", exc)
+                logger.info("%s The run continues without its memory.", exc)
         return session
 
-    def taken_up(self, info: RunInfo, state: bytes, *, can: Collection[Verdict] = VERDICTS) -> Session | None:
-        """The session of a run that was put aside, as it stood; None when its state cannot be read."""
+    def resume(self, info: RunInfo, state: bytes, *, can: Collection[Verdict] = VERDICTS) -> Session | None:
+        """Return the session of a suspended run; None when its state cannot be read."""
         if self._store is None:
             return None
         kept = self._store.find_run(info.run_id, agent_id=self._agent_id)
@@ -91,14 +91,14 @@ class Sessions:
             task_type=info.task_type or kept.task_type,
         )
         session = self.begin(info, state, can=can)
-        # Without its memory it would number its events from the start again, over those already kept.
+        # Without its memory it would number its events from 0 again, over those already stored.
         return session if session.next_seq or not kept.events else None
 
     def baseline(self, version: str, task_type: str) -> BaselineStats:
-        """What is normal for this agent, from memory or from the store."""
+        """Return what is normal for this agent, from memory or from the store."""
         now = self._clock()
         known = self._baselines.get((version, task_type))
-        if known is not None and now - known[0] < _BASELINE_KEPT_S:
+        if known is not None and now - known[0] < _BASELINE_FRESH_S:
             return known[1]
         stored = self._store.get_baseline(self._agent_id, version, task_type) if self._store else None
         baseline = stored or BaselineStats(
@@ -111,12 +111,12 @@ class Sessions:
         return baseline
 
     def learnt(self, baseline: BaselineStats) -> None:
-        """The store has a newer baseline."""
+        """Use a newer baseline."""
         if baseline.agent_id == self._agent_id:
             self._baselines[baseline.version, baseline.task_type] = (self._clock(), baseline)
 
-    def is_kept(self, run_id: str) -> bool:
-        """Whether the store holds a run of exactly this id."""
+    def is_stored(self, run_id: str) -> bool:
+        """Return whether the store has a run of exactly this id."""
         if self._store is None:
             return False
         try:
@@ -125,7 +125,7 @@ class Sessions:
             return False
 
     def _profile(self, task_type: str) -> TaskProfile | None:
-        """What tasks of this type have taken so far, where budgets follow that."""
+        """Return what tasks of this type have taken so far, if budgets follow that."""
         if self._store is None or not task_type or self._steering.budget_rules is None:
             return None
         known = self._store.list_profiles(self._agent_id)

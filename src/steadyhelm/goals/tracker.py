@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.events import TraceEvent
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.goals.changes import apply_change, classify_message
 from steadyhelm.goals.tokens import to_text, tokenize
 from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA
@@ -15,6 +15,9 @@ from steadyhelm.lexicons import load_lexicon
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
 DRIFT_SMOOTHING: Final = 0.3
 _QUESTION_WITHIN_LAST_CHARS: Final = 200
+SHORTEST_REPLY_CHARS: Final = 20
+"""Shorter replies say too little about the task."""
+
 _CALLS_KEPT: Final = 12
 _CALL_CHARS_READ: Final = 200
 _PATH_PARTS_KEPT: Final = 3
@@ -31,6 +34,7 @@ class GoalTracker(Struct):
 
     `drift` is an average over the last few replies, 0 to 1, low while little is known; None when nothing is.
     `goal` is the task set by a later user message, empty while the first one holds.
+    `given` is the goal the run was given, `changes` how often the user has set another task.
     `is_added_to` is True once the user has asked for more, so that the goal's text is no longer all of it.
     """
 
@@ -43,11 +47,33 @@ class GoalTracker(Struct):
     made_concrete: list[str] = field(default_factory=list)
     has_replied: bool = False
     has_asked: bool = False
+    given: str = ""
+    changes: int = 0
+
+    @property
+    def current(self) -> str:
+        """The goal that holds now: the task the user set last, or the goal the run was given."""
+        return self.goal or self.given
 
     def start(self, goal: str) -> None:
         """Set the goal of a run that starts. In a resumed run, keep what is already known."""
         if self.dna is None and goal:
             self.dna = GoalDNA(goal)
+            self.given = goal
+
+    def observe(self, event: TraceEvent) -> None:
+        """Update the goal by one event of the run."""
+        kind = event.action_type
+        if kind == TOOL_CALL:
+            self.record_call(event)
+        elif kind == LLM_REQUEST:
+            text = event.text
+            if len(text) >= SHORTEST_REPLY_CHARS:
+                self.record_reply(text)
+        elif kind == USER_MESSAGE:
+            self.record_user_message(event.text)
+        elif kind == STATE_TRANSITION and is_plan_name(event.action_name):
+            self.record_plan(event.input_data or event.output_data)
 
     def record_call(self, event: TraceEvent) -> None:
         """Record which file a call names. Its words are read with the next reply, to keep calls cheap."""
@@ -79,7 +105,7 @@ class GoalTracker(Struct):
         """
         dna = self.dna
         if dna is None:
-            self.start(message)
+            self.dna = GoalDNA(message) if message else None
             return False
         if not self.has_replied:
             # Everything said before the first reply belongs to the task itself.
@@ -96,6 +122,7 @@ class GoalTracker(Struct):
             return False
         self.goal, self.is_added_to, self.drift = to_text(message)[:GOAL_CHARS_KEPT], False, None
         self.has_replied, self.said = False, []
+        self.changes += 1
         return True
 
     def record_reply(self, text: str) -> None:

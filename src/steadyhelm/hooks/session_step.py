@@ -180,7 +180,13 @@ class Turn:
 
     def _observe(self, action_type: str, action_name: str, **fields: Any) -> "Decision":
         session = self.session
-        recorded = self._capture(
+        recorded = self._capture.build(
+            self._capture.encode(
+                fields.pop("input_data", None),
+                fields.pop("output_data", None),
+                fields.pop("metadata", None),
+                fields.pop("error", None),
+            ),
             agent_id=session.run.agent_id,
             run_id=session.run.run_id,
             action_type=action_type,
@@ -192,7 +198,7 @@ class Turn:
             **fields,
         )
         seen: Observation = session.observe(recorded.event)
-        self.records += [self._capture.kept(recorded), *seen.decision.findings, *seen.incidents]
+        self.records += [self._capture.strip(recorded), *seen.decision.findings, *seen.incidents]
         return seen.decision
 
     def _said(self, step: HookStep, decision: "Decision") -> HookAnswer:

@@ -125,7 +125,7 @@ class Watch:
         for n in range(1, _TIMES_TAKEN_UP):
             info = structs.replace(info, run_id=step.run_id if n == 1 else f"{step.run_id}~{n}")
             state = self._store.take_state(agent, info.run_id)
-            session = sessions.taken_up(info, state, can=can) if state is not None else None
+            session = sessions.resume(info, state, can=can) if state is not None else None
             if session is not None and state is not None:
                 return self._turn(session, memory_in(state), late=late)
             if not self._is_kept(agent, info.run_id):

@@ -20,8 +20,8 @@ from steadyhelm.adapters.agent_framework.translate import (
     read_reply,
     read_result,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
 
 try:

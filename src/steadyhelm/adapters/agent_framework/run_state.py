@@ -16,10 +16,10 @@ from steadyhelm.adapters.agent_framework.translate import (
     read_goal,
     read_result,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.engine.agent_run import AgentRun
 
 CAN: Final[Capabilities] = {
     "before_model": frozenset({"guide", "rollback", "stop"}),

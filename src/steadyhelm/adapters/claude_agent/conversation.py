@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.claude_agent.speaker import Said, Speaker
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.pending_decisions import ABOUT_TO
+from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.engine.pending_decisions import NOT_CALLED
 from steadyhelm.errors import RunStopped
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.hook_step import BatchCall, HookStep, get_text
@@ -108,9 +108,9 @@ class Conversation:
             # The other calls of the reply that was stopped come all the same.
             self._is_done(step.call_id)
             self.boundary.monitor.call_refused(
-                step.tool, reason=ABOUT_TO["stop"], call_id=step.call_id, run_id=run.run_id
+                step.tool, reason=NOT_CALLED["stop"], call_id=step.call_id, run_id=run.run_id
             )
-            return _refusal(step, ABOUT_TO["stop"], stops=True)
+            return _refusal(step, NOT_CALLED["stop"], stops=True)
         instruction = run.before_tool(step.call_id, step.tool, step.args)
         if instruction.verdict == "proceed":
             if step.tool in _AGENT_TOOLS:

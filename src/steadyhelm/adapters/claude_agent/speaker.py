@@ -6,7 +6,7 @@ Hooks and messages both show a reply, either of them first; it is told once, bef
 from msgspec import Struct
 
 from steadyhelm.adapter import ModelReply
-from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.events import STATE_TRANSITION
 from steadyhelm.recordings.hook_events.hook_step import HookStep
 from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.clients.items import beginning, chain, last_results, steps_of
 from steadyhelm.adapters.clients.known_marks import KnownMarks
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.recordings.content import ContentPart

@@ -12,9 +12,9 @@ from steadyhelm.adapters.clients.conversations import Conversation, State
 from steadyhelm.adapters.clients.dialect import Answer, Dialect, Gathering
 from steadyhelm.adapters.clients.items import characters, grouped, steps_of
 from steadyhelm.adapters.clients.origins import Through
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
-from steadyhelm.engine.runs import outcome_of
+from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.errors import RunStopped
 from steadyhelm.recordings.content import ContentPart
 
@@ -150,7 +150,7 @@ class Exchange:
 
     def _stop(self, stopped: RunStopped) -> None:
         self.stopped = self.conversation.stopped = stopped
-        self.conversation.failed = outcome_of(stopped)
+        self.conversation.failed = describe_outcome(stopped)
         self.conversation.open.clear()
         self.conversation.under_way = None
         self.is_settled = True
@@ -260,7 +260,7 @@ class Exchange:
             error = ReplyFailed(answer.error)
         run.after_model(self._reply(answer), key=self._key, error=error)
         if error is not None:
-            conversation.failed = outcome_of(error)
+            conversation.failed = describe_outcome(error)
             return
         conversation.undelivered = None
         self._note_calls(answer)

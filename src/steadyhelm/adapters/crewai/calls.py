@@ -23,7 +23,7 @@ from steadyhelm.adapters.crewai.translate import (
     read_reply_text,
     read_usage,
 )
-from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.forks import ForkSafeLock
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from steadyhelm.adapters.crewai.calls import ModelCalls, ToolCalls
 from steadyhelm.adapters.crewai.translate import read_crew_goal, read_name, read_user_text
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError, RunStopped
 
 try:

@@ -26,8 +26,8 @@ from steadyhelm.adapters.google_adk.translate import (
     read_reply,
     read_text,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped
 

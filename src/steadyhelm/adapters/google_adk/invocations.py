@@ -10,10 +10,10 @@ from msgspec import structs
 
 from steadyhelm.adapter import Capabilities, Instruction
 from steadyhelm.adapters.google_adk.translate import find_stop, read_goal, read_text
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.bounded import BoundedDict
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
 

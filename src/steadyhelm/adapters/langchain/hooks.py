@@ -19,8 +19,8 @@ from steadyhelm.adapters.langchain.translate import (
     read_requested_calls,
     read_result,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped
 from steadyhelm.forks import ForkSafeLock

@@ -15,12 +15,12 @@ from steadyhelm.adapters.langchain.hooks import (
     make_message,
 )
 from steadyhelm.adapters.langchain.translate import read_result
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask
-from steadyhelm.boundary.pending_decisions import reason
 from steadyhelm.decisions import Verdict
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import MissingExtraError
 
 try:
@@ -231,7 +231,9 @@ class SteadyhelmMiddleware(AgentMiddleware):
             carry_out(
                 context,
                 run,
-                Instruction(verdict="stop", text=reason(instruction.decision), decision=instruction.decision),
+                Instruction(
+                    verdict="stop", text=format_reason(instruction.decision), decision=instruction.decision
+                ),
             )
         return answer
 

@@ -21,7 +21,7 @@ from steadyhelm.adapters.openai_agents.translate import (
     read_unannounced_call,
     simplify,
 )
-from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.engine.agent_run import AgentRun
 
 _ORIGINAL: Final = "_steadyhelm_original"
 

@@ -17,8 +17,8 @@ from steadyhelm.adapters.openai_agents.translate import (
     has_matching_results,
     read_text,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 
 _SERVER_STATE_OPTIONS: Final = ("conversation_id", "previous_response_id", "auto_previous_response_id")

@@ -14,8 +14,8 @@ from steadyhelm.adapters.pydantic_ai.translate import (
     read_refusal,
     read_reply,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from steadyhelm.adapter import Capabilities
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 

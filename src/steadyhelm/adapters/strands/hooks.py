@@ -21,8 +21,8 @@ from steadyhelm.adapters.strands.translate import (
     read_result,
     read_text,
 )
-from steadyhelm.boundary.agent_run import AgentRun
 from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 

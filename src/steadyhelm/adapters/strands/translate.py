@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from steadyhelm.adapter import Instruction, ModelReply
-from steadyhelm.boundary.agent_run import AgentRun
+from steadyhelm.engine.agent_run import AgentRun
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 

@@ -1,0 +1,449 @@
+"""One run of an agent: what adapters report about it, and what they do about it.
+
+An adapter reports every user turn, model call and tool call once, and carries out the instructions it gets
+back. Decisions wait here until a hook point is reached where they can be carried out.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import structs
+
+from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, ModelReply
+from steadyhelm.decisions import PROCEED, UNDECIDED, Decision, Verdict
+from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
+from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions
+from steadyhelm.engine.live_runs import describe_outcome
+from steadyhelm.engine.pending_decisions import PendingDecisions, format_reason
+from steadyhelm.errors import RunStopped
+from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.forks import ForkSafeLock
+
+if TYPE_CHECKING:
+    from steadyhelm.engine.monitor import Monitor
+
+_MODEL_CALLS_KEPT: Final = 1024
+_TURNS_PER_CHECKPOINT: Final = 3
+
+
+class RunOwner(Protocol):
+    """What a run knows of the adapter it belongs to; see `steadyhelm.boundary.driver.Boundary`."""
+
+    monitor: "Monitor"
+    source: str
+    can: dict[HookPoint, frozenset[Verdict]]
+    verdicts: frozenset[Verdict]
+    ask: Callable[[str], str | bool] | None
+    sees_models: bool
+    control: tuple[type[BaseException], ...]
+
+    def guard(self, where: str) -> AbstractContextManager[None]:
+        """Return a context manager that counts errors of ours and hides them from the agent."""
+        ...
+
+    def forget(self, run: "AgentRun") -> None:
+        """Forget a run that has ended."""
+        ...
+
+
+class AgentRun:
+    """One run of a watched agent: its goal, capabilities, open calls, pending decisions, stop and session.
+
+    Every method may be called from any thread or task, and none raises.
+    Where several surfaces of a framework see the same call, each names itself: the first that reports a call
+    owns it, and reports of the others are dropped.
+    `stopped` is set before any instruction says so; `has_ended` when the run is over.
+    """
+
+    def __init__(self, boundary: RunOwner, run_id: str, goal: str, *, joined: bool) -> None:
+        self.boundary = boundary
+        self.run_id = run_id
+        self.can: Capabilities = boundary.can
+        self.stopped: RunStopped | None = None
+        self.has_ended = False
+        self.undelivered = 0
+        """How many decisions could not be carried out, because this adapter has no way to."""
+        self.pending = PendingDecisions()
+        self.calls = CallBook()
+        self._monitor = boundary.monitor
+        self._recorder = self._monitor.runs.get(run_id)
+        # One lock a run: for its session and for the books here. Host code never runs while it is held.
+        self.lock = self._recorder.lock if self._recorder is not None else ForkSafeLock()
+        self._given_goal = goal
+        self._first_goal = self._recorder.session.drift.goal if self._recorder is not None else ""
+        self._joined = joined
+        self._errors = ReportedErrors()
+        self._instructions = RunInstructions(self)
+        self._model_calls: dict[str, float] = {}
+        self._issued_seq = 0
+        self._turns = 0
+        self._checkpoint_due = True
+        self._monitor.runs.add_participant(run_id, self, boundary.verdicts)
+
+    @property
+    def goal(self) -> str:
+        """The goal that holds now: a user's message may have changed it."""
+        current = self._recorder.session.drift.goal if self._recorder is not None else ""
+        return current if current and current != self._first_goal else self._given_goal or current
+
+    @property
+    def verdicts(self) -> frozenset[Verdict]:
+        """Everything that can be carried out in this run, at any hook point."""
+        proceed: frozenset[Verdict] = frozenset(("proceed",))
+        return proceed.union(*self.can.values())
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a model call is under way."""
+        return bool(self._model_calls)
+
+    def activate(self) -> AbstractContextManager[None]:
+        """Return a context manager: agents that start inside its block are children of this run."""
+        return self._monitor.runs.activate(self.run_id)
+
+    def set_capabilities(self, can: Capabilities) -> None:
+        """Set what can be carried out in this run, by hook point: another surface of it was found."""
+        with self.boundary.guard("set_capabilities"):
+            self.can = {point: frozenset(verdicts) for point, verdicts in can.items()}
+            self._monitor.runs.add_participant(self.run_id, self, self.verdicts)
+
+    def record_user_message(self, text: str) -> None:
+        """Record a message of the user. Calls still under way count as made, their results as unknown."""
+        with self.boundary.guard("record_user_message"):
+            self._close_calls()
+            self.record_answer(text)
+
+    def record_answer(self, text: str) -> None:
+        """Record what the user answered to a question: calls under way continue."""
+        self._record(USER_MESSAGE, "user", input_data={"text": text})
+        self._issued_seq = self._count_events()
+
+    def record_state(self, name: str, **details: Any) -> None:
+        """Record something else that happened in the run, such as a hand-over to another agent."""
+        with self.boundary.guard(name):
+            self._record(STATE_TRANSITION, name, metadata=details)
+
+    # --- the model -------------------------------------------------------------------------------
+
+    def begin_model_call(self, *, key: str = "", state: str | None = None) -> None:
+        """Record that a model call begins, without asking what to do.
+
+        `key` identifies this call among others at the same time, `state` is the adapter's name for the
+        present state, if it could return to it.
+        """
+        try:
+            with self.lock:
+                self._model_calls[key] = time.perf_counter()
+                if len(self._model_calls) > _MODEL_CALLS_KEPT:
+                    del self._model_calls[next(iter(self._model_calls))]
+            if state is not None:
+                self._take_checkpoint(state)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._swallow("before_model", exc)
+
+    def before_model(self, *, key: str = "", state: str | None = None) -> Instruction:
+        """Record that a model call begins; return what to do: proceed, guide, rollback, ask or stop."""
+        self.begin_model_call(key=key, state=state)
+        instruction = self.take_instruction("before_model")
+        if instruction.verdict in {"stop", "rollback"}:
+            with self.lock:
+                self._model_calls.pop(key, None)  # the call is not made now
+        return instruction
+
+    def after_model(self, reply: ModelReply | None = None, *, key: str = "", error: object = None) -> None:
+        """Record a model's reply, or that the call failed. A key that was not announced is dropped."""
+        try:
+            with self.lock:
+                began_s = self._model_calls.pop(key, None)
+                self._turns += 1
+            if began_s is None and key:
+                return
+            reply = reply or ModelReply()
+            told = {
+                "model": reply.model,
+                "input_tokens": reply.input_tokens,
+                "output_tokens": reply.output_tokens,
+            }
+            self._record(
+                LLM_REQUEST,
+                reply.model or "llm",
+                output_data={"text": reply.text} if reply.text else None,
+                token_count=reply.input_tokens + reply.output_tokens,
+                duration_ms=0.0 if began_s is None else (time.perf_counter() - began_s) * 1000,
+                metadata={name: value for name, value in told.items() if value},
+                cost_usd=reply.cost_usd,
+                error=error,
+            )
+            self._issued_seq = self._count_events()
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._swallow("after_model", exc)
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    def begin_tool_call(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> None:
+        """Record a tool call reported by an observe-only surface. No decision is made."""
+        try:
+            if self._claim_call(call_id, surface):
+                self.begin_call(call_id, self._make_call(name, args, surface))
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._swallow("before_tool", exc)
+
+    def before_tool(self, call_id: str, name: str, args: Any = None, *, surface: str = "") -> Instruction:
+        """Record that a tool call begins; return what to do: proceed, deny, ask or stop.
+
+        Guidance about the call waits for its result.
+        """
+        instruction = (
+            self._instructions.judge_failure("before_tool") if self._monitor.fails_closed else CONTINUE
+        )
+        answers = self._instructions.answered
+        try:
+            if not self._claim_call(call_id, surface):
+                return CONTINUE
+            call = self._make_call(name, args, surface)
+            with self.lock:
+                is_decided = self.pending.strong is not None
+                instruction = (
+                    self.pending.take("before_tool", self.can, self.goal) if is_decided else CONTINUE
+                )
+            if instruction.verdict == "proceed" and self._monitor.mode == "enforce":
+                instruction = self._instructions.judge_call(call)
+            if instruction.verdict == "proceed":
+                self.begin_call(call_id, call)
+            elif instruction.verdict == "ask":
+                with self.lock:
+                    self.calls.begin_question(call_id, call)
+            else:
+                self.report_refused(call_id, name, instruction)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._swallow("before_tool", exc)
+        if instruction.verdict == "proceed":
+            return instruction
+        return self._instructions.settle(instruction, answers, call_id)
+
+    def after_tool(
+        self, call_id: str, result: Any = None, *, error: object = None, surface: str = ""
+    ) -> None:
+        """Record the result of a tool call, or that it failed. A call that was not announced is dropped."""
+        try:
+            with self.lock:
+                call = self.calls.end(call_id, surface)
+            if call is not None:
+                self._record_call(call_id, call, result, error)
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self._swallow("after_tool", exc)
+
+    def record_failed_call(
+        self, call_id: str, name: str, args: Any = None, *, error: object, surface: str = ""
+    ) -> None:
+        """Record a call the model asked for that was never made: no such tool, or wrong arguments."""
+        self.record_call(call_id, name, args, error=error, surface=surface)
+
+    def record_call(
+        self,
+        call_id: str,
+        name: str,
+        args: Any = None,
+        result: Any = None,
+        *,
+        error: object = None,
+        surface: str = "",
+    ) -> None:
+        """Record a call that was made without asking, for instance by the model's provider itself."""
+        with self.boundary.guard("record_call"):
+            with self.lock:
+                is_owner = self.calls.claim(call_id, surface)
+                if is_owner:
+                    self.calls.drop(call_id)
+            if is_owner:
+                self._record_call(call_id, self._make_call(name, args, surface), result, error)
+
+    def drop_call(self, call_id: str) -> None:
+        """Forget an announced call that was not made."""
+        with self.lock:
+            self.calls.drop(call_id)
+
+    # --- what to do ------------------------------------------------------------------------------
+
+    def take_instruction(self, point: HookPoint, *, only: Collection[Verdict] | None = None) -> Instruction:
+        """Return what can be carried out at this hook point; `before_model` calls it by itself.
+
+        A surface that can carry out `only` some verdicts leaves the others for one that can do more.
+        """
+        pending = self.pending
+        if pending.strong is None and not pending.guidance:
+            return CONTINUE
+        instruction = self._instructions.judge_failure(point)
+        answers = self._instructions.answered
+        with self.boundary.guard(point):
+            with self.lock:
+                instruction = pending.take(point, self.can, self.goal, only)
+                if instruction.verdict == "rollback":
+                    pending.clear_strong()
+            if instruction.verdict == "rollback":
+                instruction = self._instructions.roll_back(instruction)
+        return self._instructions.settle(instruction, answers)
+
+    def apply_answer(self, answer: object, instruction: Instruction, call_id: str = "") -> Instruction:
+        """Apply the user's answer to the question in `instruction`, and return what to do now.
+
+        Yes lets the agent continue, no ends the run, other words guide it: before a call they stand in for
+        its result. An answer other than no to a question about a used-up budget adds a quarter to it.
+        """
+        return self._instructions.apply_answer(answer, instruction, call_id)
+
+    def report_not_carried_out(self, why: str) -> None:
+        """Report that the latest decision could not be carried out: it is not judged."""
+        self._monitor.not_carried_out(why, run_id=self.run_id)
+
+    def stop(self, decision: Decision) -> Instruction:
+        """Stop the run: return the instruction, and repeat it at every hook point from now on."""
+        why = format_reason(decision)
+        with self.lock:
+            # A framework may swallow the stop and continue: then the next hook point repeats it.
+            self.pending.strong = structs.replace(decision, verdict="stop")
+            self.stopped = self.stopped or RunStopped(
+                f"Run stopped. {why}", run_id=self.run_id, decision=decision
+            )
+        return Instruction(verdict="stop", text=why, decision=decision)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def finish(self, error: BaseException | None = None, *, outcome: str = "") -> BaseException | None:
+        """End the run when its outermost call is over; return the exception its caller must receive.
+
+        What is no failure, such as a keyboard interrupt or a cancelled task, stays itself.
+        """
+        self.end(error, outcome=outcome)
+        if self.stopped is None or not (error is None or isinstance(error, Exception)):
+            return error
+        return self.stopped
+
+    def end(self, error: BaseException | None = None, *, outcome: str = "") -> None:
+        """End the run. Idempotent."""
+        with self.lock:
+            if self.has_ended:
+                return
+            self.has_ended = True
+        try:
+            with self.boundary.guard("end"):
+                self._close_calls()
+                if self.pending and self.stopped is None:
+                    self.report_not_carried_out("the agent had finished before it could be carried out")
+                if error is not None and self.stopped is None and self._is_failure(error):
+                    self._record(STATE_TRANSITION, "agent_error", error=error)
+        finally:
+            self._monitor.runs.remove_participant(self.run_id, self)
+            if not self._joined:
+                ended = "stopped" if self.stopped is not None else describe_outcome(error)
+                self._monitor.end_run(self.run_id, outcome=outcome or ended)
+            self.boundary.forget(self)
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def begin_call(self, call_id: str, call: PendingCall) -> None:
+        """Note that a call is made now."""
+        with self.lock:
+            dropped = self.calls.begin(call_id, call)
+        for lost_id, lost in dropped:
+            self._record_call(lost_id, lost, None, None)
+
+    def report_refused(self, call_id: str, name: str, instruction: Instruction) -> None:
+        """Report that a call was refused by this instruction."""
+        self._monitor.call_refused(
+            name, reason=instruction.text, decision=instruction.decision, call_id=call_id, run_id=self.run_id
+        )
+
+    def _claim_call(self, call_id: str, surface: str) -> bool:
+        """Return whether this surface reports the call; an earlier attempt of it is closed."""
+        with self.lock:
+            if not self.calls.claim(call_id, surface):
+                return False
+            earlier = self.calls.under_way.pop(call_id, None)
+        if earlier is not None:
+            self._record_call(call_id, earlier, None, None)
+        return True
+
+    def _make_call(self, name: str, args: Any, surface: str) -> PendingCall:
+        issued: int | None = self._issued_seq
+        if not self.boundary.sees_models:
+            # Calls that run at the same time count as asked for together.
+            with self.lock:
+                issued = self.calls.find_earliest_seq()
+        seq = self._count_events() if issued is None else issued
+        return PendingCall(name, args, surface, seq, time.perf_counter())
+
+    def _close_calls(self) -> None:
+        """Record the calls under way as made, with unknown results."""
+        with self.lock:
+            calls = self.calls.take_all()
+        for call_id, call in calls:
+            self._record_call(call_id, call, None, None)
+
+    def _record_call(self, call_id: str, call: PendingCall, result: Any, error: object) -> None:
+        if isinstance(error, self.boundary.control):
+            return
+        self._record(
+            TOOL_CALL,
+            call.name,
+            input_data=call.args,
+            output_data={"text": result} if isinstance(result, str) else result,
+            duration_ms=(time.perf_counter() - call.began_s) * 1000,
+            started_seq=call.started_seq,
+            call_id=call_id,
+            error=error,
+        )
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _record(self, action_type: str, name: str, **fields: Any) -> None:
+        if fields.get("error") is not None:
+            self._errors.add(fields["error"])
+        recorder = self._recorder
+        if recorder is not None and recorder.is_live:
+            try:
+                decision = recorder.record(action_type, name, **fields)
+            except Exception as exc:  # noqa: BLE001 - the agent must not notice
+                decision = UNDECIDED
+                self._monitor.health.swallowed("record_event", exc)
+        else:
+            # Suspended, or never started: the monitor resumes it.
+            decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
+            self._recorder = self._monitor.runs.get(self.run_id)
+        if decision is PROCEED:
+            return
+        if decision is UNDECIDED and self._monitor.fails_closed:
+            decision = NOT_JUDGED
+        if "force_checkpoint" in decision.hooks:
+            self._checkpoint_due = True
+        if decision.verdict != "proceed":
+            with self.lock:
+                self.pending.add(decision)
+        elif decision.wanted is not None:
+            self.undelivered += 1
+            self._monitor.health.count(
+                f"{self.boundary.source} has no way to carry out {decision.wanted} where it is used"
+            )
+
+    def _count_events(self) -> int:
+        recorder = self._recorder
+        return recorder.session.next_seq if recorder is not None and recorder.is_live else 0
+
+    def _swallow(self, where: str, exc: Exception) -> None:
+        self._monitor.health.swallowed(f"{self.boundary.source} adapter, {where}", exc)
+
+    def _take_checkpoint(self, state: str) -> None:
+        """Take a checkpoint at the beginning, every few turns, and when it is asked for."""
+        if self._monitor.mode != "enforce" or "rollback" not in self.verdicts:
+            return
+        if self._checkpoint_due or self._turns % _TURNS_PER_CHECKPOINT == 0:
+            self._checkpoint_due = False
+            label = f"{self.boundary.source}:{state}"
+            self._monitor.checkpoint(label=label, turn=self._turns, run_id=self.run_id)
+
+    def _is_failure(self, error: BaseException) -> bool:
+        """Return whether the agent failed by an error that no step has reported."""
+        is_left = describe_outcome(error) == "left early" or isinstance(error, self.boundary.control)
+        return not is_left and self._errors.is_new(error)

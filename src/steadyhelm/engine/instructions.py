@@ -1,0 +1,170 @@
+"""From decisions to instructions for the adapter: what can be done, what was asked, what was answered."""
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from steadyhelm.adapter import CONTINUE, HookPoint, Instruction
+from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
+from steadyhelm.engine.call_book import PendingCall
+from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, read_answer
+from steadyhelm.forks import ForkSafeLock
+
+if TYPE_CHECKING:
+    from steadyhelm.engine.agent_run import AgentRun
+
+NOT_JUDGED: Final = Decision(
+    action=DriftAction.ASK_USER,
+    verdict="stop",
+    guidance="Steadyhelm could not judge this step, and is set to let nothing pass that it cannot judge.",
+)
+BUDGET_GRANT_SHARE: Final = 0.25
+"""The share of a used-up budget that an answer other than no adds to it."""
+
+
+class RunInstructions:
+    """Turns the decisions about one run into instructions; asks the user by the host's own function.
+
+    Args:
+        run: The run.
+    """
+
+    def __init__(self, run: "AgentRun") -> None:
+        self._run = run
+        self._asking = ForkSafeLock()
+        self.answered = 0
+        """How many questions were answered."""
+
+    def judge_failure(self, point: HookPoint) -> Instruction:
+        """Return what to do where we fail ourselves: stop if nothing may pass that was not judged."""
+        run = self._run
+        if not run.boundary.monitor.fails_closed:
+            return CONTINUE
+        verdict: Verdict = "deny" if point == "before_tool" and "deny" in run.can.get(point, ()) else "stop"
+        return Instruction(verdict=verdict, text=NOT_JUDGED.guidance, decision=NOT_JUDGED)
+
+    def judge_call(self, call: PendingCall) -> Instruction:
+        """Return what to do about a call that is about to be made."""
+        run, monitor = self._run, self._run.boundary.monitor
+        possible = run.can.get("before_tool", ())
+        if not possible:
+            return CONTINUE
+        decision = monitor.before_tool(call.name, call.args, run_id=run.run_id, started_seq=call.started_seq)
+        if decision is UNDECIDED:
+            return self.judge_failure("before_tool")
+        if decision.verdict in {"proceed", "guide"}:
+            return CONTINUE
+        if "deny" not in possible and decision.wanted == "deny":
+            return CONTINUE  # a call that cannot be refused is made, and its result answered
+        if decision.verdict not in possible:
+            with run.lock:
+                run.pending.add(decision)
+                return run.pending.take("before_tool", run.can, run.goal)
+        text = format_question(decision, run.goal) if decision.verdict == "ask" else decision.guidance
+        return Instruction(verdict=decision.verdict, text=text, decision=decision)
+
+    def roll_back(self, instruction: Instruction) -> Instruction:
+        """Go back to the last checkpoint, if it has a state of this adapter."""
+        run, monitor = self._run, self._run.boundary.monitor
+        found = monitor.get_last_checkpoint(run.run_id)
+        mark = f"{run.boundary.source}:"
+        is_ours = found is not None and found.label.startswith(mark)
+        checkpoint = monitor.roll_back(run.run_id) if is_ours else None
+        if checkpoint is None:
+            run.report_not_carried_out("there is no checkpoint to return to")
+            return Instruction(verdict="guide", text=instruction.text, decision=instruction.decision)
+        checkpoint = structs.replace(checkpoint, label=checkpoint.label.removeprefix(mark))
+        return Instruction(
+            verdict="rollback", text=instruction.text, decision=instruction.decision, checkpoint=checkpoint
+        )
+
+    def settle(self, instruction: Instruction, answered: int, call_id: str = "") -> Instruction:
+        """Return the instruction to carry out: a stop is recorded first, a question is asked if possible.
+
+        `answered` is the number of answers when the instruction was made.
+        """
+        run = self._run
+        if instruction.verdict == "stop":
+            return run.stop(instruction.decision)
+        if instruction.verdict != "ask" or run.boundary.ask is None:
+            return instruction
+        with self._asking:
+            if answered == self.answered:
+                return self._ask(instruction, call_id)
+        # Another question was answered in the meantime: it may have been the same.
+        with run.lock:
+            call = run.calls.end_question(call_id)
+        if call is not None:
+            return run.before_tool(call_id, call.name, call.args, surface=call.surface)
+        return run.take_instruction("before_model")
+
+    def apply_answer(self, answer: object, instruction: Instruction, call_id: str = "") -> Instruction:
+        """Apply an answer; see `AgentRun.apply_answer`."""
+        run = self._run
+        allowed, text = read_answer(answer)
+        call = None
+        with run.boundary.guard("answer"):
+            with run.lock:
+                run.pending.clear_strong()
+                self.answered += 1
+                call = run.calls.end_question(call_id)
+            if call is not None and allowed is not True:
+                run.report_refused(call_id, call.name, instruction)
+            run.record_answer(text)
+            if allowed is not False:
+                self._grant_budget(instruction.decision)
+            if call is not None and allowed is True:
+                run.begin_call(call_id, call)
+        if allowed is True:
+            return CONTINUE
+        if allowed is False:
+            return self._end_by_user(instruction.decision, before_call=call is not None)
+        if call is not None:
+            said = f"Not called. The user says: {text}"
+            return Instruction(verdict="deny", text=said, decision=instruction.decision)
+        return Instruction(
+            verdict="guide", text=f"The user was asked, and says: {text}", decision=instruction.decision
+        )
+
+    def _end_by_user(self, decision: Decision, *, before_call: bool) -> Instruction:
+        """Stop the run; before a call of a framework that cannot stop there, the call is refused first."""
+        stop = self._run.stop(decision)
+        if not before_call or "stop" in self._run.can.get("before_tool", ()):
+            return stop
+        return Instruction(verdict="deny", text=NOT_CALLED["stop"], decision=decision)
+
+    def _ask(self, instruction: Instruction, call_id: str) -> Instruction:
+        """Ask the user by the host's function; without an answer the run is stopped."""
+        run = self._run
+        assert run.boundary.ask is not None
+        answer: object = None
+        try:
+            answer = run.boundary.ask(instruction.text)
+        except Exception as exc:  # noqa: BLE001 - the host's own function
+            run.boundary.monitor.health.count(f"the user could not be asked: {type(exc).__name__}")
+        if answer is None:
+            run.report_not_carried_out("the user could not be asked")
+            run.drop_call(call_id)
+            return run.stop(instruction.decision)
+        applied = self.apply_answer(answer, instruction, call_id)
+        is_elsewhere = "guide" not in run.can.get("before_model", ()) and "guide" in run.verdicts
+        if applied.verdict == "guide" and is_elsewhere:
+            # No text can be given here: it goes where it can, with a tool's result.
+            with run.lock:
+                run.pending.add(structs.replace(applied.decision, verdict="guide", guidance=applied.text))
+            return CONTINUE
+        return applied
+
+    def _grant_budget(self, decision: Decision) -> None:
+        budget = decision.budget
+        if budget is None or not budget.exhausted:
+            return
+        self._run.boundary.monitor.grant(
+            "the user was asked, and answered",
+            steps=math.ceil((budget.steps_limit or 0) * BUDGET_GRANT_SHARE),
+            tokens=math.ceil((budget.tokens_limit or 0) * BUDGET_GRANT_SHARE),
+            cost_usd=(budget.cost_limit_usd or 0.0) * BUDGET_GRANT_SHARE,
+            wall_s=(budget.wall_limit_s or 0.0) * BUDGET_GRANT_SHARE,
+            run_id=self._run.run_id,
+        )

@@ -1,0 +1,116 @@
+"""Decisions that wait for a hook point where they can be carried out, and their texts for people."""
+
+from collections.abc import Collection
+from typing import Final
+
+from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction
+from steadyhelm.decisions import Decision, Verdict
+from steadyhelm.findings import Severity
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.policy.response_levels import VERDICTS
+
+_STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
+_GUIDANCE_KEPT: Final = 8
+_GOAL_SHOWN_CHARS: Final = 200
+
+NOT_CALLED: Final[dict[str, str]] = {
+    "rollback": "Not called: you are about to be taken back to an earlier point.",
+    "ask": "Not called: the user is about to be asked.",
+    "stop": "Not called: the run is being stopped.",
+}
+"""The text in place of a call's result while a stronger decision waits, by its verdict."""
+
+
+class PendingDecisions:
+    """The decisions of one run that were not carried out yet: guidance, and at most one that is stronger.
+
+    Not safe for several threads: whoever keeps it holds a lock.
+    """
+
+    def __init__(self) -> None:
+        self.strong: Decision | None = None
+        self.guidance: list[Decision] = []
+
+    def __bool__(self) -> bool:
+        return self.strong is not None or bool(self.guidance)
+
+    def add(self, decision: Decision) -> None:
+        """Add a decision. Of two strong ones the stronger counts, of equal guidance the later."""
+        if decision.verdict in _STRONG:
+            if self.strong is None or _strength(decision) >= _strength(self.strong):
+                self.strong = decision
+        elif decision.guidance and decision.verdict == "guide":
+            others = [it for it in self.guidance if it.guidance != decision.guidance]
+            self.guidance = [*others[1 - _GUIDANCE_KEPT :], decision]
+
+    def take(
+        self, point: HookPoint, can: Capabilities, goal: str, only: Collection[Verdict] | None = None
+    ) -> Instruction:
+        """Return what can be carried out here: guidance once, a strong decision until it is cleared."""
+        possible = set(can.get(point, ()))
+        possible = possible if only is None else possible.intersection(only)
+        strong = self.strong
+        if strong is not None and strong.verdict in possible:
+            text = format_question(strong, goal) if strong.verdict == "ask" else strong.guidance
+            return Instruction(verdict=strong.verdict, text=text, decision=strong)
+        if strong is not None and point == "before_tool" and "deny" in possible:
+            return Instruction(verdict="deny", text=NOT_CALLED[strong.verdict], decision=strong)
+        if not self.guidance or point == "before_tool" or "guide" not in possible:
+            return CONTINUE
+        taken, self.guidance = self.guidance, []
+        text = "\n\n".join(decision.guidance for decision in taken)
+        return Instruction(verdict="guide", text=text, decision=taken[-1])
+
+    def clear_strong(self) -> None:
+        """Forget the strong decision: it was carried out, or could not be."""
+        self.strong = None
+
+
+def format_question(decision: Decision, goal: str) -> str:
+    """Return the question for the user: the goal, what was noticed, and the possible answers."""
+    about = f" with: {_shorten(goal)}" if goal.strip() else ""
+    return (
+        f"The agent does not make progress{about}. {format_reason(decision)} "
+        "How should it continue? (yes: as it wants to; no: not at all; or say what to do instead)"
+    )
+
+
+def read_answer(answer: object) -> tuple[bool | None, str]:
+    """Return whether an answer allows (True), refuses (False) or does neither (None), and its text.
+
+    >>> read_answer("Yes."), read_answer(False), read_answer("try the archive")
+    ((True, 'Yes.'), (False, 'No.'), (None, 'try the archive'))
+    >>> read_answer("sure"), read_answer("Stop!"), read_answer("sure, but only the first file")
+    ((True, 'sure'), (False, 'Stop!'), (None, 'sure, but only the first file'))
+    """
+    if isinstance(answer, bool):
+        return answer, "Go on." if answer else "No."
+    try:
+        text = str(answer)
+    except Exception:  # noqa: BLE001 - an object of the host's own may have no text
+        return False, "No."
+    plain = text.strip().rstrip(".!").lower()
+    answers = load_lexicon("steadyhelm", "answers")
+    if answers["allows"].search(plain):
+        return True, text
+    return False if answers["refuses"].search(plain) else None, text
+
+
+def format_reason(decision: Decision) -> str:
+    """Return the reason for a decision in a sentence: what was noticed, the worst first."""
+    reported = [it for it in decision.findings if it.severity is not Severity.LOW]
+    noticed = [it.message for it in sorted(reported, key=lambda it: -it.score)]
+    unasked = " The user should have been asked, and there was no way to." if decision.wanted == "ask" else ""
+    if not noticed and decision.budget is not None and decision.budget.exhausted:
+        noticed = ["the budget is used up"]
+    reason = f"Noticed: {'; '.join(noticed)}." if noticed else decision.guidance or "The run is drifting."
+    return reason + unasked
+
+
+def _strength(decision: Decision) -> int:
+    return VERDICTS.index(decision.verdict)
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split()).rstrip(" .?!")
+    return line if len(line) <= _GOAL_SHOWN_CHARS else line[: _GOAL_SHOWN_CHARS - 1] + "…"

@@ -1,0 +1,246 @@
+"""Record the events of one run in order: from a host's objects to its session and to the sinks.
+
+Everything that may run the host's own code (`__str__`, callbacks, log handlers) happens before the lock is
+taken or after it is released.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from msgspec import structs
+
+from steadyhelm.decisions import PROCEED, BudgetDecision, Decision
+from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.coercion import to_count, to_error_text, to_number
+from steadyhelm.engine.health import Health
+from steadyhelm.engine.listeners import Listeners
+from steadyhelm.engine.session import Ending, Observation, Session
+from steadyhelm.errors import RunStopped
+from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, TraceEvent
+from steadyhelm.forks import ForkSafeLock
+from steadyhelm.sink import Record, RecordedEvent, SavedState
+
+Price = Callable[[Mapping[str, Any], float], float | None]
+
+
+class RecordQueue(Protocol):
+    """Where the records of runs go: the queue of a monitor, or a plain list."""
+
+    is_durable: bool
+
+    def put(self, *records: Record) -> bool:
+        """Take records that belong together; return whether they were accepted."""
+        ...
+
+    def acknowledge(self) -> None:
+        """Wait until the records are written, if the queue is durable."""
+        ...
+
+
+class RunServices:
+    """What the runs of one agent share.
+
+    Args:
+        agent_id: The agent.
+        capture: Turns the host's objects into events.
+        health: Counts losses and errors.
+        queue: Receives the records.
+        clock: Returns the time.
+        price: Returns the cost of a model call from its metadata and time; None to look up none.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        capture: Capture,
+        health: Health,
+        queue: RecordQueue,
+        clock: Callable[[], float] = time.time,
+        price: Price | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self.capture = capture
+        self.health = health
+        self.queue = queue
+        self.clock = clock
+        self.price = price
+        self.listeners = Listeners(health)
+
+
+class RunRecorder:
+    """One live run: its session, and the one lock under which its events are put in order.
+
+    Methods may be called from any thread; they raise nothing but errors of our own.
+
+    Args:
+        session: The session of the run.
+        services: What it shares with the agent's other runs.
+        is_sampled: Whether events of this run are recorded at all.
+    """
+
+    def __init__(self, session: Session, services: RunServices, *, is_sampled: bool = True) -> None:
+        self.session = session
+        self.is_sampled = is_sampled
+        self.is_live = True
+        """False once the run has ended or is suspended."""
+        self.lock = ForkSafeLock()
+        self.own_verdicts = session.can
+        """What whoever started the run can carry out; participants may be able to do less."""
+        self.stop: RunStopped | None = None
+        """A stop that the run's next step raises."""
+        self._services = services
+        self._is_recording = False
+
+    def record(
+        self,
+        action_type: str,
+        action_name: str,
+        *,
+        timestamp: float | None = None,
+        event_id: str | None = None,
+        token_count: int = 0,
+        input_data: Any = None,
+        output_data: Any = None,
+        duration_ms: float = 0.0,
+        metadata: dict[str, Any] | None = None,
+        started_seq: int | None = None,
+        call_id: str | None = None,
+        error: object = None,
+        cost_usd: float | None = None,
+    ) -> Decision:
+        """Record one event and return the decision."""
+        if not self.is_sampled:
+            return PROCEED
+        services, session = self._services, self.session
+        name = action_name if type(action_name) is str else str(action_name)
+        payload = services.capture.encode(
+            input_data, output_data, metadata, None if error is None else to_error_text(error)
+        )
+        at = None if timestamp is None else to_number(timestamp)
+        if cost_usd is None and services.price is not None and metadata:
+            cost_usd = services.price(metadata, services.clock() if at is None else at)
+        with self.lock:
+            if self._is_recording:
+                # A finalizer or a log handler of the host, called in the middle of our own work.
+                services.health.count("event recorded while another event was being recorded")
+                return PROCEED
+            self._is_recording = True
+            try:
+                run, seq = session.run, session.next_seq
+                recorded = services.capture.build(
+                    payload,
+                    agent_id=services.agent_id,
+                    run_id=run.run_id,
+                    action_type=action_type,
+                    action_name=name,
+                    timestamp=services.clock() if at is None else at,
+                    event_id=event_id or f"{run.run_id}.{seq}",
+                    seq=seq,
+                    token_count=to_count(token_count) if token_count else 0,
+                    duration_ms=duration_ms if type(duration_ms) is float else to_number(duration_ms),
+                    started_seq=started_seq,
+                    call_id=call_id,
+                    parent_run_id=run.parent_run_id,
+                    cost_usd=None if cost_usd is None else to_number(cost_usd),
+                )
+                seen = session.observe(recorded.event)
+                self._put(recorded, seen)
+            finally:
+                self._is_recording = False
+        if services.queue.is_durable:
+            services.queue.acknowledge()
+        if seen.decision.findings or seen.decision.hooks:
+            services.listeners.notify(seen.decision)
+        return seen.decision
+
+    def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
+        """Queue an event and what it led to."""
+        capture, queue = self._services.capture, self._services.queue
+        # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
+        queue.put(recorded if capture.keeps_text else capture.strip(recorded))
+        if seen.decision.findings or seen.incidents:
+            queue.put(*seen.decision.findings, *seen.incidents)
+
+    def observe(self, event: TraceEvent) -> Observation:
+        """Show the session an event that is recorded elsewhere, and return what it led to."""
+        with self.lock:
+            return self.session.observe(event)
+
+    def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
+        """Return the decision for a call that has not been made yet. Does not change state."""
+        if not self.is_sampled:
+            return PROCEED
+        services, session = self._services, self.session
+        payload = services.capture.encode(args, None, None, None)
+        with self.lock:
+            call = services.capture.build(
+                payload,
+                agent_id=services.agent_id,
+                run_id=session.run.run_id,
+                action_type=TOOL_CALL,
+                action_name=name if type(name) is str else str(name),
+                timestamp=services.clock(),
+                event_id=f"{session.run.run_id}.{session.next_seq}",
+                seq=session.next_seq,
+                started_seq=started_seq,
+            )
+            return session.foresee(call.event)
+
+    def report(self, name: str, metadata: dict[str, Any], *, call_id: str | None = None) -> Decision:
+        """Record something the host reports about the step before: a refused call, progress, a grant."""
+        # It happened with the step before: a host with a clock of its own must not be late.
+        return self.record(
+            STATE_TRANSITION,
+            name,
+            timestamp=self.session.last_at or None,
+            metadata={key: _replace_surrogates(value) for key, value in metadata.items()},
+            call_id=call_id,
+        )
+
+    def extend_budget(self, name: str, metadata: dict[str, Any]) -> BudgetDecision | None:
+        """Report a request or a grant of budget, and return what was decided; None without a budget."""
+        drift = self.session.drift
+        if drift.budget is None:
+            return None
+        drift.last_extension = None
+        self.report(name, metadata)
+        decision: BudgetDecision | None = drift.last_extension
+        if decision is not None:
+            self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
+        return decision
+
+    def continue_in_child(self, run_id: str) -> None:
+        """Go on in a forked process as a run of its own, a child of the run it was."""
+        run, self._is_recording = self.session.run, False
+        self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id)
+        # Its checkpoints are kept under its parent's id.
+        self.session.forget_checkpoints()
+        if self.is_sampled:
+            self._services.queue.put(self.session.run)
+        self._services.health.count("run continued in a forked process")
+
+    def save(self) -> None:
+        """Write the state of the session to the sinks, to resume the run later."""
+        services = self._services
+        with self.lock:
+            self.is_live = False
+            run_id = self.session.run.run_id
+            services.queue.put(SavedState(services.agent_id, run_id, self.session.state(), services.clock()))
+        services.queue.acknowledge()
+
+    def end(self, outcome: str = "") -> Ending:
+        """End the session, and write what it found, its incidents and its summary to the sinks."""
+        services = self._services
+        with self.lock:
+            self.is_live = False
+            ending = self.session.end(at=services.clock(), outcome=outcome)
+            services.queue.put(*ending.findings, *ending.incidents, ending.summary)
+        services.queue.acknowledge()
+        services.listeners.notify_findings(ending.findings)
+        return ending
+
+
+def _replace_surrogates(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
