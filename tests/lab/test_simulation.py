@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
+from once_per_run import compute_once
 
 from steadyhelm.decisions import DriftAction
 from steadyhelm.lab.evaluation.run_sets import RunSet, read_sets
@@ -426,14 +427,17 @@ class TestHostileText:
         assert max(map(len, shown)) <= 80
 
 
-@pytest.fixture(scope="module")
-def report():
+@pytest.fixture(scope="session")
+def report(tmp_path_factory):
     """What the policy as it is set by default would have done to the real runs."""
-    return simulate(read_sets([DATA / "runs"]), Settings(), samples=20)
+    return compute_once(
+        tmp_path_factory,
+        "simulation-report",
+        lambda: simulate(read_sets([DATA / "runs"]), Settings(), samples=20),
+    )
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")
-@pytest.mark.xdist_group("simulation")
 class TestRealRuns:
     def test_healthy_runs_are_left_alone(self, report):
         """

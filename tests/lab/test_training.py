@@ -3,12 +3,10 @@ import warnings
 
 import pytest
 from msgspec import structs
+from once_per_run import compute_once
 
 from steadyhelm.errors import FormatError
 from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels, read_replies
-
-pytestmark = pytest.mark.xdist_group("training")
-"""One worker runs all of these tests, so that the models are fitted once."""
 
 SAID = {
     "correction_substance": [
@@ -46,22 +44,26 @@ def labelled(sessions=16, each=6):
     ]
 
 
-@pytest.fixture(scope="module")
-def report():
+@pytest.fixture(scope="session")
+def report(tmp_path_factory):
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
     from steadyhelm.lab.training.train import train
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return train(labelled(), quick=True, samples=50)
+    def compute():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return train(labelled(), quick=True, samples=50)
+
+    return compute_once(tmp_path_factory, "training-report", compute)
 
 
-@pytest.fixture(scope="module")
-def leaks():
+@pytest.fixture(scope="session")
+def leaks(tmp_path_factory):
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
     from steadyhelm.lab.training.leak_check import check_leaks
 
-    return {leak.shuffled: leak for leak in check_leaks(labelled())}
+    found = compute_once(tmp_path_factory, "training-leaks", lambda: check_leaks(labelled()))
+    return {leak.shuffled: leak for leak in found}
 
 
 class TestReading:
