@@ -21,7 +21,7 @@ from opentelemetry.trace import (
 
 from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
 from steadyhelm.recordings.spans.live_run import NOT_CHECKED_REASON
-from steadyhelm.testing.watching import Watch
+from steadyhelm.testing.watch import Watch
 
 ASKED = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}])
 LOOKED = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "I look."}]}])

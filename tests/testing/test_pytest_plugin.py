@@ -71,7 +71,7 @@ class TestNoLoop:
         """
         A test that watched nothing proves nothing, and says so.
         """
-        with pytest.raises(AssertionError, match="nothing was watched"):
+        with pytest.raises(AssertionError, match="nothing was recorded"):
             steadyhelm_watch.assert_no_loop()
 
     def test_decorated_tools(self, steadyhelm_watch):
@@ -168,7 +168,7 @@ class TestWithin:
         """
         work(steadyhelm_watch)
 
-        with pytest.raises(AssertionError, match="no step said how many tokens"):
+        with pytest.raises(AssertionError, match="no step recorded its tokens"):
             steadyhelm_watch.assert_within(tokens=1000)
 
 

@@ -1,9 +1,8 @@
-"""What you need to test a detector, a sink, a store or your own agent: shipped, and used by our own tests.
+"""Tools to test a detector, a sink, a store or your own agent; the project's own tests use them too.
 
-`Watch` and `assert_healthy` hold your agent's runs to what you expect of them, `events`, `fired_at` and
-`said_at` are runs as pictures, the `*_CHECKS` are the conformance suites every plug-in must pass,
-`FakeClock` is a clock you set.
-Names load when they are first used: a pytest that never asks for them does not pay for them.
+`Watch` and `assert_healthy` check your agent's runs, `events`, `fired_at` and `said_at` are runs as pictures,
+the `*_CHECKS` are the conformance suites every plug-in must pass, `FakeClock` is a clock you set.
+Names load when they are first used, so that a pytest run that does not use them loads nothing.
 """
 
 import importlib
@@ -17,26 +16,26 @@ if TYPE_CHECKING:
     from steadyhelm.testing.traces import events as events
     from steadyhelm.testing.traces import fired_at as fired_at
     from steadyhelm.testing.traces import said_at as said_at
-    from steadyhelm.testing.watching import Watch as Watch
-    from steadyhelm.testing.watching import assert_healthy as assert_healthy
+    from steadyhelm.testing.watch import Watch as Watch
+    from steadyhelm.testing.watch import assert_healthy as assert_healthy
 
-_HOMES: Final = {
+_MODULES: Final = {
     "DETECTOR_CHECKS": "detector_checks",
     "SINK_CHECKS": "sink_checks",
     "STORE_CHECKS": "store_checks",
     "FakeClock": "clock",
-    "Watch": "watching",
-    "assert_healthy": "watching",
+    "Watch": "watch",
+    "assert_healthy": "watch",
     "events": "traces",
     "fired_at": "traces",
     "said_at": "traces",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604 - the table above is the list
+__all__ = [*_MODULES]  # noqa: PLE0604 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'steadyhelm.testing' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"steadyhelm.testing.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(f"steadyhelm.testing.{_MODULES[name]}"), name)
     return value

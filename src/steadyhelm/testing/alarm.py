@@ -1,4 +1,4 @@
-"""A detector that is sure of itself at one tool call, to see how an agent takes the strongest answers."""
+"""A detector that fires at one tool call, to test how an agent handles the strongest responses."""
 
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ class _Memory(msgspec.Struct):
 
 
 class Alarm(Detector):
-    """Confirms a loop at the n-th tool call of a run, whatever was called.
+    """Reports a confirmed loop at the n-th tool call of a run, whatever was called.
 
     Args:
         at: Which call.
@@ -29,7 +29,7 @@ class Alarm(Detector):
         self._memory: Any = _Memory()
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
-        """One more call."""
+        """Count the call, and return a critical finding at the chosen one."""
         if event.action_type != TOOL_CALL:
             return None
         self._memory.calls += 1

@@ -2,7 +2,7 @@
 
 
 class FakeClock:
-    """Stands still until it is told to go on.
+    """A clock that stays at one time until a test advances it.
 
     >>> clock = FakeClock(100.0)
     >>> clock.advance(2.5)
@@ -14,9 +14,9 @@ class FakeClock:
         self.now = now
 
     def __call__(self) -> float:
-        """The time it was set to."""
+        """Return the time it is set to."""
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Move the time forward."""
         self.now += seconds

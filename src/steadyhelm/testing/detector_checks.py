@@ -1,4 +1,4 @@
-"""What every detector must hold to: run each check with a function that makes yours.
+"""Conformance checks for detectors: call each check with a function that makes your detector.
 
 for check in DETECTOR_CHECKS:
     check(MyDetector)
@@ -23,7 +23,7 @@ _BASELINES: Final = (
     BaselineStats(agent_id=AGENT),
     BaselineStats(agent_id=AGENT, is_calibrated=True, calibration_runs=30, mean_tokens_per_run=100.0),
 )
-_TROUBLED: Final = (
+_DRIFTING_PICTURES: Final = (
     "aaaaaaaaaaaa",
     "abababababab" * 2,
     "abcabcabcabcabc.xaaaa",
@@ -47,67 +47,67 @@ _ODD_DATA: Final[tuple[Any, ...]] = (
     {"": {}},
 )
 _MEMORY_EVENTS: Final = 100_000
-_MEMORY_SLACK: Final = 8_192
+_MEMORY_SLACK_BYTES: Final = 8_192
 
 
 def check_same_trace_same_findings(make: MakeDetector) -> None:
-    """The same events give the same findings, whenever and however often."""
-    for trace in _traces():
-        assert _findings(make(), trace) == _findings(make(), trace)
+    """Check that the same events lead to the same findings, however often."""
+    for trace in _iter_traces():
+        assert _collect_findings(make(), trace) == _collect_findings(make(), trace)
 
 
 def check_state_survives_a_round_trip(make: MakeDetector) -> None:
-    """Put aside in the middle and taken up by a fresh detector, a run gives the same findings."""
-    for trace in _traces():
-        whole = _findings(make(), trace)
+    """Check that a run saved in the middle and restored in a new detector has the same findings."""
+    for trace in _iter_traces():
+        whole = _collect_findings(make(), trace)
         for cut in (1, len(trace) // 3, len(trace) - 1):
             first, second = make(), make()
-            before = _findings(first, trace[:cut])
-            second.begin(_run())
+            before = _collect_findings(first, trace[:cut])
+            second.begin(_make_run())
             second.restore(first.state())
             after = [finding for event in trace[cut:] if (finding := second.check(event, _BASELINES[0]))]
             assert whole == before + after, f"differs when put aside after {cut} events"
 
 
 def check_instances_share_nothing(make: MakeDetector) -> None:
-    """What one detector has seen, another knows nothing of."""
-    alone = _findings(make(), events("abab"))
-    _findings(make(), events("a" * 49))
-    assert alone == _findings(make(), events("abab"))
+    """Check that one detector knows nothing of what another has seen."""
+    alone = _collect_findings(make(), events("abab"))
+    _collect_findings(make(), events("a" * 49))
+    assert alone == _collect_findings(make(), events("abab"))
 
 
 def check_events_stay_unchanged(make: MakeDetector) -> None:
-    """An event is only looked at."""
-    for trace in _traces():
+    """Check that the detector does not change events."""
+    for trace in _iter_traces():
         before = msgspec.msgpack.encode(trace)
-        _findings(make(), trace)
+        _collect_findings(make(), trace)
         assert before == msgspec.msgpack.encode(trace)
 
 
 def check_memory_is_bounded(make: MakeDetector) -> None:
-    """After 100,000 events it remembers no more than after 2,000."""
+    """Check that the state after 100,000 events is hardly larger than after 2,000."""
     detector = make()
-    detector.begin(_run())
+    detector.begin(_make_run())
     small = 0
     for event in healthy(_MEMORY_EVENTS):
         detector.check(event, _BASELINES[0])
         if event.seq == 2_000:  # noqa: PLR2004 - see the docstring
             small = len(detector.state())
     grown = len(detector.state())
-    assert grown <= 2 * small + _MEMORY_SLACK, f"its state grew from {small} to {grown} bytes"
+    assert grown <= 2 * small + _MEMORY_SLACK_BYTES, f"its state grew from {small} to {grown} bytes"
 
 
 def check_unknown_kinds_are_ignored(make: MakeDetector) -> None:
-    """An event of a kind it does not know is no finding and no error."""
+    """Check that an event of an unknown kind is no finding and no error."""
     strange = [msgspec.structs.replace(event, action_type="teleport") for event in events("." * 60)]
-    assert _findings(make(), strange) == []
+    assert _collect_findings(make(), strange) == []
 
 
 def check_findings_are_sound(make: MakeDetector) -> None:
-    """A finding has a score from 0 to 1, a severity to match, words, and events that prove it."""
-    for trace in _traces():
+    """Check that a finding has a score from 0 to 1, a matching severity, a message and evidence."""
+    for trace in _iter_traces():
         seen = {event.event_id for event in trace}
-        for finding in _findings(make(), trace):
+        for finding in _collect_findings(make(), trace):
             assert 0.0 <= finding.score <= 1.0
             assert finding.severity in {Severity.from_score(finding.score), Severity.LOW}
             assert finding.kind in get_args(Kind)
@@ -120,33 +120,33 @@ def check_findings_are_sound(make: MakeDetector) -> None:
 
 
 def check_silent_on_healthy_traces(make: MakeDetector) -> None:
-    """A run without drift is left in peace."""
-    assert _findings(make(), list(healthy(2_000))) == []
+    """Check that a run without drift has no findings."""
+    assert _collect_findings(make(), list(healthy(2_000))) == []
 
 
 def check_odd_data_is_survived(make: MakeDetector) -> None:
-    """Whatever an agent hands over as data, the detector goes on."""
+    """Check that no data of an agent makes the detector fail."""
     trace = [
         msgspec.structs.replace(event, action_type=action_type, input_data=given, output_data=result)
         for event, (action_type, given, result) in zip(
             events("." * 2_000), itertools.product(ACTION_TYPES, _ODD_DATA, _ODD_DATA), strict=False
         )
     ]
-    _findings(make(), trace)
+    _collect_findings(make(), trace)
 
 
 def check_foreseeing_changes_nothing(make: MakeDetector) -> None:
-    """Asked about a call not yet made, it remembers nothing of it."""
-    for trace in _traces():
+    """Check that asking about a call that was not made yet leaves the state unchanged."""
+    for trace in _iter_traces():
         detector = make()
-        _findings(detector, trace[:-1])
+        _collect_findings(detector, trace[:-1])
         before = detector.state()
         detector.foresee(trace[-1], _BASELINES[0])
         assert before == detector.state()
 
 
 def check_settings_are_documented(make: MakeDetector) -> None:
-    """Every keyword of its constructor has a line under Args in its docstring."""
+    """Check that every keyword of the constructor has a line under Args in the docstring."""
     kind = type(make())
     words = inspect.getdoc(kind) or ""
     settings = words.partition("Args:")[2]
@@ -170,16 +170,16 @@ DETECTOR_CHECKS: Final[tuple[Callable[[MakeDetector], None], ...]] = (
 )
 
 
-def _run() -> RunInfo:
+def _make_run() -> RunInfo:
     return RunInfo(agent_id=AGENT, run_id=RUN, goal="finish every part of the plan")
 
 
-def _traces() -> Iterable[list[TraceEvent]]:
-    yield from (events(picture) for picture in _TROUBLED)
+def _iter_traces() -> Iterable[list[TraceEvent]]:
+    yield from (events(picture) for picture in _DRIFTING_PICTURES)
     yield replies(*["Here is a poem about the sea and its many colours."] * 6)
     yield list(healthy(120))
 
 
-def _findings(detector: Detector, trace: Sequence[TraceEvent]) -> list[DriftEvent]:
-    detector.begin(_run())
+def _collect_findings(detector: Detector, trace: Sequence[TraceEvent]) -> list[DriftEvent]:
+    detector.begin(_make_run())
     return [finding for event in trace if (finding := detector.check(event, _BASELINES[0]))]

@@ -1,6 +1,6 @@
-"""The pytest plug-in: `steadyhelm_watch`, a monitor that keeps a run in memory and lets a test judge it.
+"""The pytest plug-in: `steadyhelm_watch`, a monitor that keeps runs in memory for a test to check.
 
-It is loaded with pytest itself, so nothing is imported here before a test asks for it.
+It is loaded with pytest itself, so nothing is imported here before a test uses the fixture.
 """
 
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from steadyhelm.testing.watching import Watch
+    from steadyhelm.testing.watch import Watch
 
 
 @pytest.fixture
 def steadyhelm_watch(request: pytest.FixtureRequest) -> "Iterator[Watch]":
-    """Watches the agent of one test: no file, no network, nothing left behind.
+    """Watch the agent of one test: no file, no network, nothing left behind.
 
-    Give it to your agent in place of its monitor, or decorate its tools with `steadyhelm_watch.tool`;
-    then say what must not have happened: `assert_no_loop`, `assert_within`, `assert_no_drift`.
+    Pass it to your agent in place of its monitor, or decorate its tools with `steadyhelm_watch.tool`;
+    then assert what must not have happened: `assert_no_loop`, `assert_within`, `assert_no_drift`.
     """
-    from steadyhelm.testing.watching import Watch  # noqa: PLC0415 - only who asks for it pays for it
+    from steadyhelm.testing.watch import Watch  # noqa: PLC0415 - loaded only when it is used
 
     watch = Watch(request.node.name)
     yield watch

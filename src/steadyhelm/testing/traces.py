@@ -1,4 +1,4 @@
-"""A run as a picture: one character a step.
+"""Write a run as a picture: one character per step.
 
 ========  =======================================================================
 `a`..`q`  a call of the tool of that name, with the same arguments and the same result
@@ -24,33 +24,33 @@ _START: Final = 1_700_000_000.0
 
 
 def events(picture: str) -> list[TraceEvent]:
-    """The events a picture shows, a tenth of a second apart.
+    """Return the events of a picture, a tenth of a second apart.
 
     >>> [event.action_name for event in events("ab r")]
     ['a', 'b', 'user', 'model']
     """
-    return [_event(seq, step) for seq, step in enumerate(picture)]
+    return [_draw_event(seq, step) for seq, step in enumerate(picture)]
 
 
 def replies(*texts: str) -> list[TraceEvent]:
-    """Model replies with these words."""
+    """Return model replies with these texts."""
     return [
-        _made(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=REPLY_TOKENS)
+        _make_event(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=REPLY_TOKENS)
         for seq, text in enumerate(texts)
     ]
 
 
 def healthy(steps: int) -> Iterator[TraceEvent]:
-    """A long run without drift: reading, editing, testing, never the same twice, with users' turns."""
+    """Yield a long run without drift: reading, editing, testing, never the same twice, with user messages."""
     for seq in range(steps):
         if seq % 50 == 49:  # noqa: PLR2004 - now and then
-            yield _made(seq, USER_MESSAGE, "user", input_data={"text": f"and now part {seq}"})
+            yield _make_event(seq, USER_MESSAGE, "user", input_data={"text": f"and now part {seq}"})
         elif seq % 10 == 9:  # noqa: PLR2004 - after every few calls
             text = f"I have finished part {seq} of the plan."
-            yield _made(seq, LLM_REQUEST, "model", output_data={"text": text})
+            yield _make_event(seq, LLM_REQUEST, "model", output_data={"text": text})
         else:
             name = ("read_file", "edit_file", "run_tests")[seq % 3]
-            yield _made(
+            yield _make_event(
                 seq,
                 TOOL_CALL,
                 name,
@@ -62,7 +62,7 @@ def healthy(steps: int) -> Iterator[TraceEvent]:
 def fired_at(
     detector: Detector, picture: str | Iterable[TraceEvent], baseline: BaselineStats | None = None
 ) -> list[int]:
-    """The places at which the detector had something to say."""
+    """Return the places at which the detector reported a finding."""
     trace = events(picture) if isinstance(picture, str) else picture
     usual = baseline or BaselineStats(agent_id=AGENT)
     detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
@@ -70,27 +70,29 @@ def fired_at(
 
 
 def said_at(detector: Detector, *texts: str, baseline: BaselineStats | None = None) -> list[int]:
-    """The same for a run of model replies with these words."""
+    """Return the places at which the detector reported a finding, for model replies with these texts."""
     return fired_at(detector, replies(*texts), baseline)
 
 
-def _event(seq: int, step: str) -> TraceEvent:
+def _draw_event(seq: int, step: str) -> TraceEvent:
     if step == " ":
-        return _made(seq, USER_MESSAGE, "user", input_data={"text": f"please go on, {seq}"})
+        return _make_event(seq, USER_MESSAGE, "user", input_data={"text": f"please go on, {seq}"})
     if step == "r":
         text = f"This is reply number {seq} of the run."
-        return _made(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=REPLY_TOKENS)
+        return _make_event(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=REPLY_TOKENS)
     if step == ".":
         done = {"text": f"done {seq}"}
-        return _made(seq, TOOL_CALL, "work", input_data={"step": seq}, output_data=done, tool_kind="write")
+        return _make_event(
+            seq, TOOL_CALL, "work", input_data={"step": seq}, output_data=done, tool_kind="write"
+        )
     if step == "x":
-        return _made(seq, TOOL_CALL, "work", input_data={"step": seq}, error=f"no such thing {seq}")
+        return _make_event(seq, TOOL_CALL, "work", input_data={"step": seq}, error=f"no such thing {seq}")
     name = step.lower()
     result = f"result {seq}" if step.isupper() else f"result of {name}"
-    return _made(seq, TOOL_CALL, name, input_data={"of": name}, output_data={"text": result})
+    return _make_event(seq, TOOL_CALL, name, input_data={"of": name}, output_data={"text": result})
 
 
-def _made(seq: int, action_type: str, action_name: str, **fields: object) -> TraceEvent:
+def _make_event(seq: int, action_type: str, action_name: str, **fields: object) -> TraceEvent:
     return TraceEvent.from_dict(
         {
             "agent_id": AGENT,

@@ -1,4 +1,4 @@
-"""Hold an agent's runs to what you expect of them, in your own tests: live or recorded."""
+"""Check an agent's runs in your own tests, live or recorded."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
-_TOLD: Final = 3
+_MAX_RUNS_SHOWN: Final = 3
 
 
-class _Memory(Sink):
-    """Keeps runs and events in the order in which they came."""
+class _MemorySink(Sink):
+    """A sink that keeps runs and events in memory, in order."""
 
     name = "memory"
 
@@ -40,16 +40,16 @@ class _Memory(Sink):
         self.events: dict[str, list[TraceEvent]] = {}
 
     def write(self, records: Sequence[Record]) -> None:
-        """Take a batch."""
+        """Keep a batch."""
         for record in records:
             if isinstance(record, RunInfo):
                 self.infos[record.run_id] = record
             elif isinstance(record, RecordedEvent):
-                self.events.setdefault(record.event.run_id, []).append(_as_it_was(record))
+                self.events.setdefault(record.event.run_id, []).append(_copy_event(record))
 
 
-def _as_it_was(record: RecordedEvent) -> TraceEvent:
-    """The event with its data as it was then: the agent may change its own objects later."""
+def _copy_event(record: RecordedEvent) -> TraceEvent:
+    """Return the event with its data as recorded: the agent may change its own objects later."""
     return structs.replace(
         record.event,
         event_id=str(record.event.seq),
@@ -59,14 +59,14 @@ def _as_it_was(record: RecordedEvent) -> TraceEvent:
 
 
 class Watch(DriftMonitor):
-    """A monitor for tests: it keeps runs in memory, and judges them when it is asked to.
+    """A monitor for tests: it keeps runs in memory, and judges them on request.
 
-    It can stand wherever a `DriftMonitor` can: `run`, `tool`, `model`, `wrap` and `record_event` are the
-    same, it only watches, and each run is judged alone, as `steadyhelm scan` does it.
-    Thresholds come from your settings, as always.
+    It can be used wherever a `DriftMonitor` can: `run`, `tool`, `model`, `wrap` and `record_event` are the
+    same. It only watches, and each run is judged alone, as in `steadyhelm scan`.
+    Thresholds come from your settings.
 
     Args:
-        agent_id: What the agent is called in messages.
+        agent_id: The name of the agent in messages.
         settings: Settings to use instead of those that would be found.
 
     >>> with Watch("example") as watch:
@@ -78,12 +78,12 @@ class Watch(DriftMonitor):
     def __init__(self, agent_id: str = "tested", *, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load().settings
         self._alert_worker = None
-        self._memory = _Memory()
+        self._memory = _MemorySink()
         self._redactor = Redactor(
             key_words=self.settings.redaction_keys, patterns=self.settings.redaction_patterns
         )
         health = Health()
-        # The parts are other ones than a DriftMonitor's: no store, no alerts, nothing sampled or dropped.
+        # Unlike a DriftMonitor: no store, no alerts, nothing sampled or dropped.
         Monitor.__init__(
             self,
             agent_id,
@@ -100,19 +100,19 @@ class Watch(DriftMonitor):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def judged(self) -> list[Judged]:
-        """Every run that was watched so far, judged."""
+    def judge_runs(self) -> list[Judged]:
+        """Return every run watched so far, judged."""
         self.flush()
         judge = Judge(self.settings, tools=self._sessions.tools)
-        return [judge.judge(run) for run in self._recorded()]
+        return [judge.judge(run) for run in self._iter_runs()]
 
     def assert_no_loop(self, *, min_severity: str = "MED") -> None:
-        """Fail when a run repeats itself without getting anywhere."""
+        """Fail when a run repeats itself without progress."""
         __tracebackhide__ = True
         self._assert_none(min_severity, kind="loop")
 
     def assert_no_drift(self, *, min_severity: str = "MED") -> None:
-        """Fail when anything of this severity or above was found in a run."""
+        """Fail when a run has a finding of this severity or above."""
         __tracebackhide__ = True
         self._assert_none(min_severity)
 
@@ -121,10 +121,10 @@ class Watch(DriftMonitor):
     ) -> None:
         """Fail when all runs together took more than this."""
         __tracebackhide__ = True
-        events = [event for run in self._watched() for event in run.events]
+        events = [event for run in self._require_runs() for event in run.events]
         spent = sum(event.token_count for event in events)
         if tokens is not None and not spent:
-            _fail("no step said how many tokens it took, so whether they stay within a limit is not known")
+            _fail("no step recorded its tokens, so whether they are within the limit is unknown")
         began = min(event.timestamp - event.duration_ms / 1000 for event in events)
         took = max(event.timestamp for event in events) - began
         limits = [("tokens", spent, tokens), ("steps", len(events), steps), ("seconds", took, duration_s)]
@@ -134,25 +134,27 @@ class Watch(DriftMonitor):
             if most is not None and used > most
         ]
         if over:
-            costly = sorted(events, key=lambda event: -event.token_count)[: _TOLD if tokens else 0]
+            costly = sorted(events, key=lambda event: -event.token_count)[: _MAX_RUNS_SHOWN if tokens else 0]
             evidence = Evidence(self._redactor)
             rows = [f"  {event.token_count:>9,} tokens  {evidence.row([0], event).said}" for event in costly]
             _fail("\n".join(["the run took " + "; ".join(over), *rows]))
 
     def _assert_none(self, min_severity: str, *, kind: str | None = None) -> None:
         __tracebackhide__ = True
-        self._watched()
-        _assert_none(self.judged(), Evidence(self._redactor, least=_rank(min_severity)), kind=kind)
+        self._require_runs()
+        _assert_none(
+            self.judge_runs(), Evidence(self._redactor, least=_severity_rank(min_severity)), kind=kind
+        )
 
-    def _watched(self) -> list[ReadRun]:
+    def _require_runs(self) -> list[ReadRun]:
         __tracebackhide__ = True
         self.flush()
-        runs = list(self._recorded())
+        runs = list(self._iter_runs())
         if not runs:
-            _fail("nothing was watched: give steadyhelm_watch to your agent, or record its steps with it")
+            _fail("nothing was recorded: pass steadyhelm_watch to your agent, or record its steps with it")
         return runs
 
-    def _recorded(self) -> Iterator[ReadRun]:
+    def _iter_runs(self) -> Iterator[ReadRun]:
         for run_id, events in self._memory.events.items():
             yield ReadRun(
                 info=self._memory.infos.get(run_id, RunInfo(agent_id=self.agent_id, run_id=run_id)),
@@ -194,7 +196,7 @@ def assert_healthy(
         _fail(f"{Path(run_file).name} holds no run")
     judge = Judge(settings)
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    evidence = Evidence(redactor, least=_rank(min_severity))
+    evidence = Evidence(redactor, least=_severity_rank(min_severity))
     _assert_none([judge.judge(run) for run in runs], evidence, kind=kind)
 
 
@@ -204,12 +206,12 @@ def _assert_none(judged: Sequence[Judged], evidence: Evidence, *, kind: str | No
     if not bad:
         return
     what = "drifted" if kind is None else f"drifted ({kind})"
-    rest = [f"and {len(bad) - _TOLD} more runs"] if len(bad) > _TOLD else []
-    told = [evidence.text(one) for one in bad[:_TOLD]]
+    rest = [f"and {len(bad) - _MAX_RUNS_SHOWN} more runs"] if len(bad) > _MAX_RUNS_SHOWN else []
+    told = [evidence.text(one) for one in bad[:_MAX_RUNS_SHOWN]]
     _fail("\n".join([f"{len(bad)} of {len(judged)} runs {what}", *told, *rest]))
 
 
-def _rank(severity: str) -> int:
+def _severity_rank(severity: str) -> int:
     names = [name.value for name in Severity]
     if severity.upper() not in names:
         raise SettingsError(f"min_severity must be one of {', '.join(names)}, got {severity!r}.")
