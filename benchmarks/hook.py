@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.measures import Measure, from_repeats, not_measured
 from benchmarks.processes import ROOT, environment
 
-from steadyhelm.hooks.install import command_for, status_line_command
-from steadyhelm.hooks.resident import end
+from steadyhelm.hooks.resident import stop_resident
+from steadyhelm.hooks.settings_entries import hook_command, status_line_command
 
 NAME = "hook"
 BAR = 2.5
@@ -28,11 +28,11 @@ def run(*, quick: bool) -> list[Measure]:
         try:
             return _measured(home, repeats)
         finally:
-            end(f"{folder}/hook.sock")
+            stop_resident(f"{folder}/hook.sock")
 
 
 def _measured(home: dict[str, str], repeats: int) -> list[Measure]:
-    hook, line = shlex.split(command_for("claude-code", "guide")), shlex.split(status_line_command())
+    hook, line = shlex.split(hook_command("claude-code", "guide")), shlex.split(status_line_command())
     alone = {**home, "STEADYHELM_HOOK_HOST": "0"}
     if _once(hook, _event(0), home) is None:
         return [not_measured(NAME, "hook process", "it ended with an error")]
@@ -88,7 +88,7 @@ def _first(command: list[str], home: dict[str, str]) -> float:
     with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         taken = _once(command, _event(0), {**home, "STEADYHELM_HOME": folder})
         _wait_for(Path(folder) / "hook.sock")
-        end(f"{folder}/hook.sock")
+        stop_resident(f"{folder}/hook.sock")
         time.sleep(0.05)
     return taken or 0.0
 

@@ -29,9 +29,9 @@ from steered_scenarios import SCENARIOS, Scenario
 from workshop_tools import Workshop
 
 from steadyhelm import Decision, DriftMonitor, Incident, Intervention
-from steadyhelm.cli.output import print_rows
-from steadyhelm.reports.formats import counted, number, steps
-from steadyhelm.reports.terminal import console, safe, severity
+from steadyhelm.cli.output import print_table
+from steadyhelm.reports.formats import format_steps, pluralize, step_number
+from steadyhelm.reports.terminal import console, safe, severity_label
 
 AGENT: Final = "steered-agent"
 LEVELS: Final = {
@@ -114,9 +114,9 @@ class Story:
             return
         self._last_words = decision.guidance
         for finding in decision.findings:
-            proof = steps(_places(finding.event_ids))
+            proof = format_steps(_places(finding.event_ids))
             words = f"  {safe(finding.message)}  [steps {proof}]"
-            self._out.print(Text.assemble("      ", severity(finding.severity), words))
+            self._out.print(Text.assemble("      ", severity_label(finding.severity), words))
         self._block(f"{told} ({LEVELS[decision.action]})", decision.guidance)
         self._wait(_READING_S)
 
@@ -180,7 +180,7 @@ def _what_came_of_it(out: Console, played: Played) -> None:
     for answer in played.answers:
         saved = f", about {answer.tokens_saved:,} tokens saved" if answer.tokens_saved else ""
         missed = f" (not carried out: {safe(answer.not_carried_out)})" if answer.not_carried_out else ""
-        step = f"step {number(answer.seq)}"
+        step = f"step {step_number(answer.seq)}"
         out.print(f"      {step:<8} {LEVELS[answer.action]:<21} {_OUTCOMES[answer.outcome]}{saved}{missed}")
     for words in _besides(played):
         out.print(f"      {words}")
@@ -191,7 +191,7 @@ def _what_came_of_it(out: Console, played: Played) -> None:
 def _besides(played: Played) -> list[str]:
     """What was done before a call was made, and so is no answer to a step."""
     seen = played.story.seen
-    words = [f"{counted(seen['refused'], 'call')} refused"] if seen["refused"] else []
+    words = [f"{pluralize(seen['refused'], 'call')} refused"] if seen["refused"] else []
     return [*words, "the user asked"] if seen["asked"] else words
 
 
@@ -205,7 +205,7 @@ def _table(all_played: list[Played]) -> None:
         landing = played.landing
         cells = (landing.ended, landing.turns, f"{played.tokens:,}", f"{saved:,}" if saved else "-")
         rows.append((played.scenario.name, answers, *cells))
-    print_rows(
+    print_table(
         ("scenario", "what was said, and what came of it", "ended", "turns", "tokens", "saved"),
         rows,
         empty="",

@@ -271,7 +271,7 @@ def load(
     values: dict[str, Any] = {}
     origins = {setting.name: "default" for setting in SETTINGS}
     tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
-    found = _find_file(path, environment)
+    found = find_settings_file(path, environment)
     if found is not None:
         _read_file(found, values, tables, origins)
     for setting in SETTINGS:
@@ -290,7 +290,9 @@ def load(
     return LoadedSettings(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
 
 
-def _find_file(path: Path | None, environment: Mapping[str, str]) -> Path | None:
+def find_settings_file(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return the settings file in use, or None. Raises SettingsError when a named file is missing."""
+    environment = os.environ if environment is None else environment
     if path is None and environment.get(CONFIG):
         path = Path(environment[CONFIG]).expanduser()
     if path is not None:

@@ -64,7 +64,7 @@ class TestList:
         answer = steadyhelm("alerts --all list")
 
         assert 2 == answer.status
-        assert "write the options behind `list`" in answer.err
+        assert "write the options after `list`" in answer.err
 
     def test_a_span_that_is_none(self, steadyhelm):
         """
@@ -94,13 +94,13 @@ class TestShow:
 
         assert f"■ HIGH incident {long}, action_loop (loop)" in out
         assert "evidence  steps 1-5" in out
-        assert "step 3: INJECT_REMINDER, verdict proceed, outcome ignored: Before you go on:" in out
+        assert "step 3: remind, verdict proceed, outcome ignored: Before you go on:" in out
 
     def test_hard_limit(self, steadyhelm, costly):
         """
         An incident about a hard limit says that it is one.
         """
-        assert "a hard limit of yours" in steadyhelm("alerts show {costly}", costly=costly).out
+        assert "a hard limit from your settings" in steadyhelm("alerts show {costly}", costly=costly).out
 
     def test_deliveries(self, steadyhelm, store):
         """

@@ -44,7 +44,7 @@ class TestList:
         answer = empty("baseline list")
 
         assert (0, "") == (answer.status, answer.out)
-        assert "learnt from runs that ended without an incident" in answer.err
+        assert "learnt from runs that end without an incident" in answer.err
 
 
 class TestShow:
@@ -64,7 +64,7 @@ class TestShow:
         out = steadyhelm("baseline show researcher --version 2 --task hotels").out
 
         assert "not yet   resource_spike: only hard limits count: learning 1/30" in out
-        assert "not yet   goal_drift: not checked unless a similarity_threshold is set: learning 1/30" in out
+        assert "not yet   goal_drift: not checked unless similarity_threshold is set: learning 1/30" in out
 
     def test_every_version_unless_one_is_named(self, steadyhelm, versions):
         """
@@ -104,7 +104,7 @@ class TestFreeze:
         """
         answer = steadyhelm("baseline freeze researcher --version 2 --task hotels")
 
-        assert "only 1 of 30 runs" in answer.err
+        assert "learnt from 1 of 30 runs" in answer.err
 
     def test_several(self, steadyhelm, store, versions):
         """
@@ -115,7 +115,7 @@ class TestFreeze:
         answer = steadyhelm("baseline freeze researcher")
 
         assert 1 == answer.status
-        assert "Say which: --version '' --task ''; --version '2' --task ''" in answer.err
+        assert "Name one: --version '' --task ''; --version '2' --task ''" in answer.err
         assert before == store.list_baselines()
 
 

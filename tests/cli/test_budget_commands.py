@@ -94,7 +94,7 @@ class TestProfiles:
         answer = budget()
 
         assert (0, "") == (answer.status, answer.out)
-        assert "A run with a `task_type` that ends clean and completed" in answer.err
+        assert "runs with a `task_type` that complete without an incident" in answer.err
 
     def test_hostile_names(self, budget, store):
         """
@@ -128,7 +128,7 @@ class TestRecommend:
         """
         A recommendation from a handful of tasks says that it rests on little.
         """
-        assert "2 completed tasks and a fifth more: too few to rely on" in budget("recommend coder impl").err
+        assert "2 completed tasks, plus a fifth: too few to rely on" in budget("recommend coder impl").err
         assert "too few" not in budget("recommend support refund").err
 
     def test_unknown_type(self, budget, learnt):
@@ -138,9 +138,10 @@ class TestRecommend:
         answer = budget("recommend coder deploy")
 
         assert 1 == answer.status
-        assert (
-            "No completed task 'deploy' of coder is known. Known types: implement_api_endpoint." == answer.err
+        expected = (
+            "There is no completed task of type 'deploy' of coder. Known types: implement_api_endpoint."
         )
+        assert expected == answer.err
 
     def test_several_types(self, budget, learnt):
         """
@@ -169,7 +170,7 @@ class TestExportAndImport:
 
         answer = steadyhelm("--db", elsewhere.path, "budget", "import", "tasks.json")
 
-        assert "Imported 2 task profiles, 0 of them in place of another." in answer.err
+        assert "Imported 2 task profiles, 0 of them replacing one." in answer.err
         assert [ENDPOINT, REFUND] == elsewhere.list_profiles()
         elsewhere.close()
 
@@ -231,7 +232,7 @@ class TestExportAndImport:
 
         answer = budget("import tasks.json --yes")
 
-        assert "Imported 1 task profile, 1 of them in place of another." in answer.err
+        assert "Imported 1 task profile, 1 of them replacing one." in answer.err
         assert [changed, REFUND] == learnt.list_profiles()
 
     def test_nothing_new(self, budget, learnt):

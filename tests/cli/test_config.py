@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,103 @@ class TestDocs:
         ]
 
         assert [] == [name for name in names if f"\n## {name}\n" not in page]
+
+
+@pytest.fixture
+def settings_file(tmp_path, monkeypatch):
+    """A settings file with comments, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "steadyhelm.toml"
+    file.write_text('# Ours.\nmode = "observe" # for now\n\n[budget]\n# Steps.\nsteps = 40\n')
+    return file
+
+
+class TestSet:
+    def test_comments_stay(self, settings_file):
+        """
+        A value is changed where it is; comments and layout stay.
+        """
+        steadyhelm("config", "set", "mode", "guide")
+
+        assert (
+            '# Ours.\nmode = "guide" # for now\n\n[budget]\n# Steps.\nsteps = 40\n'
+            == settings_file.read_text()
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("budget.steps", "50", 50),
+            ("redaction.keys", "card,pin", ["card", "pin"]),
+            ("alerts.webhook", "https://example.org/hook", "https://example.org/hook"),
+            ("detectors.action_loop.enabled", "false", False),
+        ],
+    )
+    def test_new_value(self, settings_file, name, text, value):
+        """
+        A value is stored with its type, in its table.
+        """
+        steadyhelm("config", "set", name, text)
+        stored = tomllib.loads(settings_file.read_text())
+        for part in name.split("."):
+            stored = stored[part]
+
+        assert value == stored
+
+    def test_a_file_is_created(self, tmp_path, monkeypatch):
+        """
+        Without a settings file one is created in the working directory.
+        """
+        monkeypatch.chdir(tmp_path)
+        steadyhelm("config", "set", "mode", "guide")
+
+        assert 'mode = "guide"\n' == (tmp_path / "steadyhelm.toml").read_text()
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [("mode", "loud"), ("moed", "guide"), ("detectors.action_loop.max_repeats", "many")],
+    )
+    def test_nothing_wrong_is_stored(self, settings_file, name, text):
+        """
+        A wrong name or value is refused, and the file stays as it is.
+        """
+        before = settings_file.read_text()
+
+        assert 2 == process("config", "set", name, text).status
+        assert before == settings_file.read_text()
+
+    def test_environment_overrides(self, settings_file, monkeypatch):
+        """
+        A value that has no effect because of the environment is named.
+        """
+        monkeypatch.setenv("STEADYHELM_MODE", "observe")
+
+        assert "environment STEADYHELM_MODE overrides" in steadyhelm("config", "set", "mode", "guide").err
+
+    def test_permissions_stay(self, settings_file):
+        """
+        The file keeps the permissions it had.
+        """
+        settings_file.chmod(0o640)
+        steadyhelm("config", "set", "mode", "guide")
+
+        assert 0o640 == settings_file.stat().st_mode & 0o777
+
+
+class TestUnset:
+    def test_value_is_removed(self, settings_file):
+        """
+        The value goes, and everything else stays.
+        """
+        steadyhelm("config", "unset", "budget.steps")
+
+        assert '# Ours.\nmode = "observe" # for now\n\n[budget]\n# Steps.\n' == settings_file.read_text()
+
+    def test_value_that_is_not_set(self, settings_file):
+        """
+        A value that is not in the file changes nothing.
+        """
+        before = settings_file.read_text()
+
+        assert "Nothing was changed" in steadyhelm("config", "unset", "budget.tokens").err
+        assert before == settings_file.read_text()

@@ -8,7 +8,7 @@ from whole_program import Answer, steadyhelm
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.cli import corrections
-from steadyhelm.cli.context import Shared
+from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.errors import SteadyhelmError
 
 
@@ -32,7 +32,7 @@ def asked(apart):
     app.command()(corrections.corrections)
 
     def ask(options):
-        shared = Shared(database=apart / "steadyhelm.db")
+        shared = GlobalOptions(database=apart / "steadyhelm.db")
         result = CliRunner().invoke(app, shlex.split(options), obj=shared)
         if isinstance(result.exception, SteadyhelmError):
             return Answer(1, result.stdout, str(result.exception))
@@ -78,7 +78,7 @@ class TestFiles:
         assert 0 == answer.status
         assert "no, that is still broken" in answer.out
         assert "run-1" not in answer.out
-        assert "2 runs: 1 of 2 turns corrected later" in answer.err
+        assert "1 of 2 turns in 2 runs corrected later" in answer.err
 
     def test_json(self, asked, recorded):
         """

@@ -29,9 +29,9 @@ class TestStory:
         assert (0, "") == (answer.status, answer.err)
         assert "\x1b" not in out
         assert "run_tests called 3 times in a row" in out
-        assert out.index("a reminder") < out.index("sum up and plan anew") < out.index("take another way")
+        assert out.index("level: remind") < out.index("level: replan") < out.index("level: rollback")
         assert "12 passed" in out
-        assert "It cost 6 steps and 5,222 tokens not to listen to the first word." in out
+        assert "The agent spent 6 steps and 5,222 tokens in the loop after the first intervention." in out
         assert f"steadyhelm --db {apart / 'demo.db'} show " in out
 
     def test_what_came_of_it(self, apart):
@@ -43,7 +43,7 @@ class TestStory:
         assert [
             ["12", "○ ignored", "-"],
             ["16", "○ ignored", "-"],
-            ["18", "✔ worked", "about 5,558"],
+            ["18", "✔ worked", "at most 5,558"],
         ] == [[cells[0], *cells[-2:]] for cells in rows if len(cells) == 4][-3:]
 
     def test_what_it_says_to_type_works(self, apart):
@@ -120,7 +120,7 @@ class TestAlone:
         monkeypatch.setenv("STEADYHELM_DISABLED", "1")
         monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "https://example.org/hook")
 
-        assert "One incident, noticed at step 12" in steadyhelm("demo").out
+        assert "One incident, opened at step 12" in steadyhelm("demo").out
         assert "1" == os.environ["STEADYHELM_DISABLED"]
         with closing(SQLiteStore(apart / "demo.db", read_only=True)) as store:
             assert [] == store.list_deliveries()
@@ -145,6 +145,6 @@ class TestStubbornAgent:
         for step in agent.steps():
             if step.tool == "run_tests":
                 results.append(step.failed)
-                agent.hear("try something else")
+                agent.receive("try something else")
 
         assert [True, True, True, False] == results

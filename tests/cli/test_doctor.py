@@ -52,7 +52,7 @@ class TestWhenAllIsWell:
         proved = {name: checks for name, checks in checked().items() if name.startswith("detector ")}
 
         assert {f"detector {name}" for name in registry.OWN[registry.DETECTORS]} == set(proved)
-        assert {("ok", "fires on its example, silent on a healthy run")} == {
+        assert {("ok", "finds its example, and nothing in a healthy run")} == {
             check for checks in proved.values() for check in checks
         }
 
@@ -109,7 +109,7 @@ class TestDatabase:
         assert "12 times: queue full" in answer.out
 
     @pytest.mark.parametrize(
-        ("state", "words"), [("pending", "wait for more than an hour"), ("failed", "no route")]
+        ("state", "words"), [("pending", "waiting for more than an hour"), ("failed", "no route")]
     )
     def test_alerts_that_did_not_go(self, store, database, state, words):
         """
@@ -145,7 +145,7 @@ class TestSettings:
 
         assert 1 == answer.status
         assert "mode must be one of observe, guide, enforce, got 'shout'" in answer.out
-        assert "detector action_loop     fires" in answer.out
+        assert "detector action_loop     finds" in answer.out
 
     def test_misspelt_variables(self, apart, monkeypatch):
         """
@@ -153,7 +153,7 @@ class TestSettings:
         """
         monkeypatch.setenv("STEADYHELM_MOED", "guide")
 
-        assert ("warning", "STEADYHELM_MOED is set, but is no setting") in checked()["settings"]
+        assert ("warning", "STEADYHELM_MOED is set, but there is no such setting") in checked()["settings"]
 
     def test_disabled(self, apart, monkeypatch):
         """
@@ -201,7 +201,7 @@ class TestDetectors:
         """
         (apart / "steadyhelm.toml").write_text("[detectors.action_loop]\nenabled = false\n")
 
-        assert [("warning", "switched off in the settings")] == checked()["detector action_loop"]
+        assert [("warning", "off in the settings")] == checked()["detector action_loop"]
 
     @pytest.mark.parametrize(
         ("name", "make"),
@@ -233,7 +233,7 @@ class TestDetectors:
             def check(self, event, baseline):
                 return None
 
-        assert "it said nothing at step 4 of a run that drifts" == SELF_TESTS["action_loop"](Deaf)
+        assert "no finding at step 4 of a run that drifts" == SELF_TESTS["action_loop"](Deaf)
 
     def test_a_detector_that_cries_wolf_is_found_out(self):
         """

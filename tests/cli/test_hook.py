@@ -3,9 +3,9 @@ import sqlite3
 
 import pytest
 
-from steadyhelm.hooks.client import wants
-from steadyhelm.hooks.handler import answered, log_lines
-from steadyhelm.hooks.status_line import line
+from steadyhelm.hooks.client import is_hook_event
+from steadyhelm.hooks.handler import handle_event, read_log
+from steadyhelm.hooks.status_line import status_line
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -25,7 +25,7 @@ class Agent:
         self.calls = 0
 
     def tell(self, event, **fields):
-        said = answered(
+        said = handle_event(
             self.options, json.dumps({**self.common, "hook_event_name": event, **fields}).encode()
         )
         return json.loads(said) if said else {}
@@ -80,7 +80,7 @@ def test_observing_says_nothing():
     """
     agent = Agent("--agent", "claude-code", "--mode", "observe")
     assert [{}] * 8 == [agent.call() for _ in range(8)]
-    assert log_lines() == []
+    assert read_log() == []
 
 
 def test_enforcing_denies_and_then_stops():
@@ -145,7 +145,7 @@ def test_the_users_line_is_harmless():
     said = [agent.call("Re\x1b[2Jad\n") for _ in range(6)]
     lines = [answer["systemMessage"] for answer in said if answer]
     assert lines
-    assert all(line.isprintable() for line in lines)
+    assert all(status_line.isprintable() for status_line in lines)
 
 
 def test_sessions_are_kept_apart():
@@ -371,7 +371,7 @@ def test_odd_batches_block_nobody(calls):
     A batch that makes no sense is passed over as far as it makes none.
     """
     assert {} == Agent(*GUIDE).tell("PostToolBatch", tool_calls=calls)
-    assert [] == log_lines()
+    assert [] == read_log()
 
 
 def test_a_model_that_fails(store):
@@ -419,17 +419,17 @@ def test_bad_events_are_noted_and_answered_with_nothing(body):
     """
     Whatever is not an event of a session gets no answer, and a line in the log.
     """
-    assert b"" == answered(GUIDE, body)
+    assert b"" == handle_event(GUIDE, body)
     if body != b"{}":
-        assert 1 == len(log_lines())
+        assert 1 == len(read_log())
 
 
 def test_reasons_are_counted(store):
     """
     What could not be looked at is counted by reason in the store.
     """
-    answered(GUIDE, b"{")
-    answered(GUIDE, b"{")
+    handle_event(GUIDE, b"{")
+    handle_event(GUIDE, b"{")
     assert {"hook: the event is not JSON": 2} == store().get_losses()
 
 
@@ -467,7 +467,7 @@ def test_a_broken_store_blocks_nobody(content, apart):
     """
     (apart / "steadyhelm.db").write_bytes(content)
     assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read")
-    assert "store cannot be used" in log_lines()[0]
+    assert "store cannot be used" in read_log()[0]
     assert content == (apart / "steadyhelm.db").read_bytes()
 
 
@@ -482,7 +482,7 @@ def test_a_locked_store_is_waited_for_only_so_long(apart):
         assert {} == Agent(*GUIDE).tell("PostToolUse", tool_name="Read", tool_use_id="late")
     finally:
         holder.close()
-    assert "store cannot be used" in log_lines()[0]
+    assert "store cannot be used" in read_log()[0]
 
 
 @pytest.mark.parametrize("options", [("--agent", "emacs"), ("--mode", "shout"), ("--verbose",)])
@@ -490,8 +490,8 @@ def test_wrong_options_block_nobody(options):
     """
     A wrong option in somebody's settings gives no answer and a line in the log.
     """
-    assert b"" == answered(options, b'{"session_id": "s", "hook_event_name": "Stop"}')
-    assert "makes no sense" in log_lines()[0]
+    assert b"" == handle_event(options, b'{"session_id": "s", "hook_event_name": "Stop"}')
+    assert "is invalid" in read_log()[0]
 
 
 def test_turned_off(monkeypatch, apart):
@@ -507,12 +507,12 @@ def test_log_holds_harmless_text_only():
     """
     What stands in the log cannot move anybody's cursor.
     """
-    answered(("--agent", "\x1b[2J\n"), b"{}")
-    assert "\x1b" not in log_lines()[0]
+    handle_event(("--agent", "\x1b[2J\n"), b"{}")
+    assert "\x1b" not in read_log()[0]
 
 
 def status(session="s1", **payload):
-    return line({"session_id": session, **payload}, load().settings).decode()
+    return status_line({"session_id": session, **payload}, load().settings).decode()
 
 
 def test_status_line_of_a_session_going_well():
@@ -560,4 +560,4 @@ def test_events_are_told_from_commands(arguments, expected):
     """
     What an agent runs is told apart from what a person types before anything is loaded.
     """
-    assert expected is wants(arguments)
+    assert expected is is_hook_event(arguments)

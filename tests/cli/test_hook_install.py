@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from steadyhelm.cli.hook import app
-from steadyhelm.hooks.install import PLACES, command_for, rewritten, with_entries, without_entries
+from steadyhelm.hooks.settings_entries import (
+    SETTINGS_PLACES,
+    add_entries,
+    hook_command,
+    remove_entries,
+    write_settings,
+)
 from steadyhelm.recordings.hook_events.dialects import AGENTS
 
 FOREIGN = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh", "timeout": 5}]}
@@ -45,7 +51,7 @@ def hook(*arguments, stdin=None):
 
 
 def user_file(people, agent="claude-code"):
-    path = people / "home" / PLACES[agent].user
+    path = people / "home" / SETTINGS_PLACES[agent].user
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -103,7 +109,7 @@ def test_installing_twice_changes_nothing(people):
     path = user_file(people)
     hook("install", "--agent", "claude-code", "--yes")
     once = path.read_bytes()
-    assert "has the hooks already" in hook("install", "--agent", "claude-code", "--yes").stderr
+    assert "already has the hooks" in hook("install", "--agent", "claude-code", "--yes").stderr
     assert once == path.read_bytes()
     hook("install", "--agent", "claude-code", "--mode", "enforce", "--yes")
     assert once.decode().replace("guide", "enforce") == path.read_text()
@@ -214,7 +220,7 @@ def test_status_tells_troubles(people):
     (people / "hook.log").write_text("2026-01-01T00:00:00+0000 hook: the event is not JSON\n")
     result = hook("status")
     assert 3 == result.exit_code
-    assert "1 events could not be looked at" in result.stderr
+    assert "1 event not checked" in result.stderr
 
 
 @pytest.mark.parametrize("agent", ["", "emacs", "\x1b[2J"])
@@ -235,11 +241,11 @@ def test_taking_out_undoes_putting_in(agent, settings):
     Whatever stands in the settings, taking our entries out gives them back, and putting them in twice is
     putting them in once.
     """
-    command = command_for(agent, "guide")
-    once = with_entries(settings, agent, command)
+    command = hook_command(agent, "guide")
+    once = add_entries(settings, agent, command)
     version = {"version": 1} if agent == "cursor" else {}
-    assert {**version, **settings} == without_entries(once)
-    assert once == with_entries(once, agent, command)
+    assert {**version, **settings} == remove_entries(once)
+    assert once == add_entries(once, agent, command)
 
 
 @given(settings=SETTINGS, indent=st.sampled_from([None, 2, 4, "\t"]))
@@ -247,6 +253,6 @@ def test_rewriting_keeps_the_meaning(settings, indent):
     """
     However the file was written, the new text says exactly what it shall say.
     """
-    wanted = with_entries(settings, "claude-code", "steadyhelm hook --agent claude-code")
+    wanted = add_entries(settings, "claude-code", "steadyhelm hook --agent claude-code")
     text = json.dumps(settings, indent=indent)
-    assert wanted == json.loads(rewritten(text, wanted))
+    assert wanted == json.loads(write_settings(text, wanted))

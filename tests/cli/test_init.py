@@ -5,7 +5,7 @@ import pytest
 from whole_program import process, steadyhelm
 
 from steadyhelm.cli.config import list_detectors, list_options
-from steadyhelm.cli.init import EXAMPLES, allowed, settings_file
+from steadyhelm.cli.init import EXAMPLES, describe_allowed, settings_lines
 from steadyhelm.parts import detector_factory
 from steadyhelm.settings import SETTINGS, Settings, load
 
@@ -56,11 +56,11 @@ class TestFile:
         """
         Each setting stands in it, with what it is for and what it may be.
         """
-        lines = "\n".join(settings_file())
+        lines = "\n".join(settings_lines())
 
         assert f"\n#{setting.name.rpartition('.')[2]} = " in lines
         assert setting.about in lines
-        assert allowed(setting) == "text" or allowed(setting) in lines
+        assert describe_allowed(setting) == "text" or describe_allowed(setting) in lines
 
     def test_every_option(self, written):
         """

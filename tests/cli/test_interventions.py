@@ -132,7 +132,7 @@ class TestReport:
         """
         keep(store, an_intervention(1))
 
-        assert "No intervention in the last 7d." in asked("--since 7d").err
+        assert "No interventions in the last 7d." in asked("--since 7d").err
         assert cells(asked("--since 99999d"))
 
     def test_hostile_names(self, asked, store):
@@ -155,7 +155,7 @@ class TestHints:
         answer = asked()
 
         assert (0, "") == (answer.status, answer.out)
-        assert "The first comes with the first incident" in answer.err
+        assert "They are made when an incident opens" in answer.err
 
     def test_nothing_was_said(self, asked, store):
         """
@@ -175,8 +175,8 @@ class TestHints:
 
         answer = asked()
 
-        assert "1 answer could not be carried out by the caller." in answer.err
-        assert "3 answers left out: people called the incident a false alarm." in answer.err
+        assert "1 intervention could not be carried out by the host." in answer.err
+        assert "3 interventions not counted: marked as a false alarm." in answer.err
 
     def test_unknown_agent(self, asked, store):
         """

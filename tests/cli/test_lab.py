@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from steadyhelm.cli import lab
-from steadyhelm.cli.context import Shared
+from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.errors import SteadyhelmError
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -35,7 +35,7 @@ def steadyhelm(tmp_path):
     app.add_typer(lab.app, name="lab")
 
     def run(line):
-        result = CliRunner().invoke(app, shlex.split(line), obj=Shared())
+        result = CliRunner().invoke(app, shlex.split(line), obj=GlobalOptions())
         if isinstance(result.exception, SteadyhelmError):
             return 1, result.stdout, str(result.exception)
         if result.exception is not None and not isinstance(result.exception, SystemExit):

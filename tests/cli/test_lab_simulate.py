@@ -41,7 +41,7 @@ class TestSimulate:
         As JSON the report is one document.
         """
         [document] = simulate(f"{runs} --bootstrap 20 --json").documents
-        assert (2, True) == (document["together"]["runs"], document["is_gentle"])
+        assert (2, True) == (document["together"]["runs"], document["is_harmless"])
 
     def test_html(self, runs, tmp_path):
         """
@@ -91,7 +91,7 @@ class TestSimulate:
         """
         runs.write_text(runs.read_text() + "broken\n")
         answer = simulate(f"{runs} --bootstrap 20")
-        assert (1, True, True) == (answer.status, "runs:3" in answer.err, "LADDER" in answer.out)
+        assert (1, True, True) == (answer.status, "runs:3" in answer.err, "RESPONSE LEVELS" in answer.out)
 
     @pytest.mark.parametrize(
         "line", ["nowhere.jsonl", "", "{} --policy steps", "{} --policy alerts.webhook=x"]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.cli.output import fitted
+from steadyhelm.cli.output import fit_columns
 
 TITLES = ("id", "agent", "steps", "what")
 ROWS = [
@@ -15,13 +15,15 @@ class TestFitted:
         """
         Where everything fits nothing is changed.
         """
-        assert (list(TITLES), [list(row) for row in ROWS]) == fitted(TITLES, ROWS, spare=["steps"], width=120)
+        assert (list(TITLES), [list(row) for row in ROWS]) == fit_columns(
+            TITLES, ROWS, spare=["steps"], width=120
+        )
 
     def test_spare_columns_go_in_order(self):
         """
         The column that matters least goes first, and no more than needed.
         """
-        titles, _ = fitted(TITLES, ROWS, spare=["steps", "agent"], width=60)
+        titles, _ = fit_columns(TITLES, ROWS, spare=["steps", "agent"], width=60)
 
         assert ["id", "agent", "what"] == titles
 
@@ -30,7 +32,7 @@ class TestFitted:
         """
         However narrow the terminal, an id can be copied; from 50 columns on a line fits.
         """
-        titles, rows = fitted(TITLES, ROWS, spare=["steps", "agent"], width=width)
+        titles, rows = fit_columns(TITLES, ROWS, spare=["steps", "agent"], width=width)
 
         assert ["24699e4332f4", "9046fb1a270b"] == [row[0] for row in rows]
         longest = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
@@ -40,4 +42,4 @@ class TestFitted:
         """
         A table without rows keeps its titles.
         """
-        assert (list(TITLES), []) == fitted(TITLES, [], spare=["steps"], width=80)
+        assert (list(TITLES), []) == fit_columns(TITLES, [], spare=["steps"], width=80)

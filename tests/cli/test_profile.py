@@ -117,7 +117,7 @@ class TestCheck:
         answer = steadyhelm("profile check standard terse")
 
         assert 0 == answer.status
-        assert ["standard: sound;", "terse: sound;"] == [
+        assert ["standard: valid;", "terse: valid;"] == [
             line[: line.index(";") + 1] for line in answer.out.splitlines()
         ]
 
@@ -134,7 +134,7 @@ class TestCheck:
             "steadyhelm: mine.toml: there is no 'thresold'",
             "steadyhelm: mine.toml: weights must be a table",
         ] == [line.split(" in a ")[0].split(",")[0] for line in answer.err.splitlines()]
-        assert "standard: sound" in answer.out
+        assert "standard: valid" in answer.out
 
     def test_as_json(self, steadyhelm, apart):
         """
@@ -226,7 +226,7 @@ class TestNew:
         answer = steadyhelm("profile new {name}", name=name)
 
         assert 2 == answer.status
-        assert "small letters" in answer.err
+        assert "lower-case letters" in answer.err
 
     def test_elsewhere(self, steadyhelm, apart):
         """

@@ -17,7 +17,7 @@ from steadyhelm.settings import Settings
 def told(*content):
     """What a follower says about each line."""
     follower = Follower(Judge(Settings()), least=1)
-    return [[said.plain for said in follower.hear(line.encode())] for line in content]
+    return [[said.plain for said in follower.read(line.encode())] for line in content]
 
 
 class TestFollower:
@@ -65,10 +65,10 @@ class TestGrowingFile:
         file = apart / "f"
         file.write_bytes(b"one\ntw")
         with GrowingFile(str(file)) as growing:
-            taken = [growing.take()]
+            taken = [growing.read_lines()]
             with file.open("ab") as out:
                 out.write(b"o\nthree\n")
-            taken += [growing.take(), growing.take()]
+            taken += [growing.read_lines(), growing.read_lines()]
 
         assert [[b"one\n"], [b"two\n", b"three\n"], []] == taken
 
@@ -80,15 +80,15 @@ class TestGrowingFile:
         file = apart / "f"
         file.write_bytes(b"one\ntwo\n")
         with GrowingFile(str(file)) as growing:
-            growing.take()
+            growing.read_lines()
             if how == "replaced":
                 (apart / "g").write_bytes(b"another\nlonger one\n")
                 (apart / "g").replace(file)
             else:
                 file.write_bytes(b"new\n")
 
-            assert growing.take()[0] in {b"another\n", b"new\n"}
-            assert growing.began_anew
+            assert growing.read_lines()[0] in {b"another\n", b"new\n"}
+            assert growing.has_restarted
 
     def test_gone_for_a_moment(self, apart):
         """
@@ -99,7 +99,7 @@ class TestGrowingFile:
         with GrowingFile(str(file)) as growing:
             file.unlink()
 
-            assert [b"one\n"] == growing.take()
+            assert [b"one\n"] == growing.read_lines()
 
 
 class TestFollow:

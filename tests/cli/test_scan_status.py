@@ -98,7 +98,7 @@ class TestExitStatus:
         answer = process("scan", "folder")
 
         assert 1 == answer.status
-        assert "folder holds no file that ends in .jsonl or .jsonl.gz" in answer.err
+        assert "folder has no file that ends in .jsonl or .jsonl.gz" in answer.err
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_unreadable_file(self, apart, runs):

@@ -130,7 +130,7 @@ class TestTranscripts:
         found = steadyhelm("scan", apart)
 
         assert 0 == found.status
-        assert "passed over 1 .json file without a run" in found.err
+        assert "skipped 1 .json file without a run" in found.err
         assert str(apart / "package.json") in steadyhelm("scan", apart, "--verbose").err
         assert 1 == steadyhelm("scan", apart / "package.json").status
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from watched_agent import CommandLine, loop, work
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.cli.timeline import picked, short
+from steadyhelm.cli.timeline import format_value, pick_places
 from steadyhelm.decisions import DriftAction
 from steadyhelm.reports import formats as words
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -91,8 +91,8 @@ class TestShow:
         out = steadyhelm("show loop-long").out
 
         assert "evidence: 3 findings, steps 1-5; peak 0.83" in out
-        assert "step 3: INJECT_REMINDER, verdict proceed, outcome " in out
-        assert ": SUMMARIZE_REPLAN, verdict proceed, outcome " in out
+        assert "step 3: remind, verdict proceed, outcome " in out
+        assert ": replan, verdict proceed, outcome " in out
 
     def test_parent_and_children(self, steadyhelm):
         """
@@ -220,10 +220,10 @@ class TestAnswers:
 
         assert "5" == lines[place - 1].split()[0]
         assert [
-            "→ SUMMARIZE_REPLAN, verdict guide",
+            "→ replan, verdict guide",
             "replan.loop, incident incident, after 1,200 tokens and $0.2500",
             "expected within 8 steps: the same steps do not come back",
-            "✔ worked at step 13, saved 3,400 tokens",
+            "✔ worked at step 13, saved at most 3,400 tokens",
         ] == [line.strip() for line in lines[place : place + 4]]
 
     @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize(
         ("outcome", "words"),
-        [("worked", "✔ stopped by itself"), ("ignored", "○ went on"), ("worse", "✖ grew worse")],
+        [("worked", "✔ ended by itself"), ("ignored", "○ continued"), ("worse", "✖ got worse")],
     )
     def test_nothing_was_said(self, shown, outcome, words):
         """
@@ -251,7 +251,7 @@ class TestAnswers:
         """
         out = shown(an_intervention(4, verdict="proceed", outcome=outcome), options="").out
 
-        assert "→ INJECT_REMINDER, verdict proceed, nothing was said\n" in out
+        assert "→ remind, verdict proceed, not delivered\n" in out
         assert words in out
 
     def test_what_the_caller_could_not_do(self, shown):
@@ -262,7 +262,7 @@ class TestAnswers:
 
         out = shown(answer, options="").out
 
-        assert "→ INJECT_REMINDER, verdict guide (rollback was wanted), chronic\n" in out
+        assert "→ remind, verdict guide (rollback was wanted), chronic\n" in out
         assert "not carried out: no checkpoint\\x07\n" in out
 
     def test_the_words_themselves(self, shown):
@@ -272,7 +272,7 @@ class TestAnswers:
         answer = an_intervention(4, guidance="Stop\x1b[2J here.\nThink.")
 
         assert "words:" not in shown(answer, options="").out
-        assert "words: Stop\\x1b[2J here.⏎Think." in shown(answer, options="--payloads").out
+        assert "guidance: Stop\\x1b[2J here.⏎Think." in shown(answer, options="--payloads").out
 
     def test_they_come_before_findings_when_room_is_short(self, shown):
         """
@@ -326,7 +326,7 @@ class TestPicked:
         """
         At most the number asked for is shown, every place exists, and a short run is shown whole.
         """
-        shown = picked(total, [place for place in marked if place < total], most)
+        shown = pick_places(total, [place for place in marked if place < total], most)
 
         assert len(shown) <= most
         assert set(shown) <= set(range(total))
@@ -339,7 +339,7 @@ class TestShort:
         """
         Whatever was stored becomes one line without control characters.
         """
-        line = short(json.loads(json.dumps(value)))
+        line = format_value(json.loads(json.dumps(value)))
 
         assert len(line) <= 62
         assert not any(character < " " for character in line)
@@ -354,4 +354,4 @@ class TestWords:
         """
         Steps are counted from one, and neighbours are drawn together.
         """
-        assert expected == words.steps(seqs)
+        assert expected == words.format_steps(seqs)

@@ -100,7 +100,7 @@ class TestUndo:
 
         answer = steadyhelm("alerts undo {long}", long=long)
 
-        assert f"Took back 'false alarm' on incident {long} and the threshold it had moved.\n" == answer.err
+        assert f"Took back 'false alarm' on incident {long} and the threshold it had raised.\n" == answer.err
         assert before == store.find_incident(long)
         assert [] == store.list_thresholds()
 

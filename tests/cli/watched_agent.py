@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.cli import alerts, baseline, db, export, models, runs, show
-from steadyhelm.cli.context import Shared
+from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.policy.alerting import AlertPolicy
 
@@ -46,7 +46,7 @@ class CommandLine:
 
     def __call__(self, line, **words):
         arguments = [part.format(**words) for part in shlex.split(line)]
-        result = self._runner.invoke(self._app, arguments, obj=Shared(database=self.database))
+        result = self._runner.invoke(self._app, arguments, obj=GlobalOptions(database=self.database))
         if isinstance(result.exception, SteadyhelmError):
             status = 2 if isinstance(result.exception, SettingsError) else 1
             return Answer(status, result.stdout, f"{result.stderr}{result.exception}")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.hooks.client import packed
-from steadyhelm.hooks.resident import end
+from steadyhelm.hooks.client import pack_request
+from steadyhelm.hooks.resident import stop_resident
 from steadyhelm.stores.sqlite import SQLiteStore
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -81,7 +81,7 @@ def hooks():
         hooks = Hooks(Path(folder))
         yield hooks
         if hooks.socket.exists():
-            end(str(hooks.socket))
+            stop_resident(str(hooks.socket))
             until = time.monotonic() + 5
             while hooks.socket.exists() and time.monotonic() < until:
                 time.sleep(0.01)
@@ -137,7 +137,7 @@ def test_what_a_late_event_calls_for_is_said_with_the_next(hooks, monkeypatch):
     for n in range(2):
         hooks.run(call(n), STEADYHELM_HOOK_HOST="0")
     monkeypatch.setenv("STEADYHELM_HOME", str(hooks.home))
-    (hooks.home / "hook.sock.event").write_bytes(packed(list(GUIDE), json.dumps(call(2)).encode()))
+    (hooks.home / "hook.sock.event").write_bytes(pack_request(list(GUIDE), json.dumps(call(2)).encode()))
     said, _ = hooks.run(call(3, path="/p/other.py"))
     assert "Read called 3 times" in said
     assert 4 == hooks.run_kept().tool_calls
@@ -161,7 +161,7 @@ def test_a_denial_is_given_at_once(hooks):
     enforce = ("--agent", "claude-code", "--mode", "enforce")
     for n in range(6):
         hooks.run(call(n), *enforce)
-    end(str(hooks.socket))
+    stop_resident(str(hooks.socket))
     before = {**call(9), "hook_event_name": "PreToolUse"}
     assert "permissionDecision" in hooks.run(before, *enforce)[0]
 

@@ -13,7 +13,7 @@ import pytest
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import Ask, Turn
 
-from steadyhelm.hooks.resident import end
+from steadyhelm.hooks.resident import stop_resident
 
 CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
 STEADYHELM = Path(sys.executable).with_name("steadyhelm")
@@ -98,7 +98,7 @@ def place():
         place = Place(Path(folder))
         yield place
         socket = place.own / "hook.sock"
-        end(str(socket))
+        stop_resident(str(socket))
         until = time.monotonic() + 5
         while socket.exists() and time.monotonic() < until:
             time.sleep(0.01)

@@ -11,7 +11,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge
-from steadyhelm.reports.evidence import Evidence, stretches, strip, whose
+from steadyhelm.reports.evidence import EvidenceFormatter, agent_name, draw_strip, select_stretches
 from steadyhelm.settings import Settings
 
 EVIL = "\x1b[2J\u202e\r\n"
@@ -38,7 +38,7 @@ def _events(count):
 @pytest.fixture
 def evidence():
     """What is told of MED and above."""
-    return Evidence(Redactor())
+    return EvidenceFormatter(Redactor())
 
 
 class TestText:
@@ -46,7 +46,7 @@ class TestText:
         """
         The account names the run, what repeats and how often, where, and what would have been done.
         """
-        text = evidence.text(judged(call(result="start"), *[call()] * 6), "runs.jsonl:1")
+        text = evidence.describe_as_text(judged(call(result="start"), *[call()] * 6), "runs.jsonl:1")
 
         assert text.splitlines()[0].endswith(" r  runs.jsonl:1")
         assert '6x search {"q":"x"} → nothing' in text
@@ -57,7 +57,7 @@ class TestText:
         """
         A call that failed shows its error.
         """
-        text = evidence.text(judged(*[call(result=None, error="no network")] * 6))
+        text = evidence.describe_as_text(judged(*[call(result=None, error="no network")] * 6))
 
         assert '6x search {"q":"x"} → failed: no network' in text
         assert "[xxxxxx]" in text
@@ -66,7 +66,9 @@ class TestText:
         """
         Nothing an agent wrote is more than text on its line.
         """
-        text = evidence.text(judged(*[call(name=f"rm{EVIL}", result=EVIL)] * 6, run_id=EVIL, goal=EVIL))
+        text = evidence.describe_as_text(
+            judged(*[call(name=f"rm{EVIL}", result=EVIL)] * 6, run_id=EVIL, goal=EVIL)
+        )
 
         assert not set("\x1b\u202e\r") & set(text)
         assert text.splitlines() == text.split("\n")
@@ -76,7 +78,7 @@ class TestText:
         A secret among the evidence is not shown.
         """
         secret = call(args={"url": "https://ann:hunter2@example.org"}, result="password=swordfish1")
-        text = evidence.text(judged(*[secret] * 6))
+        text = evidence.describe_as_text(judged(*[secret] * 6))
 
         assert "6x search" in text
         assert "hunter2" not in text
@@ -88,14 +90,14 @@ class TestText:
         """
         long = call(args={"q": "word " * 5000}, result="answer " * 5000)
 
-        assert 250 > max(map(len, evidence.text(judged(*[long] * 6)).splitlines()[1:4]))
+        assert 250 > max(map(len, evidence.describe_as_text(judged(*[long] * 6)).splitlines()[1:4]))
 
     def test_what_is_only_noticed(self):
         """
         Findings that made no incident are told where their severity is asked for.
         """
         large = judged({"type": "llm_output", "text": "a long story", "tokens": 90_000})
-        text = Evidence(Redactor(), least=Severity.LOW.rank).text(large)
+        text = EvidenceFormatter(Redactor(), least=Severity.LOW.rank).describe_as_text(large)
 
         assert "90,000 tokens spent in this run, the limit is 50,000 (LOW, 1 times)" in text
 
@@ -104,7 +106,7 @@ class TestText:
         """
         An agent is named when the file names it.
         """
-        assert told == whose(judged(call(), agent_id=agent_id).run)
+        assert told == agent_name(judged(call(), agent_id=agent_id).run)
 
 
 class TestStrip:
@@ -112,13 +114,13 @@ class TestStrip:
         """
         Each span stands in brackets; spans that overlap share them.
         """
-        assert "..[...].[.]" == strip(_events(8), [(2, 3), (3, 4), (6, 6)])[:11]
+        assert "..[...].[.]" == draw_strip(_events(8), [(2, 3), (3, 4), (6, 6)])[:11]
 
     def test_long_runs(self):
         """
         Of a long run the ends and what is near a bracket are drawn, the rest is counted.
         """
-        drawn = strip(_events(500), [(200, 202)])
+        drawn = draw_strip(_events(500), [(200, 202)])
 
         assert "......…182…............[...]............…279…......" == drawn
 
@@ -129,14 +131,14 @@ class TestStrip:
         kinds = ["tool_call", "llm_request", "user_message", "state_transition", "other"]
         events = [*(_event(0, kind) for kind in kinds), _event(0, "tool_call", error="no")]
 
-        assert ".rus?x" == strip(events, [])
+        assert ".rus?x" == draw_strip(events, [])
 
     @given(st.lists(st.tuples(st.integers(0, 299), st.integers(0, 299)).map(sorted), max_size=5))
     def test_every_step_is_drawn_or_counted(self, spans):
         """
         Characters drawn and steps counted are together all steps.
         """
-        drawn = strip(_events(300), [tuple(span) for span in spans])
+        drawn = draw_strip(_events(300), [tuple(span) for span in spans])
         counted = sum(int(part) for part in drawn.split("…") if part.isdecimal())
 
         assert 300 == drawn.count(".") + counted
@@ -150,7 +152,7 @@ class TestStretches:
         Stretches lie inside the run, in order, with steps left out between any two.
         """
         inside = [(first, last) for first, last in spans if last < count]
-        drawn = stretches(count, inside, room=50, near=3)
+        drawn = select_stretches(count, inside, room=50, near=3)
 
         assert 0 == drawn[0].start
         assert count == drawn[-1].stop

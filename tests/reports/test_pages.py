@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from jinja2 import UndefinedError
 
-from steadyhelm.lab.evaluation.plots import PlotRow, intervals
+from steadyhelm.lab.evaluation.plots import PlotRow, draw_intervals
 from steadyhelm.reports.pages import render
 
 SCRIPT = "<script>alert(1)</script>"
@@ -49,7 +49,9 @@ class TestHostileText:
         """
         A quote in a value does not end the attribute it is in.
         """
-        reader = Reader(intervals(["p"], [PlotRow(name=text, mark="rule", estimates=[None])], title=text))
+        reader = Reader(
+            draw_intervals(["p"], [PlotRow(name=text, mark="rule", estimates=[None])], title=text)
+        )
         drawing = next(attributes for tag, attributes in reader.elements if tag == "svg")
 
         assert text == drawing["aria-label"]

@@ -1,4 +1,4 @@
-"""Alerts on their way: what waits in the outbox, a test of the way there, and sending what is due."""
+"""`steadyhelm alerts deliveries|test|send`: alerts in the outbox, a test alert, and sending what is due."""
 
 import time
 from contextlib import closing
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 import typer
 
-from steadyhelm.cli.output import FAILED, USAGE, ago, fail, print_fitting, print_json
-from steadyhelm.reports.formats import counted
-from steadyhelm.reports.terminal import safe, say, severity
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, fail, format_age, print_fitted_table, print_json
+from steadyhelm.reports.formats import pluralize
+from steadyhelm.reports.terminal import safe, say, severity_label
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
     from steadyhelm.sinks.alerts.sender import SendResult
     from steadyhelm.store import Delivery
 
-_MOST: Final = 1000
+_MOST_ROWS: Final = 1000
 _TITLES: Final = (
     "id",
     "state",
@@ -27,18 +27,18 @@ _TITLES: Final = (
     "incident",
     "queued",
     "tries",
-    "trouble",
+    "error",
 )
 _NO_ADDRESS: Final = (
     "no address to send alerts to. Set alerts.webhook in steadyhelm.toml or STEADYHELM_ALERTS_WEBHOOK in the "
     "environment"
 )
 
-States = Literal["pending", "sent", "failed", "muted"]
+DeliveryState = Literal["pending", "sent", "failed", "muted"]
 
 
-def plain(delivery: "Delivery") -> dict[str, Any]:
-    """A delivery as plain data, what it says opened up."""
+def as_data(delivery: "Delivery") -> dict[str, Any]:
+    """Return a delivery as plain data, its body decoded."""
     known: dict[str, Any] = msgspec.to_builtins(delivery)
     try:
         known["body"] = msgspec.json.decode(delivery.body)
@@ -49,21 +49,21 @@ def plain(delivery: "Delivery") -> dict[str, Any]:
 
 def deliveries(
     context: typer.Context,
-    state: Annotated[States | None, typer.Option("--state", help="Only those in this state.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show.")] = 20,
+    state: Annotated[DeliveryState | None, typer.Option("--state", help="Only alerts in this state.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many alerts to list.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
 ) -> None:
-    """List alerts and how they fared, newest first."""
-    with closing(context.obj.store()) as store:
+    """List alerts and whether they were delivered, newest first."""
+    with closing(context.obj.open_store()) as store:
         found = store.list_deliveries(state=state, limit=limit)
     if as_json:
         for delivery in found:
-            print_json(plain(delivery))
+            print_json(as_data(delivery))
         return
     nothing = f"No alert is {state}." if state else "No alert was queued yet."
-    print_fitting(
+    print_fitted_table(
         _TITLES,
-        [_line(delivery) for delivery in found],
+        [_row(delivery) for delivery in found],
         spare=("agent", "severity", "tries", "reason", "queued", "channel"),
         empty=f"{nothing} Alerts need an address: try one with steadyhelm alerts test --url URL",
     )
@@ -72,28 +72,28 @@ def deliveries(
 def send_test(
     context: typer.Context,
     url: Annotated[
-        str | None, typer.Option("--url", help="Send it here, instead of to alerts.webhook.")
+        str | None, typer.Option("--url", help="The address to send to, instead of alerts.webhook.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Send a test alert right now, and say how that went."""
+    """Send a test alert now, and print the result."""
     from steadyhelm.errors import AddressRefusedError
 
     settings: Settings = context.obj.load().settings
     if url is not None:
         settings = msgspec.structs.replace(settings, alerts_webhook=url)
     if not settings.alerts_webhook:
-        fail(f"{_NO_ADDRESS}, or give --url.", USAGE)
+        fail(f"{_NO_ADDRESS}, or give --url.", EXIT_USAGE)
     try:
-        receipt = _tried(settings)
+        receipt = _send_one(settings)
     except AddressRefusedError as exc:
-        receipt = _refused(str(exc))
+        receipt = _make_refusal(str(exc))
     if as_json:
         print_json(receipt)
     else:
-        _say_receipt(receipt)
+        _print_receipt(receipt)
     if not receipt.ok:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def send(context: typer.Context) -> None:
@@ -102,42 +102,46 @@ def send(context: typer.Context) -> None:
 
     settings: Settings = context.obj.load().settings
     if not settings.alerts_webhook:
-        fail(f"{_NO_ADDRESS}.", USAGE)
-    with closing(context.obj.store(read_only=False)) as store:
+        fail(f"{_NO_ADDRESS}.", EXIT_USAGE)
+    with closing(context.obj.open_store(read_only=False)) as store:
         worker = build_alert_worker(settings, store)
         assert worker is not None
         now = time.time()
         due = {
-            it.delivery_id for it in store.list_deliveries(state="pending", limit=_MOST) if it.next_at <= now
+            it.delivery_id
+            for it in store.list_deliveries(state="pending", limit=_MOST_ROWS)
+            if it.next_at <= now
         }
-        arrived = worker.deliver_due()
-        waiting = store.list_deliveries(state="pending", limit=_MOST)
-        failed = [it for it in store.list_deliveries(state="failed", limit=_MOST) if it.delivery_id in due]
-    say(f"Sent {counted(arrived, 'alert')}; {len(waiting)} still waiting.")
-    not_arrived = [*failed, *(it for it in waiting if it.delivery_id in due)]
-    for delivery in not_arrived:
+        delivered = worker.deliver_due()
+        waiting = store.list_deliveries(state="pending", limit=_MOST_ROWS)
+        failed = [
+            it for it in store.list_deliveries(state="failed", limit=_MOST_ROWS) if it.delivery_id in due
+        ]
+    say(f"Sent {pluralize(delivered, 'alert')}; {len(waiting)} still waiting.")
+    not_delivered = [it for it in (*failed, *waiting) if it.delivery_id in due]
+    for delivery in not_delivered:
         say(f"{delivery.state}: {safe(delivery.delivery_id)}: {safe(delivery.error or 'no answer yet')}")
-    if not_arrived:
-        raise typer.Exit(FAILED)
+    if not_delivered:
+        raise typer.Exit(EXIT_FAILED)
 
 
-def _line(delivery: "Delivery") -> tuple[Any, ...]:
+def _row(delivery: "Delivery") -> tuple[Any, ...]:
     return (
         safe(delivery.delivery_id, most=40),
         delivery.state,
         safe(delivery.channel, most=20),
         delivery.reason,
-        severity(delivery.severity),
+        severity_label(delivery.severity),
         safe(delivery.agent_id, most=24),
         delivery.incident_id,
-        ago(delivery.created_at),
+        format_age(delivery.created_at),
         delivery.attempts,
         safe(delivery.error, most=80),
     )
 
 
-def _tried(settings: "Settings") -> "SendResult":
-    """Send past the outbox, with a store nobody else sees: a test needs no database."""
+def _send_one(settings: "Settings") -> "SendResult":
+    """Send without the outbox, with a temporary store: a test needs no database."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
@@ -151,13 +155,13 @@ def _tried(settings: "Settings") -> "SendResult":
             return worker.send_test(channel_for(settings.alerts_webhook))
 
 
-def _refused(why: str) -> "SendResult":
+def _make_refusal(reason: str) -> "SendResult":
     from steadyhelm.sinks.alerts.sender import SendResult
 
-    return SendResult(channel="", kind="", host="", ok=False, error=why)
+    return SendResult(channel="", kind="", host="", ok=False, error=reason)
 
 
-def _say_receipt(receipt: "SendResult") -> None:
+def _print_receipt(receipt: "SendResult") -> None:
     where = f"{receipt.kind} at {receipt.host}" if receipt.host else "the address"
     if receipt.ok:
         say(f"Sent: {safe(where)} answered {receipt.status} in {receipt.ms:.0f} ms.")

@@ -1,4 +1,4 @@
-"""`steadyhelm alerts`: the incidents people are told about, and what people say about them."""
+"""`steadyhelm alerts`: incidents, what people say about them, and the alerts that were sent."""
 
 import time
 from contextlib import closing
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli import alert_deliveries, timeline
-from steadyhelm.cli.context import agent_named
-from steadyhelm.cli.output import ago, confirm, print_fitting, print_json, span, when
+from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.output import (
+    confirm,
+    format_age,
+    format_time,
+    parse_duration,
+    print_fitted_table,
+    print_json,
+)
 from steadyhelm.findings import Severity
-from steadyhelm.reports.formats import counted, lasting, number, steps
-from steadyhelm.reports.terminal import console, safe, say, severity
+from steadyhelm.reports.formats import format_duration, format_steps, pluralize, step_number
+from steadyhelm.reports.terminal import console, safe, say, severity_label
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,20 +27,21 @@ if TYPE_CHECKING:
     from steadyhelm.store import Delivery, IncidentStore, RunStore
 
 app = typer.Typer(
-    help="The incidents people are told about, and what people say about them.", rich_markup_mode=None
+    help="List incidents, and acknowledge, mute or mark them; send and list alerts.", rich_markup_mode=None
 )
 
-_MOST: Final = 1000
+_MOST_ROWS: Final = 1000
 _LONGEST_MUTE_S: Final = 30 * 86_400
-_PROOFS_SHOWN: Final = 12
-_TITLES: Final = ("id", "severity", "state", "agent", "detector", "run", "last", "found", "what")
+_EVIDENCE_STEPS_SHOWN: Final = 12
+_TITLES: Final = ("id", "severity", "state", "agent", "detector", "run", "last", "findings", "what")
 
 Agent = Annotated[str | None, typer.Option("--agent", help="Only incidents of this agent.")]
 Lowest = Annotated[
-    Severity | None, typer.Option("--severity", case_sensitive=False, help="The lowest severity that counts.")
+    Severity | None,
+    typer.Option("--severity", case_sensitive=False, help="The lowest severity to list."),
 ]
-Last = Annotated[str, typer.Option("--last", help="How far back closed incidents are shown: 30m, 24h, 7d.")]
-Everything = Annotated[bool, typer.Option("--all", help="Closed incidents however old.")]
+Last = Annotated[str, typer.Option("--last", help="How far back to list closed incidents: 30m, 24h, 7d.")]
+Everything = Annotated[bool, typer.Option("--all", help="List closed incidents of any age.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or the beginning of it.")]
 
@@ -52,7 +60,7 @@ def _alerts(
     if context.invoked_subcommand is None:
         list_incidents(context, agent, lowest, last, everything, as_json)
     elif (agent, lowest, last, everything, as_json) != (None, None, _DEFAULT_LAST, False, False):
-        raise typer.BadParameter(f"write the options behind `{context.invoked_subcommand}`.")
+        raise typer.BadParameter(f"write the options after `{context.invoked_subcommand}`.")
 
 
 @app.command("list")
@@ -64,45 +72,51 @@ def list_incidents(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """List incidents: open ones first, then those that ended lately."""
+    """List incidents: open ones first, then those that closed lately."""
     now = time.time()
-    since = None if everything else now - span(last)
-    with closing(context.obj.store()) as store:
-        name = agent_named(store, agent) if agent is not None else None
-        going_on = store.list_incidents(name, state="open", severity=lowest, limit=_MOST)
-        over = store.list_incidents(name, state="closed", severity=lowest, since=since, limit=_MOST)
+    since = None if everything else now - parse_duration(last)
+    with closing(context.obj.open_store()) as store:
+        name = find_agent(store, agent) if agent is not None else None
+        opened = store.list_incidents(name, state="open", severity=lowest, limit=_MOST_ROWS)
+        closed = store.list_incidents(name, state="closed", severity=lowest, since=since, limit=_MOST_ROWS)
         muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
-    found = [*going_on, *over]
+    found = [*opened, *closed]
     if as_json:
         for incident in found:
-            print_json({**incident.to_dict(), "muted_until": _muted_until(incident, muted)})
+            print_json({**incident.to_dict(), "muted_until": _find_mute_end(incident, muted)})
         return
     period = "" if everything else f" in the last {last}"
-    print_fitting(
+    print_fitted_table(
         _TITLES,
-        [_line(incident, muted, now) for incident in found],
-        spare=("found", "run", "last", "detector"),
+        [_row(incident, muted, now) for incident in found],
+        spare=("findings", "run", "last", "detector"),
         empty=f"No open incidents, and none{period}. Older ones: steadyhelm alerts --all",
     )
 
 
 @app.command("show")
 def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = False) -> None:
-    """Show one incident: its evidence, what was tried, and what people said about it."""
+    """Show one incident: its evidence, the interventions, and what people said about it."""
     now = time.time()
-    with closing(context.obj.store()) as store:
+    with closing(context.obj.open_store()) as store:
         incident = store.find_incident(incident_id)
         muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
-        sent = [it for it in store.list_deliveries(limit=_MOST) if it.incident_id == incident.incident_id]
+        sent = [
+            it for it in store.list_deliveries(limit=_MOST_ROWS) if it.incident_id == incident.incident_id
+        ]
         if as_json:
-            told = [alert_deliveries.plain(delivery) for delivery in sent]
+            deliveries = [alert_deliveries.as_data(delivery) for delivery in sent]
             print_json(
-                {**incident.to_dict(), "muted_until": _muted_until(incident, muted), "deliveries": told}
+                {
+                    **incident.to_dict(),
+                    "muted_until": _find_mute_end(incident, muted),
+                    "deliveries": deliveries,
+                }
             )
             return
         _print_incident(incident, muted)
-        _print_proof(store, incident)
-    _print_answers(incident, sent)
+        _print_evidence(store, incident)
+    _print_interventions(incident, sent)
     say(
         f"\nNext: steadyhelm alerts ack {incident.incident_id} | confirm | false-alarm | mute, "
         f"or the whole run: steadyhelm show {safe(incident.run_id)}"
@@ -111,11 +125,12 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
 
 @app.command("ack")
 def acknowledge(context: typer.Context, incident_id: Id) -> None:
-    """Note that somebody has seen an incident."""
-    with closing(context.obj.store(read_only=False)) as store:
+    """Acknowledge an incident: note that a person has seen it."""
+    with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         if incident.acknowledged_at is not None:
-            say(f"Incident {incident.incident_id} was acknowledged {ago(incident.acknowledged_at)} already.")
+            age = format_age(incident.acknowledged_at)
+            say(f"Incident {incident.incident_id} was already acknowledged {age}.")
             return
         store.acknowledge(incident.incident_id, at=time.time())
     say(f"Acknowledged incident {incident.incident_id}: {safe(incident.message, most=100)}")
@@ -127,26 +142,26 @@ def mute_alerts(
     incident_id: Id,
     lasts: Annotated[str, typer.Option("--for", help="For how long: 30m, 8h, 7d; at most 30d.")] = "8h",
 ) -> None:
-    """Send no alerts like this one for a while: same agent, same detector. Incidents are still kept."""
+    """Send no alerts of this agent and detector for a while. Incidents are still recorded."""
     from steadyhelm.incidents import Mute
 
-    seconds = span(lasts)
+    seconds = parse_duration(lasts)
     if not 0 < seconds <= _LONGEST_MUTE_S:
         raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
     now = time.time()
-    with closing(context.obj.store(read_only=False)) as store:
+    with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         store.mute(
             Mute(agent_id=incident.agent_id, detector=incident.detector, until=now + seconds, set_at=now)
         )
-    what = f"{safe(incident.detector)} of {safe(incident.agent_id)}"
-    say(f"No alerts of {what} until {when(now + seconds)}. Undo: steadyhelm alerts unmute {incident_id}")
+    what, until = f"{safe(incident.detector)} of {safe(incident.agent_id)}", format_time(now + seconds)
+    say(f"No alerts of {what} until {until}. Undo: steadyhelm alerts unmute {incident_id}")
 
 
 @app.command("unmute")
 def unmute_alerts(context: typer.Context, incident_id: Id) -> None:
-    """Send alerts like this one again."""
-    with closing(context.obj.store(read_only=False)) as store:
+    """Send alerts of this agent and detector again."""
+    with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         was_muted = store.unmute(incident.agent_id, incident.detector)
     what = f"{safe(incident.detector)} of {safe(incident.agent_id)}"
@@ -158,15 +173,15 @@ app.command("test")(alert_deliveries.send_test)
 app.command("send")(alert_deliveries.send)
 
 
-def _muted_until(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> float | None:
+def _find_mute_end(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> float | None:
     mute = muted.get((incident.agent_id, incident.detector))
     return None if mute is None else mute.until
 
 
-def _standing(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> str:
+def _describe_state(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> str:
     marks: list[str] = [incident.state]
     if incident.acknowledged_at is not None:
-        marks.append("seen")
+        marks.append("acknowledged")
     if incident.review:
         marks.append(incident.review.replace("_", " "))
     if (incident.agent_id, incident.detector) in muted:
@@ -174,15 +189,15 @@ def _standing(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> str
     return ", ".join(marks)
 
 
-def _line(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float) -> tuple[Any, ...]:
+def _row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float) -> tuple[Any, ...]:
     return (
         incident.incident_id,
-        severity(incident.severity),
-        _standing(incident, muted),
+        severity_label(incident.severity),
+        _describe_state(incident, muted),
         safe(incident.agent_id, most=24),
         incident.detector,
         safe(incident.run_id, most=24),
-        ago(incident.last_at, now=now),
+        format_age(incident.last_at, now=now),
         incident.findings,
         safe(incident.message, most=100),
     )
@@ -191,21 +206,21 @@ def _line(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float
 def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> None:
     screen = console()
     screen.print(_headline(incident))
-    until = _muted_until(incident, muted)
-    seen_at = incident.acknowledged_at
+    until = _find_mute_end(incident, muted)
+    acknowledged_at = incident.acknowledged_at
     lines = [
         ("what", incident.message),
         ("advice", incident.suggested_action),
         ("agent", incident.agent_id),
         ("run", incident.run_id),
-        ("state", _standing(incident, {})),
-        ("opened", f"{when(incident.opened_at)}, step {number(incident.opened_seq)}"),
-        ("latest", f"{when(incident.last_at)}, step {number(incident.last_seq)}"),
-        ("lasted", lasting(incident.last_at - incident.opened_at)),
-        ("peak", f"{incident.peak:.2f} in {counted(incident.findings, 'finding')}"),
-        ("limit", "a hard limit of yours, which never adapts" if incident.hard_limit else ""),
-        ("seen", when(seen_at) if seen_at is not None else ""),
-        ("muted", f"until {when(until)}" if until is not None else ""),
+        ("state", _describe_state(incident, {})),
+        ("opened", f"{format_time(incident.opened_at)}, step {step_number(incident.opened_seq)}"),
+        ("latest", f"{format_time(incident.last_at)}, step {step_number(incident.last_seq)}"),
+        ("lasted", format_duration(incident.last_at - incident.opened_at)),
+        ("peak", f"{incident.peak:.2f} in {pluralize(incident.findings, 'finding')}"),
+        ("limit", "a hard limit from your settings, which never adapts" if incident.hard_limit else ""),
+        ("acked", format_time(acknowledged_at) if acknowledged_at is not None else ""),
+        ("muted", f"until {format_time(until)}" if until is not None else ""),
     ]
     for label, value in lines:
         if value:
@@ -215,28 +230,28 @@ def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
 def _headline(incident: "Incident") -> "Text":
     from rich.text import Text
 
-    head = Text().append_text(severity(incident.severity))
+    head = Text().append_text(severity_label(incident.severity))
     return head.append(f" incident {incident.incident_id}, {safe(incident.detector)} ({incident.kind})")
 
 
-def _print_proof(store: "RunStore", incident: "Incident") -> None:
+def _print_evidence(store: "RunStore", incident: "Incident") -> None:
     run = store.find_run(incident.run_id, agent_id=incident.agent_id)
-    proofs = set(incident.event_ids)
-    shown = [it for it in store.iter_run_events(run.agent_id, run.run_id) if it.event.event_id in proofs]
+    evidence = set(incident.event_ids)
+    shown = [it for it in store.iter_run_events(run.agent_id, run.run_id) if it.event.event_id in evidence]
     screen = console()
-    screen.print(f"{'evidence':<9} steps {steps(it.event.seq for it in shown)}")
-    for recorded in shown[-_PROOFS_SHOWN:]:
+    screen.print(f"{'evidence':<9} steps {format_steps(it.event.seq for it in shown)}")
+    for recorded in shown[-_EVIDENCE_STEPS_SHOWN:]:
         screen.print(timeline.step_line(recorded, run.started_at))
 
 
-def _print_answers(incident: "Incident", sent: list["Delivery"]) -> None:
+def _print_interventions(incident: "Incident", sent: list["Delivery"]) -> None:
     screen = console()
-    for answer in incident.interventions:
-        words = f": {safe(answer.guidance, most=300)}" if answer.guidance else ""
-        screen.print(f"{timeline.describe_intervention(answer)}{words}")
+    for intervention in incident.interventions:
+        guidance = f": {safe(intervention.guidance, most=300)}" if intervention.guidance else ""
+        screen.print(f"{timeline.describe_intervention(intervention)}{guidance}")
     for delivery in sent:
-        trouble = f" ({safe(delivery.error)})" if delivery.error else ""
-        screen.print(f"alert to {safe(delivery.channel)} ({delivery.reason}): {delivery.state}{trouble}")
+        error = f" ({safe(delivery.error)})" if delivery.error else ""
+        screen.print(f"alert to {safe(delivery.channel)} ({delivery.reason}): {delivery.state}{error}")
 
 
 _INCIDENTS_COMPARED: Final = 10_000
@@ -246,59 +261,59 @@ _INCIDENTS_COMPARED: Final = 10_000
 def false_alarm(
     context: typer.Context,
     incident_id: Id,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Say that an incident was none: its detector becomes more careful with this agent."""
+    """Mark an incident as a false alarm: its detector then needs a higher score for this agent."""
     from steadyhelm.policy.alerting import build_threshold
 
-    with closing(context.obj.store(read_only=dry_run)) as store:
+    with closing(context.obj.open_store(read_only=dry_run)) as store:
         incident = store.find_incident(incident_id)
         if incident.review == "false_alarm":
-            say(f"Incident {incident.incident_id} is marked a false alarm already.")
+            say(f"Incident {incident.incident_id} is already marked as a false alarm.")
             return
         threshold = build_threshold(incident, at=time.time())
         _print_threshold_effect(incident, _threshold_effect(store, incident))
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
-        confirm(f"Mark incident {incident.incident_id} a false alarm and move the threshold?", yes=yes)
+        confirm(f"Mark incident {incident.incident_id} as a false alarm and raise the threshold?", yes=yes)
         with store.transaction():
             store.save_threshold(threshold)
             store.review(incident.incident_id, "false_alarm")
     agent = safe(incident.agent_id)
     say(
-        f"Saved; it counts from the next run of {agent} on. "
+        f"Saved; it takes effect with the next run of {agent}. "
         f"Undo: steadyhelm alerts undo {incident.incident_id}"
     )
 
 
 @app.command("confirm")
 def confirm_incident(context: typer.Context, incident_id: Id) -> None:
-    """Say that an incident was right; a threshold it moved goes back."""
-    with closing(context.obj.store(read_only=False)) as store:
+    """Confirm that an incident was right; a threshold it had raised goes back."""
+    with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():
             moved_back = store.drop_threshold(incident.incident_id)
             store.review(incident.incident_id, "confirmed")
-    back = " The threshold it had moved is back where it was." if moved_back else ""
+    back = " The threshold it had raised is back where it was." if moved_back else ""
     say(f"Confirmed incident {incident.incident_id}.{back}")
 
 
 @app.command("undo")
 def undo(context: typer.Context, incident_id: Id) -> None:
-    """Take back what was said about an incident, and the threshold it moved."""
-    with closing(context.obj.store(read_only=False)) as store:
+    """Take back a mark on an incident, and the threshold it raised."""
+    with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():
             moved_back = store.drop_threshold(incident.incident_id)
             store.review(incident.incident_id, "")
     if not incident.review and not moved_back:
-        say(f"Nobody had said anything about incident {incident.incident_id}; nothing was changed.")
+        say(f"Incident {incident.incident_id} has no mark to take back; nothing was changed.")
         return
-    back = " and the threshold it had moved" if moved_back else ""
-    verdict = (incident.review or "false_alarm").replace("_", " ")
-    say(f"Took back {verdict!r} on incident {incident.incident_id}{back}.")
+    back = " and the threshold it had raised" if moved_back else ""
+    mark = (incident.review or "false_alarm").replace("_", " ")
+    say(f"Took back {mark!r} on incident {incident.incident_id}{back}.")
 
 
 def _threshold_effect(store: "IncidentStore", incident: "Incident") -> "ThresholdEffect":
@@ -312,14 +327,14 @@ def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> 
     detector, agent = safe(incident.detector), safe(incident.agent_id)
     least = effect.threshold.min_score
     typer.echo(
-        f"Findings of {detector} in runs of {agent} that score below {least:.2f} are noticed, not reported."
+        f"Findings of {detector} in runs of {agent} that score below {least:.2f} are recorded, not reported."
     )
     confirmed = f", {effect.confirmed_silenced} of them confirmed" if effect.confirmed_silenced else ""
-    past = counted(effect.incidents, "incident")
+    past = pluralize(effect.incidents, "incident")
     typer.echo(f"It would have silenced {effect.silenced} of {past} so far{confirmed}.")
     if incident.incident_id not in effect.silenced_ids:
         typer.echo(
-            f"Not this one: its score is {incident.peak:.2f}, and a detector's surest findings always count. "
-            f"To keep such incidents quiet, change the settings of {detector}, or mute its alerts "
+            f"Not this one: its score is {incident.peak:.2f}, and a detector's most certain findings are "
+            f"always reported. For fewer of them, change the settings of {detector}, or mute its alerts "
             f"for a while: steadyhelm alerts mute {incident.incident_id}"
         )

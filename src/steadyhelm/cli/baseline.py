@@ -1,8 +1,6 @@
-"""`steadyhelm baseline`: what is learnt of an agent, and keeping, forgetting or moving it."""
+"""`steadyhelm baseline`: list, show, freeze, reset, export and import what is normal for an agent."""
 
 import math
-import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,17 +12,17 @@ import typer
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.cli.context import agent_named
-from steadyhelm.cli.output import confirm, print_json, print_rows
-from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
-from steadyhelm.reports.formats import compact, counted, lasting
+from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.output import confirm, print_json, print_table, write_private_file
+from steadyhelm.errors import FormatError, NotFoundError
+from steadyhelm.reports.formats import format_count, format_duration, pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.baselines import Trend
     from steadyhelm.store import Store
 
-app = typer.Typer(help="What is normal for each agent, as far as it is learnt.", rich_markup_mode=None)
+app = typer.Typer(help="Baselines: what is normal for each agent.", rich_markup_mode=None)
 
 _TITLES: Final = ("agent", "version", "task", "state", "tokens p50/p95", "tool calls", "duration")
 _MEASURES: Final = (("tokens", "tokens"), ("tools", "tool calls"), ("duration_ms", "duration"))
@@ -44,17 +42,17 @@ def _baseline(context: typer.Context) -> None:
 
 @app.command("list")
 def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
-    """List every baseline, with how far its learning is."""
-    with closing(context.obj.store()) as store:
+    """List every baseline, with how far it has learnt."""
+    with closing(context.obj.open_store()) as store:
         found = store.list_baselines()
     if as_json:
         for baseline in found:
-            print_json(_plain(baseline))
+            print_json(_as_data(baseline))
         return
-    print_rows(
+    print_table(
         _TITLES,
-        [_line(baseline) for baseline in found],
-        empty="Nothing is learnt yet. A baseline is learnt from runs that ended without an incident.",
+        [_row(baseline) for baseline in found],
+        empty="No baseline yet. It is learnt from runs that end without an incident.",
     )
 
 
@@ -62,28 +60,30 @@ def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
 def show_baseline(
     context: typer.Context, agent: Agent, version: Version = None, task: Task = None, as_json: AsJson = False
 ) -> None:
-    """Show what is usual for an agent, and what cannot be checked yet."""
-    with closing(context.obj.store()) as store:
-        found = _baselines(store, agent, version, task)
+    """Show what is normal for an agent, and what is not checked yet."""
+    with closing(context.obj.open_store()) as store:
+        found = _find_baselines(store, agent, version, task)
     for baseline in found:
         if as_json:
-            print_json(_plain(baseline))
+            print_json(_as_data(baseline))
         else:
             _print_baseline(baseline)
 
 
 @app.command("freeze")
 def freeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
-    """Learn nothing more: from now on the baseline stays as it is."""
+    """Freeze a baseline: it learns nothing more and stays as it is."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
     say(f"The baseline of {_name(baseline)} is {baseline.progress}. Undo: {_command('unfreeze', baseline)}")
     if not baseline.is_calibrated:
-        say(f"It had not learnt enough: only {baseline.calibration_runs} of {baseline.required_runs} runs.")
+        say(
+            f"It is not calibrated: learnt from {baseline.calibration_runs} of {baseline.required_runs} runs."
+        )
 
 
 @app.command("unfreeze")
 def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
-    """Go on learning from the next clean run."""
+    """Unfreeze a baseline: it learns again from the next clean run."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=False)
     say(f"The baseline of {_name(baseline)} learns again: {baseline.progress}.")
 
@@ -92,14 +92,16 @@ def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task
 def reset(
     context: typer.Context, agent: Agent, version: Version = None, task: Task = None, yes: Yes = False
 ) -> None:
-    """Forget what was learnt and begin anew; runs stay, but those before now no longer teach."""
-    with closing(context.obj.store(read_only=False)) as store:
-        baseline = _one(store, agent, version, task)
+    """Forget a baseline and learn it anew; stored runs stay, but only new runs count."""
+    with closing(context.obj.open_store(read_only=False)) as store:
+        baseline = _find_baseline(store, agent, version, task)
         confirm(
-            f"Forget what {counted(baseline.calibration_runs, 'run')} of {_name(baseline)} taught?", yes=yes
+            f"Forget the baseline of {_name(baseline)}, learnt from "
+            f"{pluralize(baseline.calibration_runs, 'run')}?",
+            yes=yes,
         )
         store.reset_baseline(baseline.agent_id, baseline.version, baseline.task_type)
-    say(f"Forgotten. {_name(baseline)} is learning 0/{baseline.required_runs}.")
+    say(f"Reset. {_name(baseline)} is learning 0/{baseline.required_runs}.")
 
 
 @app.command("export")
@@ -112,8 +114,8 @@ def export_baseline(
     yes: Yes = False,
 ) -> None:
     """Write a baseline as JSON, to a file or to standard output."""
-    with closing(context.obj.store()) as store:
-        baseline = _one(store, agent, version, task)
+    with closing(context.obj.open_store()) as store:
+        baseline = _find_baseline(store, agent, version, task)
     if output is None:
         print_json(as_document(baseline))
         return
@@ -129,9 +131,9 @@ def import_baseline(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `baseline export` wrote.")],
     yes: Yes = False,
 ) -> None:
-    """Take over a baseline that `baseline export` wrote, after checking it."""
+    """Import a baseline that `baseline export` wrote, after checking it."""
     baseline = read_baseline(file)
-    with closing(context.obj.store(read_only=False)) as store:
+    with closing(context.obj.open_store(read_only=False)) as store:
         before = store.get_baseline(baseline.agent_id, baseline.version, baseline.task_type)
         if before is not None:
             confirm(f"{_name(baseline)} has a baseline ({before.progress}). Replace it?", yes=yes)
@@ -142,13 +144,15 @@ def import_baseline(
     say(f"Imported the baseline of {_name(baseline)}: {baseline.progress}.")
     if not baseline.is_frozen and len(known) < min(baseline.calibration_runs, baseline.required_runs):
         say(
-            f"What a run usually spends is learnt from the runs kept here, and there are {len(known)}: "
-            f"the next clean run replaces those numbers. To keep them: {_command('freeze', baseline)}"
+            f"What a run usually takes is learnt from the runs stored here, and there are {len(known)}: "
+            f"the next clean run replaces the imported figures. To keep them: {_command('freeze', baseline)}"
         )
 
 
-def _baselines(store: "Store", agent: str, version: str | None, task: str | None) -> list["BaselineStats"]:
-    name = agent_named(store, agent)
+def _find_baselines(
+    store: "Store", agent: str, version: str | None, task: str | None
+) -> list["BaselineStats"]:
+    name = find_agent(store, agent)
     found = [
         baseline
         for baseline in store.list_baselines(name)
@@ -158,25 +162,25 @@ def _baselines(store: "Store", agent: str, version: str | None, task: str | None
         return found
     narrowed = " of that version and task" if (version, task) != (None, None) else ""
     raise NotFoundError(
-        f"Nothing is learnt yet of {safe(name)}{narrowed}: a baseline begins with the first run that ends "
-        "without an incident. `steadyhelm baseline list` shows what there is."
+        f"There is no baseline of {safe(name)}{narrowed} yet: it begins with the first run that ends "
+        "without an incident. `steadyhelm baseline list` lists all baselines."
     )
 
 
-def _one(store: "Store", agent: str, version: str | None, task: str | None) -> "BaselineStats":
-    found = _baselines(store, agent, version, task)
+def _find_baseline(store: "Store", agent: str, version: str | None, task: str | None) -> "BaselineStats":
+    found = _find_baselines(store, agent, version, task)
     if len(found) == 1:
         return found[0]
     names = "; ".join(f"--version {it.version!r} --task {it.task_type!r}" for it in found[:8])
-    raise NotFoundError(f"{safe(found[0].agent_id)} has {len(found)} baselines. Say which: {safe(names)}")
+    raise NotFoundError(f"{safe(found[0].agent_id)} has {len(found)} baselines. Name one: {safe(names)}")
 
 
 def _set_frozen(
     context: typer.Context, agent: str, version: str | None, task: str | None, *, is_frozen: bool
 ) -> "BaselineStats":
     # Read and written in one transaction: a run that ends meanwhile must not be lost.
-    with closing(context.obj.store(read_only=False)) as store, store.transaction():
-        baseline = structs.replace(_one(store, agent, version, task), is_frozen=is_frozen)
+    with closing(context.obj.open_store(read_only=False)) as store, store.transaction():
+        baseline = structs.replace(_find_baseline(store, agent, version, task), is_frozen=is_frozen)
         store.save_baseline(baseline, updated_at=time.time())
     return baseline
 
@@ -194,20 +198,20 @@ def _command(verb: str, baseline: "BaselineStats") -> str:
     return safe(words + (f" --task {baseline.task_type}" if baseline.task_type else ""))
 
 
-def _plain(baseline: "BaselineStats") -> dict[str, Any]:
+def _as_data(baseline: "BaselineStats") -> dict[str, Any]:
     known = baseline.to_dict()
-    # Four thousand counters of hashed words tell nobody anything; `baseline export` has them.
+    # Four thousand counters of hashed words are of no use on a screen; `baseline export` has them.
     del known["word_counts"]
-    return {**known, "progress": baseline.progress, "not_checked": not_checked_yet(baseline)}
+    return {**known, "progress": baseline.progress, "not_checked": list_not_checked(baseline)}
 
 
-def _line(baseline: "BaselineStats") -> tuple[str, ...]:
-    usual = (_usual(baseline, key) for key, _ in _MEASURES)
+def _row(baseline: "BaselineStats") -> tuple[str, ...]:
+    usual = (_spread(baseline, key) for key, _ in _MEASURES)
     version, task = safe(baseline.version, most=20), safe(baseline.task_type, most=20)
     return (safe(baseline.agent_id, most=24), version or "-", task or "-", baseline.progress, *usual)
 
 
-def _usual(baseline: "BaselineStats", key: str) -> str:
+def _spread(baseline: "BaselineStats", key: str) -> str:
     spread = baseline.spreads.get(key)
     if spread is None or spread.p50 <= 0:
         return "-"
@@ -215,38 +219,43 @@ def _usual(baseline: "BaselineStats", key: str) -> str:
 
 
 def _amount(key: str, value: float) -> str:
-    return lasting(value / 1000) if key == "duration_ms" else compact(value)
+    return format_duration(value / 1000) if key == "duration_ms" else format_count(value)
 
 
 def _print_baseline(baseline: "BaselineStats") -> None:
     screen = console()
     screen.print(f"{_name(baseline)}: {baseline.progress}")
-    print_rows(
-        ("usual in a run", "p50", "p95", "trend"),
-        [_measure(baseline, key, words) for key, words in _MEASURES if key in baseline.spreads],
-        empty="   No run has taught it anything yet.",
+    print_table(
+        ("normal for a run", "p50", "p95", "trend"),
+        [_measure_row(baseline, key, title) for key, title in _MEASURES if key in baseline.spreads],
+        empty="   It has not learnt from any run yet.",
     )
     if baseline.similarities:
-        windows, runs = counted(len(baseline.similarities), "window"), counted(baseline.word_runs, "run")
+        windows, runs = pluralize(len(baseline.similarities), "window"), pluralize(baseline.word_runs, "run")
         mean = f"{baseline.mean_goal_similarity:.2f} on average"
         screen.print(f"goal      similarity {mean}, from {windows} of outputs in {runs}")
     for sequence in baseline.common_sequences:
         screen.print(f"common    {safe(' → '.join(sequence), most=100)}")
-    for detector, reason in not_checked_yet(baseline).items():
+    for detector, reason in list_not_checked(baseline).items():
         screen.print(f"not yet   {detector}: {safe(reason)}")
     screen.print("")
 
 
-def _measure(baseline: "BaselineStats", key: str, words: str) -> tuple[str, ...]:
+def _measure_row(baseline: "BaselineStats", key: str, title: str) -> tuple[str, ...]:
     spread = baseline.spreads[key]
-    return (words, _amount(key, spread.p50), _amount(key, spread.p95), _trend(baseline.trends.get(key)))
+    return (
+        title,
+        _amount(key, spread.p50),
+        _amount(key, spread.p95),
+        _describe_trend(baseline.trends.get(key)),
+    )
 
 
-def _trend(trend: "Trend | None") -> str:
+def _describe_trend(trend: "Trend | None") -> str:
     from steadyhelm.windows import FROZEN_LIMIT, FROZEN_MIN_RUNS, LEARNING_LIMIT, LEARNING_MIN_RUNS
 
     if trend is None or trend.learning.count < LEARNING_MIN_RUNS:
-        return f"after {counted(LEARNING_MIN_RUNS, 'run')}"
+        return f"known after {pluralize(LEARNING_MIN_RUNS, 'run')}"
     words = f"{trend.learning.total:.1f} of {LEARNING_LIMIT:.0f} against recent runs"
     if trend.frozen.count < FROZEN_MIN_RUNS:
         return f"{words}; against the first {FROZEN_MIN_RUNS} later"
@@ -260,28 +269,18 @@ _LONGEST_AGENT_NAME: Final = 200
 
 
 def as_document(baseline: BaselineStats) -> dict[str, Any]:
-    """The baseline as one JSON document that `read` understands."""
+    """Return the baseline as the JSON document that `read_baseline` reads."""
     return {_FORMAT_KEY: _FORMAT_VERSION, **baseline.to_dict()}
 
 
 def write_baseline(path: Path, baseline: BaselineStats) -> None:
-    """Write it beside its place and move it there whole; only its owner may read it."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(
-                    msgspec.json.format(msgspec.json.encode(as_document(baseline)), indent=2) + b"\n"
-                )
-            Path(name).replace(path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as exc:
-        raise SteadyhelmError(f"The baseline cannot be written to {path}: {exc}.") from exc
+    """Write the baseline to a file in one piece; only its owner may read it."""
+    document = msgspec.json.format(msgspec.json.encode(as_document(baseline)), indent=2)
+    write_private_file(path, document + b"\n", what="The baseline")
 
 
 def read_baseline(path: Path) -> BaselineStats:
-    """The baseline in a file; raises FormatError with what is wrong with it."""
+    """Return the baseline in a file; raises FormatError with what is wrong with it."""
     try:
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise FormatError(f"{path} is larger than any baseline ({_LARGEST_FILE_BYTES >> 20} MB).")
@@ -297,13 +296,13 @@ def read_baseline(path: Path) -> BaselineStats:
     try:
         baseline = BaselineStats.from_dict(data)
     except (msgspec.ValidationError, ValueError) as exc:
-        raise FormatError(f"{path} is not a sound baseline: {exc}.") from exc
-    for fault in _faults(baseline):
-        raise FormatError(f"{path} is not a sound baseline: {fault}. Nothing was changed.")
+        raise FormatError(f"{path} is not a valid baseline: {exc}.") from exc
+    for fault in _find_faults(baseline):
+        raise FormatError(f"{path} is not a valid baseline: {fault}. Nothing was changed.")
     return baseline
 
 
-def _faults(baseline: BaselineStats) -> Iterator[str]:
+def _find_faults(baseline: BaselineStats) -> Iterator[str]:
     from steadyhelm.embedders.idf import BUCKETS
 
     if not 0 < len(baseline.agent_id) <= _LONGEST_AGENT_NAME:
@@ -338,17 +337,17 @@ def _numbers(baseline: BaselineStats) -> Iterator[tuple[str, float]]:
             yield f"trends.{measure}.{which}.mean", abs(sums.mean)
 
 
-def not_checked_yet(baseline: BaselineStats) -> dict[str, str]:
-    """By detector what is not checked with this baseline, and why.
+def list_not_checked(baseline: BaselineStats) -> dict[str, str]:
+    """Return by detector what is not checked with this baseline, and why.
 
-    A threshold given in the settings makes goal drift independent of it.
+    A threshold in the settings makes goal drift independent of the baseline.
     """
     reasons: dict[str, str] = {}
     if not baseline.is_calibrated:
         reasons["resource_spike"] = f"only hard limits count: {baseline.progress}"
     goal = _goal_reason(baseline)
     if goal:
-        reasons["goal_drift"] = f"not checked unless a similarity_threshold is set: {goal}"
+        reasons["goal_drift"] = f"not checked unless similarity_threshold is set: {goal}"
     return reasons
 
 

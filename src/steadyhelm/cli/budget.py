@@ -1,17 +1,15 @@
-"""`steadyhelm budget`: what tasks of each type take, and what that recommends for the next one."""
+"""`steadyhelm budget`: what tasks of each type take, and the budget recommended for the next one."""
 
-import os
-import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import agent_named
-from steadyhelm.cli.output import confirm, print_fitting, print_json, print_rows
-from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
-from steadyhelm.reports.formats import compact, counted, lasting
+from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.output import confirm, print_fitted_table, print_json, print_table, write_private_file
+from steadyhelm.errors import FormatError, NotFoundError
+from steadyhelm.reports.formats import format_count, format_duration, pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
     from steadyhelm.store import BaselineStore
 
 app = typer.Typer(
-    help="What tasks of each type take, learnt from completed ones, and what to give the next.",
+    help="Task profiles: what completed tasks of each type took, and the budget to give the next.",
     rich_markup_mode=None,
 )
 
 _TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
-_FEW: Final = 5
+_ENOUGH_TASKS: Final = 5
 
 AgentOption = Annotated[str | None, typer.Option("--agent", help="Only tasks of this agent.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
@@ -41,18 +39,18 @@ def _budget(context: typer.Context) -> None:
 @app.command("profiles")
 def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
     """List what completed tasks of each type took, on average."""
-    with closing(context.obj.store()) as store:
-        found = store.list_profiles(agent_named(store, agent) if agent is not None else None)
+    with closing(context.obj.open_store()) as store:
+        found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
     if as_json:
         for profile in found:
-            print_json(_plain(profile))
+            print_json(_as_data(profile))
         return
-    print_fitting(
+    print_fitted_table(
         _TITLES,
-        [_line(profile) for profile in found],
+        [_row(profile) for profile in found],
         spare=("time", "cost"),
-        empty="Nothing is known of any task. A run with a `task_type` that ends clean and completed teaches "
-        "what such tasks take; `steadyhelm budget import` takes over what is known elsewhere.",
+        empty="No task profiles yet. They are learnt from runs with a `task_type` that complete without an "
+        "incident; `steadyhelm budget import` reads profiles from a file.",
     )
 
 
@@ -65,11 +63,11 @@ def recommend(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Say what a task of this type should be given: the mean of those completed and a fifth more."""
+    """Recommend a budget for a task of this type: the mean of completed ones plus a fifth."""
     from steadyhelm.budgets.profiles import recommend_budget
 
-    with closing(context.obj.store()) as store:
-        profile = _profile_of(store, agent_named(store, agent), task_type)
+    with closing(context.obj.open_store()) as store:
+        profile = _find_profile(store, find_agent(store, agent), task_type)
     advice = recommend_budget(profile, profile.task_type)
     if as_json:
         print_json({"agent_id": profile.agent_id, **_fields(advice)})
@@ -84,19 +82,19 @@ def export_profiles(
     agent: AgentOption = None,
     yes: Yes = False,
 ) -> None:
-    """Write what is known of tasks as one JSON document."""
+    """Write task profiles as one JSON document."""
     from steadyhelm.budgets.profiles import export_profiles
 
-    with closing(context.obj.store()) as store:
-        found = store.list_profiles(agent_named(store, agent) if agent is not None else None)
+    with closing(context.obj.open_store()) as store:
+        found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
     document = export_profiles(found)
     if str(file) == "-":
         typer.echo(document, nl=False)
         return
     if file.exists():
         confirm(f"{file} exists. Replace it?", yes=yes)
-    write_task_profiles(file, document)
-    say(f"Wrote {counted(len(found), 'task profile')} to {file}.")
+    write_private_file(file, document.encode(), what="The task profiles")
+    say(f"Wrote {pluralize(len(found), 'task profile')} to {file}.")
 
 
 @app.command("import")
@@ -105,25 +103,27 @@ def import_profiles(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `budget export` wrote.")],
     yes: Yes = False,
 ) -> None:
-    """Take over what `budget export` wrote, after showing what that changes."""
+    """Import task profiles that `budget export` wrote, after showing what would change."""
     given = read_task_profiles(file)
-    with closing(context.obj.store(read_only=False)) as store:
+    with closing(context.obj.open_store(read_only=False)) as store:
         known = {(it.agent_id, it.task_type): it for it in store.list_profiles()}
         changed = [it for it in given if it != known.get((it.agent_id, it.task_type))]
         if not changed:
-            say(f"{file} says nothing new: its {counted(len(given), 'task profile')} are known as they are.")
+            say(
+                f"{file} says nothing new: its {pluralize(len(given), 'task profile')} are known as they are."
+            )
             return
         _print_changes(changed, known)
         replaced = sum((it.agent_id, it.task_type) in known for it in changed)
         if replaced:
-            confirm(f"Replace {counted(replaced, 'task profile')}?", yes=yes)
+            confirm(f"Replace {pluralize(replaced, 'task profile')}?", yes=yes)
         with store.transaction():
             for profile in changed:
                 store.save_profile(profile)
-    say(f"Imported {counted(len(changed), 'task profile')}, {replaced} of them in place of another.")
+    say(f"Imported {pluralize(len(changed), 'task profile')}, {replaced} of them replacing one.")
 
 
-def _profile_of(store: "BaselineStore", agent: str, task_type: str) -> "TaskProfile":
+def _find_profile(store: "BaselineStore", agent: str, task_type: str) -> "TaskProfile":
     found = store.list_profiles(agent)
     exact = [profile for profile in found if profile.task_type == task_type]
     alike = exact or [it for it in found if task_type and it.task_type.startswith(task_type)]
@@ -131,35 +131,33 @@ def _profile_of(store: "BaselineStore", agent: str, task_type: str) -> "TaskProf
         return alike[0]
     names = ", ".join(safe(it.task_type, most=60) for it in (alike or found)[:8])
     if alike:
-        raise NotFoundError(
-            f"Several types of task begin with {safe(task_type)!r}: {names}. Give more of it."
-        )
-    known = f"Known types: {names}." if names else "None of its tasks has been completed yet."
-    raise NotFoundError(f"No completed task {safe(task_type)!r} of {safe(agent)} is known. {known}")
+        raise NotFoundError(f"Several task types begin with {safe(task_type)!r}: {names}. Give more of it.")
+    known = f"Known types: {names}." if names else "It has not completed any task yet."
+    raise NotFoundError(f"There is no completed task of type {safe(task_type)!r} of {safe(agent)}. {known}")
 
 
 def _fields(record: "TaskProfile | BudgetRecommendation") -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
-def _plain(profile: "TaskProfile") -> dict[str, Any]:
+def _as_data(profile: "TaskProfile") -> dict[str, Any]:
     from steadyhelm.budgets.profiles import recommend_budget
 
     return {**_fields(profile), "recommended": recommend_budget(profile, profile.task_type)}
 
 
-def _line(profile: "TaskProfile") -> tuple[Any, ...]:
+def _row(profile: "TaskProfile") -> tuple[Any, ...]:
     return (safe(profile.agent_id, most=24), profile.tasks, *_means(profile), safe(profile.task_type))
 
 
 def _means(profile: "TaskProfile") -> tuple[str, ...]:
-    """What one task takes on average: steps, tokens, cost, time."""
+    """Return what one task takes on average: steps, tokens, cost, time."""
     tasks = max(profile.tasks, 1)
     return (
         f"{profile.steps / tasks:,.1f}",
-        compact(profile.tokens / tasks),
+        format_count(profile.tokens / tasks),
         f"${profile.cost_usd / tasks:,.4f}" if profile.cost_usd else "-",
-        lasting(profile.wall_s / tasks) if profile.wall_s else "-",
+        format_duration(profile.wall_s / tasks) if profile.wall_s else "-",
     )
 
 
@@ -170,14 +168,14 @@ def _print_advice(profile: "TaskProfile", advice: "BudgetRecommendation") -> Non
         ("steps", f"{advice.steps:,}"),
         ("tokens", f"{advice.tokens:,}"),
         ("cost", f"${advice.cost_usd:,.4f}" if advice.cost_usd is not None else ""),
-        ("time", lasting(advice.wall_s) if advice.wall_s is not None else ""),
+        ("time", format_duration(advice.wall_s) if advice.wall_s is not None else ""),
     ]
     screen = console()
     for label, value in lines:
         if value:
             screen.print(f"{label:<9} {value}")
-    few = ": too few to rely on" if advice.tasks < _FEW else ""
-    say(f"The mean of {counted(advice.tasks, 'completed task')} and a fifth more{few}.")
+    few = ": too few to rely on" if advice.tasks < _ENOUGH_TASKS else ""
+    say(f"The mean of {pluralize(advice.tasks, 'completed task')}, plus a fifth{few}.")
 
 
 def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "TaskProfile"]) -> None:
@@ -190,34 +188,20 @@ def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "T
         rows.append(
             (*names, *(f"{a} → {b}" if before else f"new: {b}" for a, b in zip(old, new, strict=True)))
         )
-    print_rows(("agent", "task type", "tasks", "steps", "tokens"), rows, empty="")
+    print_table(("agent", "task type", "tasks", "steps", "tokens"), rows, empty="")
 
 
 _LARGEST_FILE_BYTES: Final = 16 << 20
 
 
-def write_task_profiles(path: Path, document: str) -> None:
-    """Write it beside its place and move it there whole; only its owner may read it."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(document)
-            Path(name).replace(path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as exc:
-        raise SteadyhelmError(f"The task profiles cannot be written to {path}: {exc}.") from exc
-
-
 def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
-    """The profiles in a file; raises FormatError with what is wrong with it."""
+    """Return the task profiles in a file; raises FormatError with what is wrong with it."""
     from steadyhelm.budgets.profiles import import_profiles
 
     try:
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise FormatError(
-                f"{path} is larger than any file of task profiles ({_LARGEST_FILE_BYTES >> 20} MB)."
+                f"{path} is too large for task profiles: more than {_LARGEST_FILE_BYTES >> 20} MB."
             )
         document = path.read_bytes()
     except OSError as exc:

@@ -1,51 +1,173 @@
-"""`steadyhelm config`: every setting, its value, and where that comes from."""
+"""`steadyhelm config`: show every setting and where its value comes from; change one in the settings file."""
 
-import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 from msgspec import Struct
 
-from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import print_json, print_rows
-from steadyhelm.engine import registry
+from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.output import fail, print_json, print_table, write_private_file
+from steadyhelm.errors import SettingsError
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
     from steadyhelm.settings import LoadedSettings
 
+app = typer.Typer(help="Show every setting and its origin, or change one.", rich_markup_mode=None)
+
 HIDDEN: Final = "(hidden)"
-_LONGEST: Final = 60
+_VALUE_WIDTH: Final = 60
 
 
-class Value(Struct, frozen=True, kw_only=True):
-    """One setting as it stands."""
+class SettingValue(Struct, frozen=True, kw_only=True):
+    """One setting, its value, and where the value comes from."""
 
     name: str
     value: Any
     origin: str
 
 
+@app.callback(invoke_without_command=True)
 def config(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
 ) -> None:
     """Show every setting, its value, and where the value comes from."""
-    shared: Shared = context.obj
-    values = list(every_value(shared.load()))
+    if context.invoked_subcommand is not None:
+        return
+    shared: GlobalOptions = context.obj
+    values = list(list_values(shared.load()))
     if as_json:
         print_json({"settings": values})
     else:
-        rows = [(it.name, safe(_written(it.value), most=_LONGEST), it.origin) for it in values]
-        print_rows(("setting", "value", "from"), rows, empty="")
-    for name in unknown_variables():
-        say(f"steadyhelm: {safe(name)} is set, but there is no such setting.")
+        rows = [(it.name, safe(_format_value(it.value), most=_VALUE_WIDTH), it.origin) for it in values]
+        print_table(("setting", "value", "from"), rows, empty="")
+    for name in find_unknown_variables():
+        say(f"steadyhelm: {safe(name)} is set, but there is no such setting. Check its spelling.")
 
 
-def every_value(loaded: "LoadedSettings") -> Iterator[Value]:
-    """Every setting and every detector's option, secrets hidden."""
+@app.command("set")
+def set_value(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
+) -> None:
+    """Set a value in the settings file; its comments and layout stay."""
+    shared: GlobalOptions = context.obj
+    path = _settings_path(shared)
+    document = _read_document(path)
+    *tables, key = _split_name(name)
+    table: MutableMapping[str, Any] = document
+    for part in tables:
+        table = table.setdefault(part, {})
+        if not isinstance(table, MutableMapping):
+            fail(f"{safe(part)} in {safe(path)} is not a table, so {safe(name)} cannot be set there.")
+    table[key] = _parse_value(name, value)
+    _write_document(path, document)
+    say(f"Set {safe(name)} in {safe(path)}.")
+    origin = shared.load().origins.get(name, "")
+    if not origin.startswith("file"):
+        say(f"It has no effect now: the {safe(origin)} overrides the file.")
+
+
+@app.command("unset")
+def unset_value(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
+) -> None:
+    """Remove a value from the settings file, so that the default applies again."""
+    path = _settings_path(context.obj)
+    document = _read_document(path)
+    *tables, key = _split_name(name)
+    table: Any = document
+    for part in tables:
+        table = table.get(part, {}) if isinstance(table, MutableMapping) else {}
+    if not isinstance(table, MutableMapping) or key not in table:
+        say(f"{safe(name)} is not set in {safe(path)}. Nothing was changed.")
+        return
+    del table[key]
+    _write_document(path, document)
+    say(f"Removed {safe(name)} from {safe(path)}.")
+
+
+def _settings_path(shared: GlobalOptions) -> Path:
+    """Return the settings file in use, or the one to create in the working directory."""
+    from steadyhelm.environment import CONFIG, get_variables
+    from steadyhelm.settings import FILE_NAME, find_settings_file
+
+    wanted = shared.config_file or (Path(get_variables()[CONFIG]) if get_variables().get(CONFIG) else None)
+    if wanted is not None and not wanted.exists():
+        return wanted
+    return find_settings_file(shared.config_file) or Path(FILE_NAME)
+
+
+def _split_name(name: str) -> list[str]:
+    """Return the tables and the key of a setting; raises SettingsError when there is no such setting."""
+    from steadyhelm.settings import SETTINGS
+
+    if any(setting.name == name for setting in SETTINGS):
+        return name.split(".")
+    group, _, rest = name.partition(".")
+    detector, _, option = rest.partition(".")
+    known = group == "detectors" and detector in list_detectors()
+    if known and any(option == it.name for it in list_options(detector)):
+        return [group, detector, option]
+    raise SettingsError(f"There is no setting {safe(name)!r}. `steadyhelm config` lists all of them.")
+
+
+def _parse_value(name: str, text: str) -> Any:
+    """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
+    import tomllib
+
+    from steadyhelm.settings import SETTINGS, load
+
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    setting = next((it for it in SETTINGS if it.name == name), None)
+    if setting is None:
+        _, detector, option = name.split(".")
+        _check_option(detector, option, value)
+        return value
+    checked = getattr(load({name: value}, environment={}).settings, setting.attribute)
+    return list(checked) if isinstance(checked, tuple) else checked
+
+
+def _check_option(detector: str, option: str, value: Any) -> None:
+    """Create the detector with this option; raises SettingsError when the value is not valid."""
+    from steadyhelm.engine.health import Health
+    from steadyhelm.parts import detector_factory
+    from steadyhelm.settings import load
+
+    settings = load({"detectors": {detector: {option: value}}}, environment={}).settings
+    detector_factory(settings, Health())()
+
+
+def _read_document(path: Path) -> "TOMLDocument":
+    import tomlkit
+    from tomlkit.exceptions import ParseError
+
+    try:
+        return tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    except (OSError, UnicodeDecodeError, ParseError) as exc:
+        fail(f"the settings file {safe(path)} cannot be read: {safe(exc)}.")
+
+
+def _write_document(path: Path, document: "TOMLDocument") -> None:
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    write_private_file(path, document.as_string().encode(), what="The settings")
+    if mode is not None:
+        path.chmod(mode)
+
+
+def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
+    """Yield every setting and every detector's option, secrets hidden."""
     from steadyhelm.settings import SETTINGS
 
     for setting in SETTINGS:
@@ -54,11 +176,11 @@ def every_value(loaded: "LoadedSettings") -> Iterator[Value]:
             value = HIDDEN
         elif setting.name == "db_path":
             value = str(loaded.settings.database)
-        yield Value(name=setting.name, value=value, origin=loaded.origins[setting.name])
-    yield from _options(loaded)
+        yield SettingValue(name=setting.name, value=value, origin=loaded.origins[setting.name])
+    yield from _list_option_values(loaded)
 
 
-def _options(loaded: "LoadedSettings") -> Iterator[Value]:
+def _list_option_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
     from steadyhelm.fingerprints import encode_canonical
     from steadyhelm.redaction import Redactor
 
@@ -68,17 +190,17 @@ def _options(loaded: "LoadedSettings") -> Iterator[Value]:
         for option in list_options(detector):
             name = f"detectors.{detector}.{option.name}"
             value = given.get(option.name, option.default)
-            # Somebody else's detector may take a key: what is named like a secret is shown like one.
+            # Another package's detector may take a key: what is named like a secret is hidden like one.
             pair = {option.name: value}
             cleaned, _ = (
                 redactor.redact(pair, encode_canonical(pair)) if isinstance(value, str) else (pair, b"")
             )
             shown = value if cleaned == pair else HIDDEN
-            yield Value(name=name, value=shown, origin=loaded.origins.get(name, "default"))
+            yield SettingValue(name=name, value=shown, origin=loaded.origins.get(name, "default"))
 
 
-def unknown_variables() -> list[str]:
-    """Environment variables that look like settings and are none: most likely misspelt."""
+def find_unknown_variables() -> list[str]:
+    """Return environment variables that look like settings and are not: most likely misspelt."""
     from steadyhelm.environment import NOT_SETTINGS, get_variables
     from steadyhelm.settings import SETTINGS
 
@@ -86,7 +208,7 @@ def unknown_variables() -> list[str]:
     return sorted(name for name in get_variables() if name not in known)
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -112,23 +234,29 @@ class DetectorOption(NamedTuple):
 
 
 def list_options(detector: str) -> list[DetectorOption]:
-    """Every option of an installed_detectors detector, `enabled` first."""
+    """Return every option of an installed detector, `enabled` first."""
+    import inspect
+
+    from steadyhelm.engine import registry
+
     kind = registry.load(registry.DETECTORS, detector)
-    about = _described(inspect.getdoc(kind) or "")
+    about = _describe_options(inspect.getdoc(kind) or "")
     options = [
         DetectorOption(name, parameter.default, about.get(name, ""))
         for name, parameter in inspect.signature(kind).parameters.items()
         if name not in _NOT_OPTIONS and parameter.default is not inspect.Parameter.empty
     ]
-    return [DetectorOption("enabled", default=True, about="Whether this detector looks at all."), *options]
+    return [DetectorOption("enabled", default=True, about="Whether this detector is on."), *options]
 
 
 def list_detectors() -> list[str]:
-    """The names of all detectors, ours first."""
+    """Return the names of all installed detectors, ours first."""
+    from steadyhelm.engine import registry
+
     return registry.names(registry.DETECTORS)
 
 
-def _described(docstring: str) -> dict[str, str]:
+def _describe_options(docstring: str) -> dict[str, str]:
     section = _ARGS_SECTION.search(docstring + "\n")
     if section is None:
         return {}

@@ -1,5 +1,6 @@
-"""What all commands share: which settings and which database they work with."""
+"""Resolve what all commands share: the settings, the database, and the agent a person named."""
 
+import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,22 +12,33 @@ if TYPE_CHECKING:
     from steadyhelm.store import RunStore
     from steadyhelm.stores.sqlite import SQLiteStore
 
+_NAMES_SHOWN: Final = 8
 
-class Shared(NamedTuple):
+
+class SeverityName(enum.StrEnum):
+    """A severity as it is typed on the command line."""
+
+    LOW = "low"
+    MED = "med"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class GlobalOptions(NamedTuple):
     """The options given before the subcommand."""
 
     database: Path | None = None
     config_file: Path | None = None
 
     def load(self) -> "LoadedSettings":
-        """The settings, with where each comes from."""
+        """Return the settings, with where each comes from."""
         from steadyhelm.settings import load
 
         arguments = {"db_path": str(self.database)} if self.database is not None else {}
         return load(arguments, path=self.config_file)
 
-    def store(self, *, read_only: bool = True) -> "SQLiteStore":
-        """The database; says plainly when there is none yet."""
+    def open_store(self, *, read_only: bool = True) -> "SQLiteStore":
+        """Return the database; raises NotFoundError with what to do when there is none yet."""
         from steadyhelm.parts import open_store
 
         settings = self.load().settings
@@ -38,11 +50,8 @@ class Shared(NamedTuple):
         return open_store(settings, read_only=read_only)
 
 
-_NAMED: Final = 8
-
-
-def agent_named(store: "RunStore", name: str) -> str:
-    """The agent with this name, or with the only name that begins so; raises NotFoundError."""
+def find_agent(store: "RunStore", name: str) -> str:
+    """Return the agent with this name, or with the only name that begins so; raises NotFoundError."""
     known = [row.agent_id for row in store.list_agents()]
     if name in known:
         return name
@@ -51,16 +60,16 @@ def agent_named(store: "RunStore", name: str) -> str:
         return alike[0]
     if alike:
         raise NotFoundError(
-            f"Several agents begin with {safe(name)!r}: {_listed(alike)}. Give more of the name."
+            f"Several agents begin with {safe(name)!r}: {_join_names(alike)}. Give more of the name."
         )
     if not known:
         raise NotFoundError(
-            f"There is no agent {safe(name)!r}: nothing was recorded yet. "
+            f"There is no agent {safe(name)!r}: nothing is recorded yet. "
             "`steadyhelm init` shows how to begin."
         )
-    raise NotFoundError(f"There is no agent {safe(name)!r}. Known agents: {_listed(known)}.")
+    raise NotFoundError(f"There is no agent {safe(name)!r}. Known agents: {_join_names(known)}.")
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(safe(name, most=60) for name in names[:_NAMED]) + more
+def _join_names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(safe(name, most=60) for name in names[:_NAMES_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""`steadyhelm corrections`: which turns the user had to correct, and whether anything was noticed there."""
+"""`steadyhelm corrections`: the turns that users corrected later, and whether they had findings."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,24 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, OK, USAGE, fail, print_fitting, print_json, span
-from steadyhelm.reports.formats import counted
+from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    fail,
+    parse_duration,
+    print_fitted_table,
+    print_json,
+)
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.corrections.deferred import CorrectionHistory, DeferredCorrection
     from steadyhelm.events import TraceEvent
     from steadyhelm.recordings.run_file import ReadRun
-    from steadyhelm.reports.evidence import Evidence
+    from steadyhelm.reports.evidence import EvidenceFormatter
     from steadyhelm.store import RunStore
 
-_TITLES: Final = ("run", "turn", "steps", "later", "p", "noticed", "asked", "the user said")
-_SPARE: Final = ("p", "later", "asked", "steps", "noticed")
-_SHOWN: Final = 80
-_KEPT: Final = 500
-_LOOKED_AT: Final = 2000
-_TAKEN_OUT: Final = "[redacted]"
+_TITLES: Final = ("run", "turn", "steps", "later", "p", "findings", "asked", "the user said")
+_SPARE: Final = ("p", "later", "asked", "steps", "findings")
+_TEXT_WIDTH: Final = 80
+_JSON_TEXT_WIDTH: Final = 500
+_MESSAGE_READ: Final = 2000
+_REDACTED: Final = "[redacted]"
 
 
 def corrections(
@@ -33,7 +41,7 @@ def corrections(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH]...", help="Run files, transcripts or folders; without any, the store."
+            metavar="[PATH]...", help="Run files, transcripts or folders; by default the database."
         ),
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Only stored runs of this agent.")] = None,
@@ -43,150 +51,158 @@ def corrections(
     labels: Annotated[
         Path | None,
         typer.Option(
-            "--labels", help="Write the runs as a run file, their corrections as labels, for the lab."
+            "--labels", help="Write the runs to a run file for the lab, with corrections as labels."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line and run.")] = False,
 ) -> None:
-    """List the turns that the user corrected later, and whether anything was noticed there.
+    """List the turns that the user corrected later, and the findings in each.
 
     Exit status: 0, or 1 when something could not be read.
     """
     if paths and (agent is not None or since is not None):
-        fail("--agent and --since choose among stored runs; leave them out when paths are named.", USAGE)
+        fail("--agent and --since apply to stored runs; leave them out when you name paths.", EXIT_USAGE)
     source = FileRuns(context.obj, paths) if paths else StoredRuns(context.obj, agent, since)
-    told = _all(source)
-    evidence = _evidence(context.obj)
+    runs = _read_runs(source)
+    evidence = _make_formatter(context.obj)
     if labels is not None:
         _write_labels(labels, source.read)
     if as_json:
-        for one in told:
-            print_json(_document(one, evidence))
+        for run in runs:
+            print_json(_as_data(run, evidence))
     else:
-        _print(told, evidence)
-    say(_summary(told))
-    raise typer.Exit(FAILED if source.unread else OK)
+        _print_corrections(runs, evidence)
+    say(_summarize(runs))
+    raise typer.Exit(EXIT_FAILED if source.unread else EXIT_OK)
 
 
-def _all(source: "FileRuns | StoredRuns") -> list["Told"]:
-    """Every run of the source, with a bar on a terminal while they are read."""
+def _read_runs(source: "FileRuns | StoredRuns") -> list["CheckedRun"]:
+    """Return every run of the source; show progress on a terminal meanwhile."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     screen = console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    told: list[Told] = []
+    runs: list[CheckedRun] = []
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task("reading", total=None)
-        for one in source.runs():
-            told.append(one)
-            progress.update(task, description=counted(len(told), "run"))
-    return told
+        for run in source.runs():
+            runs.append(run)
+            progress.update(task, description=pluralize(len(runs), "run"))
+    return runs
 
 
-def _evidence(shared: Shared) -> "Evidence":
-    """What puts texts on one line, with secrets taken out."""
+def _make_formatter(shared: GlobalOptions) -> "EvidenceFormatter":
+    """Return what puts text on one line, with secrets removed."""
     from steadyhelm.redaction import Redactor
-    from steadyhelm.reports.evidence import Evidence
+    from steadyhelm.reports.evidence import EvidenceFormatter
 
     settings = shared.load().settings
-    return Evidence(Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns))
+    return EvidenceFormatter(
+        Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
+    )
 
 
-def _document(told: "Told", evidence: "Evidence") -> dict[str, Any]:
+def _as_data(run: "CheckedRun", evidence: "EvidenceFormatter") -> dict[str, Any]:
     from steadyhelm.corrections.deferred import score_findings
 
-    score = score_findings(told.course, {it.at for it in told.noticed})
+    score = score_findings(run.history, {it.at for it in run.noticed})
     return {
-        "run_id": told.run_id,
-        "agent_id": told.agent_id,
-        "turns": len(told.course.turns),
+        "run_id": run.run_id,
+        "agent_id": run.agent_id,
+        "turns": len(run.history.turns),
         "judged": score.judged,
         "noticed": score.noticed,
         "corrected": score.corrected,
         "unnoticed": score.unnoticed,
-        "corrections": [_plain(told, correction, evidence) for correction in told.course.corrections],
+        "corrections": [
+            _correction_as_data(run, correction, evidence) for correction in run.history.corrections
+        ],
     }
 
 
-def _plain(told: "Told", correction: "DeferredCorrection", evidence: "Evidence") -> dict[str, Any]:
+def _correction_as_data(
+    run: "CheckedRun", correction: "DeferredCorrection", evidence: "EvidenceFormatter"
+) -> dict[str, Any]:
     import msgspec
 
     plain: dict[str, Any] = msgspec.to_builtins(correction)
     # As in a scan: indices in the run's own list, where a call and its result may be two entries.
-    places = {name: int(told.events[plain[name]].event_id) for name in ("first", "last", "message")}
-    message = told.events[correction.message].text
-    hidden = _Hidden(message, evidence)
+    places = {name: int(run.events[plain[name]].event_id) for name in ("first", "last", "message")}
+    message = run.events[correction.message].text
+    hider = _SecretHider(message, evidence)
     return {
         **plain,
         **places,
-        "cues": [{**cue, "words": hidden.shown(cue["words"])} for cue in plain["cues"]],
-        "by": [hidden.shown(name) for name in plain["by"]],
-        "said": evidence.shown(message, _KEPT),
-        "noticed": _names(told, correction),
+        "cues": [{**cue, "words": hider.redact(cue["words"])} for cue in plain["cues"]],
+        "by": [hider.redact(name) for name in plain["by"]],
+        "said": evidence.redact(message, _JSON_TEXT_WIDTH),
+        "noticed": _detectors_at(run, correction),
     }
 
 
-class _Hidden:
-    """Shows words out of a message, unless they are part of what is taken out of it.
+class _SecretHider:
+    """Shows words of a message, unless they are part of a secret in it.
 
-    Words of a message come in lower case and in pieces, in which a secret is no longer known as one.
+    The words come in lower case and in pieces, in which a secret is no longer recognised.
     """
 
-    def __init__(self, message: str, evidence: "Evidence") -> None:
+    def __init__(self, message: str, evidence: "EvidenceFormatter") -> None:
         self._evidence = evidence
-        looked_at = message[:_LOOKED_AT]
-        self._message = _folded(looked_at)
-        self._cleaned = _folded(evidence.shown(looked_at, 4 * _LOOKED_AT))
+        looked_at = message[:_MESSAGE_READ]
+        self._message = _fold(looked_at)
+        self._cleaned = _fold(evidence.redact(looked_at, 4 * _MESSAGE_READ))
 
-    def shown(self, words: str) -> str:
-        """The words, or a mark in their place."""
-        folded = _folded(words)
+    def redact(self, words: str) -> str:
+        """Return the words, or a mark in their place."""
+        folded = _fold(words)
         if folded in self._message and folded not in self._cleaned:
-            return _TAKEN_OUT
-        return self._evidence.shown(words, _KEPT)
+            return _REDACTED
+        return self._evidence.redact(words, _JSON_TEXT_WIDTH)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.lower().replace("\u2019", "'").split())
 
 
-def _names(told: "Told", correction: "DeferredCorrection") -> list[str]:
-    return sorted({it.detector for it in told.noticed if correction.first <= it.at <= correction.last})
+def _detectors_at(run: "CheckedRun", correction: "DeferredCorrection") -> list[str]:
+    return sorted({it.detector for it in run.noticed if correction.first <= it.at <= correction.last})
 
 
-def _print(told: Sequence["Told"], evidence: "Evidence") -> None:
-    rows = [_line(one, correction, evidence) for one in told for correction in one.course.corrections]
-    print_fitting(
-        _TITLES,
-        rows,
-        spare=_SPARE,
-        empty="No corrections. They are read off messages that users send after the agent's work.",
-    )
+def _print_corrections(runs: Sequence["CheckedRun"], evidence: "EvidenceFormatter") -> None:
+    rows = [_row(run, correction, evidence) for run in runs for correction in run.history.corrections]
+    if rows:
+        print_fitted_table(_TITLES, rows, spare=_SPARE, empty="")
 
 
-def _line(told: "Told", correction: "DeferredCorrection", evidence: "Evidence") -> tuple[Any, ...]:
-    asked = next((turn.asked for turn in told.course.turns if turn.number == correction.turn), None)
+def _row(
+    run: "CheckedRun", correction: "DeferredCorrection", evidence: "EvidenceFormatter"
+) -> tuple[Any, ...]:
+    asked = next((turn.asked for turn in run.history.turns if turn.number == correction.turn), None)
     return (
-        told.run_id,
+        run.run_id,
         correction.turn,
         f"{correction.first + 1}-{correction.last + 1}",
         correction.distance,
         f"{correction.probability:.2f}",
-        ", ".join(_names(told, correction)) or "-",
-        evidence.shown(told.events[asked].text, _SHOWN) if asked is not None else "-",
-        evidence.shown(told.events[correction.message].text, _SHOWN),
+        ", ".join(_detectors_at(run, correction)) or "-",
+        evidence.redact(run.events[asked].text, _TEXT_WIDTH) if asked is not None else "-",
+        evidence.redact(run.events[correction.message].text, _TEXT_WIDTH),
     )
 
 
-def _summary(told: Sequence["Told"]) -> str:
+def _summarize(runs: Sequence["CheckedRun"]) -> str:
     from steadyhelm.corrections.deferred import score_findings
 
-    scores = [score_findings(one.course, {it.at for it in one.noticed}) for one in told]
-    judged, corrected = sum(it.judged for it in scores), sum(len(it.corrected) for it in scores)
-    noticed, hits = sum(len(it.noticed) for it in scores), sum(it.hits for it in scores)
+    scores = [score_findings(run.history, {it.at for it in run.noticed}) for run in runs]
+    corrected = sum(len(score.corrected) for score in scores)
+    in_runs = f"in {pluralize(len(runs), 'run')}"
+    if not corrected:
+        return f"No corrections found {in_runs}."
+    turns, hits = sum(score.judged for score in scores), sum(score.hits for score in scores)
+    noticed = sum(len(score.noticed) for score in scores)
     return (
-        f"{counted(len(told), 'run')}: {corrected:,} of {counted(judged, 'turn')} corrected later; something "
-        f"was noticed at {noticed:,}, {hits:,} of them corrected; {corrected - hits:,} corrected unnoticed."
+        f"{corrected:,} of {pluralize(turns, 'turn')} {in_runs} corrected later: {hits:,} with findings, "
+        f"{corrected - hits:,} without. {pluralize(noticed, 'turn')} with findings in all."
     )
 
 
@@ -195,46 +211,46 @@ def _write_labels(target: Path, runs: "Sequence[ReadRun]") -> None:
     from steadyhelm.lab.training.correction_labels import label_runs
 
     written = write_runs(label_runs(runs), target)
-    say(f"Wrote {counted(written, 'labelled run')} to {safe(target)}.")
+    say(f"Wrote {pluralize(written, 'labelled run')} to {safe(target)}.")
 
 
 _CORRECTION: Final = "correction"
 _STDIN: Final = "-"
-_MOST: Final = 100_000
+_MOST_FINDINGS: Final = 100_000
 
 
-class Noticed(NamedTuple):
+class LocatedFinding(NamedTuple):
     """A finding of MED or above: its detector, and its place among the run's events."""
 
     detector: str
     at: int
 
 
-class Told(NamedTuple):
-    """A run, its turns and corrections, and what was noticed in it."""
+class CheckedRun(NamedTuple):
+    """A run, its turns and corrections, and the findings in it."""
 
     run_id: str
     agent_id: str
     events: "Sequence[TraceEvent]"
-    course: "CorrectionHistory"
-    noticed: "Sequence[Noticed]"
+    history: "CorrectionHistory"
+    noticed: "Sequence[LocatedFinding]"
 
 
 class FileRuns:
-    """Runs out of files, each replayed to see what would have been noticed."""
+    """Reads runs from files, and replays each for its findings."""
 
-    def __init__(self, shared: Shared, paths: list[str]) -> None:
-        from steadyhelm.cli.scan import _files
+    def __init__(self, shared: GlobalOptions, paths: list[str]) -> None:
+        from steadyhelm.cli.scan import find_run_files
 
         _require_paths(paths)
         self.unread = 0
         self.read: list[ReadRun] = []
         self._shared = shared
         self._named = set(paths)
-        self._paths = _files(paths)
+        self._paths = find_run_files(paths)
 
-    def runs(self) -> Iterator[Told]:
-        """Every run with what was noticed in it."""
+    def runs(self) -> Iterator[CheckedRun]:
+        """Yield every run with its findings."""
         from steadyhelm.replay import Judge
 
         judge = Judge(self._shared.load().settings)
@@ -243,14 +259,14 @@ class FileRuns:
                 self.read.append(run)
                 places = {int(event.event_id): place for place, event in enumerate(run.events)}
                 noticed = [
-                    Noticed(finding.detector, places[finding.at])
+                    LocatedFinding(finding.detector, places[finding.at])
                     for finding in judge.judge(run).report.findings
-                    if _counts(finding.kind, finding.severity.rank) and finding.at in places
+                    if _is_evidence(finding.kind, finding.severity.rank) and finding.at in places
                 ]
-                yield _told(run, noticed)
+                yield _check_run(run, noticed)
 
     def _read(self, path: str) -> "Iterator[ReadRun]":
-        """The runs of a file; what cannot be read is named, and the rest goes on."""
+        """Yield the runs of a file; what cannot be read is named, and the rest is still read."""
         from steadyhelm.errors import FormatError
         from steadyhelm.recordings.recognition import UNKNOWN, open_runs
         from steadyhelm.recordings.run_file import BrokenLine
@@ -268,25 +284,25 @@ class FileRuns:
 
 
 class StoredRuns:
-    """Runs out of our own database, with what was noticed while they were watched."""
+    """Reads runs from the database, with the findings made while they were watched."""
 
-    def __init__(self, shared: Shared, agent: str | None, since: str | None) -> None:
+    def __init__(self, shared: GlobalOptions, agent: str | None, since: str | None) -> None:
         self.unread = 0
         self.read: list[ReadRun] = []
         self._shared = shared
         self._agent = agent
-        self._after = None if since is None else time.time() - span(since)
+        self._after = None if since is None else time.time() - parse_duration(since)
 
-    def runs(self) -> Iterator[Told]:
-        """Every run with what was noticed in it."""
+    def runs(self) -> Iterator[CheckedRun]:
+        """Yield every run with its findings."""
         import tempfile
 
-        from steadyhelm.cli.context import agent_named
+        from steadyhelm.cli.context import find_agent
         from steadyhelm.recordings.run_file import ReadRun, RunFile
         from steadyhelm.stores.exports import export
 
-        with closing(self._shared.store()) as store, tempfile.TemporaryFile() as lines:
-            name = agent_named(store, self._agent) if self._agent is not None else None
+        with closing(self._shared.open_store()) as store, tempfile.TemporaryFile() as lines:
+            name = find_agent(store, self._agent) if self._agent is not None else None
             export(store, lines, format="jsonl", agent_id=name, since=self._after)
             lines.seek(0)
             for run in RunFile(lines):
@@ -294,33 +310,35 @@ class StoredRuns:
                     self.unread += 1
                     continue
                 self.read.append(run)
-                yield _told(run, list(_noticed_live(store, run.info.agent_id, run.info.run_id)))
+                yield _check_run(run, list(_read_findings(store, run.info.agent_id, run.info.run_id)))
 
 
 def _require_paths(paths: list[str]) -> None:
     for path in paths:
         if path != _STDIN and not Path(path).exists():
-            fail(f"there is no file or folder {safe(path)}. Try: steadyhelm corrections runs.jsonl", USAGE)
+            fail(
+                f"there is no file or folder {safe(path)}. Try: steadyhelm corrections runs.jsonl", EXIT_USAGE
+            )
 
 
-def _told(run: "ReadRun", noticed: "Sequence[Noticed]") -> Told:
+def _check_run(run: "ReadRun", noticed: "Sequence[LocatedFinding]") -> CheckedRun:
     from steadyhelm.corrections.deferred import find_corrections
 
-    return Told(run.info.run_id, run.info.agent_id, run.events, find_corrections(run.events), noticed)
+    return CheckedRun(run.info.run_id, run.info.agent_id, run.events, find_corrections(run.events), noticed)
 
 
-def _noticed_live(store: "RunStore", agent_id: str, run_id: str) -> Iterator[Noticed]:
-    """What was found while the run was watched, at the places of its steps."""
+def _read_findings(store: "RunStore", agent_id: str, run_id: str) -> Iterator[LocatedFinding]:
+    """Yield the findings made while the run was watched, at the places of its steps."""
     events = [recorded.event for recorded in store.iter_run_events(agent_id, run_id)]
     places = {event.event_id: place for place, event in enumerate(events)}
-    for finding in store.get_drift_events(agent_id, run_id, limit=_MOST):
+    for finding in store.get_drift_events(agent_id, run_id, limit=_MOST_FINDINGS):
         at = finding.event_id.removesuffix(f"/{finding.detector}")
-        if at in places and _counts(finding.kind, finding.severity.rank):
-            yield Noticed(finding.detector, places[at])
+        if at in places and _is_evidence(finding.kind, finding.severity.rank):
+            yield LocatedFinding(finding.detector, places[at])
 
 
-def _counts(kind: str, rank: int) -> bool:
-    """What is read off the same messages proves nothing about them."""
+def _is_evidence(kind: str, rank: int) -> bool:
+    """Return whether a finding counts; one read from the same messages proves nothing about them."""
     from steadyhelm.findings import Severity
 
     return kind != _CORRECTION and rank >= Severity.MED.rank

@@ -1,4 +1,4 @@
-"""`steadyhelm demo`: a scripted agent goes astray before your eyes, and is brought back."""
+"""`steadyhelm demo`: a scripted agent gets stuck in a loop, and is steered out of it."""
 
 import os
 import shlex
@@ -13,31 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import print_rows
+from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
-from steadyhelm.reports.formats import counted, number
-from steadyhelm.reports.terminal import console, safe, severity
+from steadyhelm.reports.formats import pluralize, response_level, step_number
+from steadyhelm.reports.terminal import console, safe, severity_label
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from steadyhelm.assembly import DriftMonitor
-    from steadyhelm.cli.demo_agent import Step
+    from steadyhelm.cli.demo_agent import DemoStep
     from steadyhelm.decisions import Decision, Intervention
     from steadyhelm.incidents import Incident
 
 AGENT: Final = "demo-agent"
 _PAUSE_S: Final = 0.45
-_READING_S: Final = 2.5
-_SHOWN: Final = 88
-_BAR: Final = 8
-_NAMES: Final = {
-    "INJECT_REMINDER": "a reminder",
-    "SUMMARIZE_REPLAN": "sum up and plan anew",
-    "CHECKPOINT_RESET": "go back and take another way",
-    "ASK_USER": "ask the user",
-}
+_READING_PAUSE_S: Final = 2.5
+_STEP_WIDTH: Final = 88
+_BAR_WIDTH: Final = 8
 _OUTCOMES: Final = {"worked": "✔ worked", "ignored": "○ ignored", "worse": "✖ worse", "unknown": "? unknown"}
 
 
@@ -48,25 +42,25 @@ def demo(
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="No pauses.")] = False,
 ) -> None:
-    """Watch a scripted agent get stuck, be noticed, be spoken to, and find its way back.
+    """Watch a scripted agent get stuck in a loop and be steered out of it.
 
-    The monitor is the real one, in mode guide; it takes under 30 seconds and needs no key and no network.
+    The monitor is the real one, in mode guide. It takes under 30 seconds and needs no key and no network.
     """
-    shared: Shared = context.obj
-    path = _database(database or shared.database)
+    shared: GlobalOptions = context.obj
+    path = _prepare_database(database or shared.database)
     is_slow = not fast and sys.stdout.isatty()
     out = console()
-    with _monitor(path) as monitor:
-        _seed(monitor)
-        _introduce(out, path)
-        run_id = _Stage(out, monitor, is_slow=is_slow).play()
+    with _start_monitor(path) as monitor:
+        _record_good_runs(monitor)
+        _print_introduction(out, path)
+        run_id = _DemoRun(out, monitor, is_slow=is_slow).play()
         monitor.flush()
-        _report(out, monitor, run_id)
-    _what_next(out, path, run_id)
+        _print_report(out, monitor, run_id)
+    _print_next_commands(out, path, run_id)
 
 
-def _database(given: Path | None) -> Path:
-    """The file given, or a demo database of our own, begun anew each time."""
+def _prepare_database(given: Path | None) -> Path:
+    """Return the given file, or the path of a demo database, emptied each time."""
     from steadyhelm.settings import home
 
     if given is not None:
@@ -78,16 +72,16 @@ def _database(given: Path | None) -> Path:
 
 
 @contextmanager
-def _monitor(path: Path) -> Iterator["DriftMonitor"]:
-    """A monitor as it comes out of the box: whatever the settings here say, the demo shows the same."""
+def _start_monitor(path: Path) -> Iterator["DriftMonitor"]:
+    """Yield a monitor with default settings: the demo shows the same whatever the settings here are."""
     from steadyhelm.assembly import DriftMonitor
     from steadyhelm.parts import open_store
 
-    with _no_settings() as empty:
+    with _without_settings() as empty:
         monitor = DriftMonitor(AGENT, alert_webhook="", db_path=path, mode="guide", config=empty)
     try:
         if monitor.store is None:
-            # The monitor watches on without a store; this raises what kept it from being opened.
+            # The monitor also works without a store; this raises why it could not be opened.
             open_store(monitor.settings).close()
         yield monitor
     finally:
@@ -95,30 +89,30 @@ def _monitor(path: Path) -> Iterator["DriftMonitor"]:
 
 
 @contextmanager
-def _no_settings() -> Iterator[Path]:
-    put_aside = {name: os.environ.pop(name) for name in get_variables() if name != HOME}
+def _without_settings() -> Iterator[Path]:
+    removed = {name: os.environ.pop(name) for name in get_variables() if name != HOME}
     try:
         with tempfile.TemporaryDirectory(prefix="steadyhelm-") as folder:
             empty = Path(folder) / "steadyhelm.toml"
             empty.touch()
             yield empty
     finally:
-        os.environ.update(put_aside)
+        os.environ.update(removed)
 
 
-def _seed(monitor: "DriftMonitor") -> None:
-    """A dozen short runs that go well, so that there is something to compare with."""
-    from steadyhelm.cli.demo_agent import GOOD_DAYS, good_day
+def _record_good_runs(monitor: "DriftMonitor") -> None:
+    """Record a dozen short runs that go well, for the baseline."""
+    from steadyhelm.cli.demo_agent import GOOD_TASKS, good_task
 
-    for goal, file, edits in GOOD_DAYS:
+    for goal, file, edits in GOOD_TASKS:
         with monitor.run(goal=goal) as run:
             now = time.time()
-            for step in good_day(goal, file, edits):
+            for step in good_task(goal, file, edits):
                 now += step.took_s
                 run.record(*_kind(step), **_fields(step, now))
 
 
-def _introduce(out: "Console", path: Path) -> None:
+def _print_introduction(out: "Console", path: Path) -> None:
     from steadyhelm.cli.demo_agent import GOAL
 
     out.print(f"An agent works on a goal: {GOAL}.")
@@ -126,7 +120,7 @@ def _introduce(out: "Console", path: Path) -> None:
     out.print("")
 
 
-class _Stage:
+class _DemoRun:
     """Lets the agent work step by step, hands it what Steadyhelm says, and draws both."""
 
     def __init__(self, out: "Console", monitor: "DriftMonitor", *, is_slow: bool) -> None:
@@ -135,7 +129,7 @@ class _Stage:
         self._is_slow = is_slow
 
     def play(self) -> str:
-        """One run from its first step to its last; gives its id."""
+        """Play one run from its first step to its last; return its id."""
         from steadyhelm.cli.demo_agent import GOAL, StubbornAgent
 
         agent = StubbornAgent()
@@ -148,11 +142,11 @@ class _Stage:
                 decision = run.record(*_kind(step), **_fields(step, now))
                 self._draw_step(number, step)
                 if decision.verdict != "proceed":
-                    agent.hear(decision.guidance)
+                    agent.receive(decision.guidance)
                     self._draw_decision(decision)
         return run.run_id
 
-    def _draw_step(self, number: int, step: "Step") -> None:
+    def _draw_step(self, number: int, step: "DemoStep") -> None:
         if not step.tool:
             self._draw(number, "agent", f'"{step.words}"')
             return
@@ -162,7 +156,7 @@ class _Stage:
     def _draw(self, number: int, who: str, words: str, style: str = "") -> None:
         from rich.text import Text
 
-        line = Text.assemble((f"{number:>3}  {who:<5}  ", "dim"), (safe(words, most=_SHOWN), style))
+        line = Text.assemble((f"{number:>3}  {who:<5}  ", "dim"), (safe(words, most=_STEP_WIDTH), style))
         self._out.print(line)
         self._wait(_PAUSE_S)
 
@@ -170,26 +164,29 @@ class _Stage:
         from rich.text import Text
 
         for finding in decision.findings:
-            self._out.print(Text.assemble("     ", severity(finding.severity), f"  {safe(finding.message)}"))
-        self._out.print(Text(f"     Steadyhelm says to the agent ({_NAMES[decision.action]}):", "bold"))
+            self._out.print(
+                Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
+            )
+        level = response_level(decision.action, decision.verdict)
+        self._out.print(Text(f"     Steadyhelm to the agent (response level: {level}):", "bold"))
         # On a screen long lines are broken here, so that the bar goes on beside them.
-        width = self._out.width - _BAR if self._out.is_terminal else sys.maxsize
+        width = self._out.width - _BAR_WIDTH if self._out.is_terminal else sys.maxsize
         for line in decision.guidance.splitlines():
             for part in textwrap.wrap(safe(line), width):
                 self._out.print(Text(f"     │ {part}", "cyan"))
-        self._wait(_READING_S)
+        self._wait(_READING_PAUSE_S)
 
     def _wait(self, seconds: float) -> None:
         if self._is_slow:
             time.sleep(seconds)
 
 
-def _kind(step: "Step") -> tuple[str, str]:
+def _kind(step: "DemoStep") -> tuple[str, str]:
     return ("tool_call", step.tool) if step.tool else ("llm_request", "model")
 
 
-def _fields(step: "Step", now: float) -> dict[str, Any]:
-    """The step as the monitor takes it; its time is the agent's own, so that pauses do not count."""
+def _fields(step: "DemoStep", now: float) -> dict[str, Any]:
+    """Return the step's fields for the monitor; its time is the agent's own, so that pauses do not count."""
     return {
         "timestamp": now,
         "duration_ms": step.took_s * 1000,
@@ -200,50 +197,54 @@ def _fields(step: "Step", now: float) -> dict[str, Any]:
     }
 
 
-def _report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
-    """What the database says about the run just played."""
+def _print_report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
+    """Print what the database holds about the run just played."""
     store = monitor.store
     assert store is not None
     incidents = store.list_incidents(AGENT, run_id)
     out.print("")
     if not incidents:
-        out.print("Nothing was noticed.")
+        out.print("No incident was opened.")
         return
     events = store.get_run_traces(AGENT, run_id)
     for incident in reversed(incidents):
-        _report_incident(out, incident)
+        _print_incident(out, incident)
         since = incident.interventions[0].seq if incident.interventions else incident.opened_seq
         late = [event for event in events if since < event.seq <= incident.last_seq]
         tokens = sum(event.token_count for event in late)
-        out.print(
-            f"It cost {counted(len(late), 'step')} and {tokens:,} tokens not to listen to the first word."
-        )
+        steps = pluralize(len(late), "step")
+        out.print(f"The agent spent {steps} and {tokens:,} tokens in the loop after the first intervention.")
     total = sum(event.token_count for event in events)
-    out.print(f"The run took {counted(len(events), 'step')} and {total:,} tokens.")
+    out.print(f"The run took {pluralize(len(events), 'step')} and {total:,} tokens.")
 
 
-def _report_incident(out: "Console", incident: "Incident") -> None:
-    noticed = f"noticed at step {number(incident.opened_seq)}"
-    out.print(f"One incident, {noticed}, {incident.severity} at its worst, now {incident.state}:")
+def _print_incident(out: "Console", incident: "Incident") -> None:
+    opened = f"opened at step {step_number(incident.opened_seq)}"
+    out.print(f"One incident, {opened}, severity {incident.severity}, now {incident.state}:")
     out.print(safe(incident.message))
-    titles = ("step", "what Steadyhelm said", "what came of it", "tokens saved")
-    print_rows(titles, map(_answer, incident.interventions), empty="Nothing was said.")
+    titles = ("step", "response level", "outcome", "tokens saved")
+    print_table(titles, map(_intervention_row, incident.interventions), empty="No intervention was made.")
 
 
-def _answer(given: "Intervention") -> tuple[str, ...]:
-    saved = f"about {given.tokens_saved:,}" if given.tokens_saved else "-"
-    return str(number(given.seq)), _NAMES[given.action], _OUTCOMES[given.outcome], saved
+def _intervention_row(made: "Intervention") -> tuple[str, ...]:
+    saved = f"at most {made.tokens_saved:,}" if made.tokens_saved else "-"
+    return (
+        str(step_number(made.seq)),
+        response_level(made.action, made.verdict),
+        _OUTCOMES[made.outcome],
+        saved,
+    )
 
 
-def _what_next(out: "Console", path: Path, run_id: str) -> None:
+def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
     steadyhelm = f"steadyhelm --db {shlex.quote(str(path))}"
     out.print("")
-    out.print("What to type next:")
+    out.print("Commands to try next:")
     for command, why in (
         (f"{steadyhelm} show {run_id}", "the run step by step"),
-        (f"{steadyhelm} interventions", "which words helped, over all runs"),
-        (f"{steadyhelm} runs", "all runs, the dozen before it too"),
-        (f"{steadyhelm} baseline", "what has been learnt about the agent"),
+        (f"{steadyhelm} interventions", "how often interventions worked, over all runs"),
+        (f"{steadyhelm} runs", "all runs, also the dozen before it"),
+        (f"{steadyhelm} baseline", "what is normal for the agent"),
         ("steadyhelm init", "watch an agent of your own"),
     ):
         out.print(f"  {safe(command)}    # {why}")

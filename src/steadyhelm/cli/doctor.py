@@ -1,4 +1,4 @@
-"""`steadyhelm doctor`: a self-test that says what works, what does not, and what to do."""
+"""`steadyhelm doctor`: check the installation; each check reports ok, warning or FAIL, and what to do."""
 
 import os
 import stat
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from msgspec import Struct, structs
 
-from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, print_json
+from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.output import EXIT_FAILED, print_json
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe
 
 if TYPE_CHECKING:
@@ -31,22 +32,22 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
 ) -> None:
-    """Check settings, database, alerts and models, and prove that each detector fires on its own example.
+    """Check settings, database, alerts and models, and run each detector on an example.
 
-    The exit status is 1 when something FAILs.
+    The exit status is 1 when a check FAILs.
     """
-    shared: Shared = context.obj
-    checks = list(every_check(shared))
+    shared: GlobalOptions = context.obj
+    checks = list(run_checks(shared))
     failed = sum(check.status == "FAIL" for check in checks)
     if as_json:
         print_json({"ok": not failed, "checks": checks})
     else:
-        _print(checks, failed)
+        _print_checks(checks, failed)
     if failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
-def _print(checks: list["Check"], failed: int) -> None:
+def _print_checks(checks: list["Check"], failed: int) -> None:
     from rich.text import Text
 
     out = console()
@@ -67,7 +68,7 @@ _MEGABYTE: Final = 1e6
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Status
@@ -75,21 +76,21 @@ class Check(Struct, frozen=True, kw_only=True):
     advice: str = ""
 
 
-def every_check(shared: Shared) -> Iterator[Check]:
-    """Look at everything; what goes wrong in one check does not keep the others from being made."""
-    yield _versions()
-    yield _frameworks()
-    settings, check = _settings(shared)
+def run_checks(shared: GlobalOptions) -> Iterator[Check]:
+    """Yield the result of every check; an error in one of them does not stop the others."""
+    yield _check_versions()
+    yield _check_frameworks()
+    settings, check = _check_settings(shared)
     yield check
-    yield from _variables()
-    for name, look in _LOOKS:
+    yield from _check_variables()
+    for name, check_part in _CHECKS:
         try:
-            yield from look(settings)
-        except Exception as exc:  # noqa: BLE001 - a doctor that falls ill helps nobody
+            yield from check_part(settings)
+        except Exception as exc:  # noqa: BLE001 - the other checks must still run
             yield Check(name=name, status="FAIL", message=f"{type(exc).__name__}: {exc}")
 
 
-def _versions() -> Check:
+def _check_versions() -> Check:
     import platform
     import sqlite3
 
@@ -104,7 +105,7 @@ def _versions() -> Check:
     return Check(name="versions", status="ok", message=words)
 
 
-def _frameworks() -> Check:
+def _check_frameworks() -> Check:
     from steadyhelm.adapters.frameworks import FRAMEWORKS
 
     here = [it for it in FRAMEWORKS if it.installed]
@@ -115,72 +116,75 @@ def _frameworks() -> Check:
         return Check(
             name="frameworks",
             status="warning",
-            message=f"watched from outside only: {words}",
+            message=f"observed only, not steered: {words}",
             advice=f"pip install 'steadyhelm[{extras}]'",
         )
     found = ", ".join(f"{it.title} {it.installed}" for it in here) or "none that Steadyhelm knows"
     return Check(name="frameworks", status="ok", message=found)
 
 
-def _settings(shared: Shared) -> "tuple[Settings, Check]":
+def _check_settings(shared: GlobalOptions) -> "tuple[Settings, Check]":
     from steadyhelm.settings import Settings
 
     try:
         settings, origins = shared.load()
     except SettingsError as exc:
         settings = Settings(db_path=str(shared.database) if shared.database is not None else "")
-        advice = "Correct it: until then no monitor starts. All else was checked with the defaults."
+        advice = "Correct it: until then no monitor starts. The other checks used the defaults."
         return settings, Check(name="settings", status="FAIL", message=str(exc), advice=advice)
     changed = sorted({origin for origin in origins.values() if origin != "default"})
     origins_said = ", ".join(changed).replace("argument", "the command line")
     words = f"changed by {origins_said}" if changed else "all defaults"
     if settings.disabled:
-        advice = "Take it out to watch agents again."
+        advice = "Remove it to watch agents again."
         return settings, Check(name="settings", status="warning", message="disabled is set", advice=advice)
     return settings, Check(name="settings", status="ok", message=words)
 
 
-def _variables() -> Iterator[Check]:
-    from steadyhelm.cli.config import unknown_variables
+def _check_variables() -> Iterator[Check]:
+    from steadyhelm.cli.config import find_unknown_variables
 
-    for name in unknown_variables():
+    for name in find_unknown_variables():
         advice = "Correct its name, or unset it; `steadyhelm config` lists every setting."
         yield Check(
-            name="settings", status="warning", message=f"{name} is set, but is no setting", advice=advice
+            name="settings",
+            status="warning",
+            message=f"{name} is set, but there is no such setting",
+            advice=advice,
         )
 
 
-def _database(settings: "Settings") -> Iterator[Check]:
+def _check_database(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.parts import open_store
 
     path = settings.database
     if not path.exists():
-        yield _place_for(path)
+        yield _check_missing_database(path)
         return
     try:
         with closing(open_store(settings, read_only=True)) as store:
-            yield from _soundness(store, path)
-            yield from _losses(store)
-            yield from _deliveries(store)
+            yield from _check_soundness(store, path)
+            yield from _check_losses(store)
+            yield from _check_deliveries(store)
     except StoreError as exc:
         yield Check(name="database", status="FAIL", message=str(exc))
 
 
-def _place_for(path: Path) -> Check:
+def _check_missing_database(path: Path) -> Check:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if os.access(folder, os.W_OK):
-        return Check(name="database", status="ok", message=f"none yet; the first run makes {path}")
+        return Check(name="database", status="ok", message=f"none yet; the first run creates {path}")
     advice = "Choose another place with the setting db_path."
     return Check(
         name="database",
         status="FAIL",
-        message=f"{path} cannot be made: {folder} is not writable",
+        message=f"{path} cannot be created: {folder} is not writable",
         advice=advice,
     )
 
 
-def _soundness(store: "Store", path: Path) -> Iterator[Check]:
-    from steadyhelm.cli.output import ago
+def _check_soundness(store: "Store", path: Path) -> Iterator[Check]:
+    from steadyhelm.cli.output import format_age
 
     faults = store.check()
     for fault in faults:
@@ -192,7 +196,7 @@ def _soundness(store: "Store", path: Path) -> Iterator[Check]:
     if not faults:
         words = (
             f"{path}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
-            f"{rows['events']:,} events, last event {ago(last)}"
+            f"{rows['events']:,} events, last event {format_age(last)}"
         )
         yield Check(name="database", status="ok", message=words)
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -205,15 +209,15 @@ def _soundness(store: "Store", path: Path) -> Iterator[Check]:
         )
 
 
-def _losses(store: "Upkeep") -> Iterator[Check]:
+def _check_losses(store: "Upkeep") -> Iterator[Check]:
     losses = store.get_losses()
     if not losses:
-        yield Check(name="losses", status="ok", message="nothing was lost")
+        yield Check(name="losses", status="ok", message="nothing is lost")
     for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
         yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
 
 
-def _deliveries(store: "Outbox") -> Iterator[Check]:
+def _check_deliveries(store: "Outbox") -> Iterator[Check]:
     now = time.time()
     waiting = store.list_deliveries(state="pending", limit=_DELIVERIES_READ)
     failed = store.list_deliveries(state="failed", limit=_DELIVERIES_READ)
@@ -221,22 +225,23 @@ def _deliveries(store: "Outbox") -> Iterator[Check]:
     if late:
         error = f" ({late[0].error})" if late[0].error else ""
         advice = "They are sent while a monitor runs, or now with: steadyhelm alerts send"
-        message = f"{len(late)} alerts wait for more than an hour{error}"
+        message = f"{pluralize(len(late), 'alert')} waiting for more than an hour{error}"
         yield Check(name="alerts", status="warning", message=message, advice=advice)
     if failed:
-        message = f"{len(failed)} alerts could not be sent; the last: {failed[0].error or 'no reason kept'}"
+        last = failed[0].error or "no reason stored"
+        message = f"{pluralize(len(failed), 'alert')} could not be sent; the last: {last}"
         advice = "steadyhelm alerts deliveries shows them, steadyhelm alerts test tries the address."
         yield Check(name="alerts", status="warning", message=message, advice=advice)
     if not late and not failed:
         yield Check(name="alerts", status="ok", message=f"{len(waiting)} waiting, none failed")
 
 
-def _address(settings: "Settings") -> Iterator[Check]:
+def _check_address(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.parts import channel_for
     from steadyhelm.sinks.alerts.address_guard import parse_url
 
     if not settings.alerts_webhook:
-        yield Check(name="alerts", status="ok", message="no address is set, nobody is told")
+        yield Check(name="alerts", status="ok", message="no address is set: alerts are not sent")
         return
     try:
         host = parse_url(settings.alerts_webhook).host
@@ -247,7 +252,7 @@ def _address(settings: "Settings") -> Iterator[Check]:
     yield Check(name="alerts", status="ok", message=words, advice="steadyhelm alerts test sends one.")
 
 
-def _embedder(settings: "Settings") -> Iterator[Check]:
+def _check_embedder(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.parts import make_embedder
 
     try:
@@ -255,18 +260,18 @@ def _embedder(settings: "Settings") -> Iterator[Check]:
     except MissingExtraError as exc:
         yield Check(name="embedder", status="FAIL", message=str(exc))
     except (SteadyhelmError, OSError) as exc:
-        advice = "steadyhelm models fetch, or the setting embedder = idf. Until then idf stands in."
+        advice = "steadyhelm models fetch, or the setting embedder = idf. Until then idf is used."
         yield Check(name="embedder", status="FAIL", message=str(exc), advice=advice)
     else:
         yield Check(name="embedder", status="ok", message=settings.embedder)
 
 
-def _detectors(settings: "Settings") -> Iterator[Check]:
+def _check_detectors(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.engine import registry
 
     for name in registry.names(registry.DETECTORS):
         try:
-            yield _detector(name, settings)
+            yield _check_detector(name, settings)
         except Exception as exc:  # noqa: BLE001 - somebody else's plug-in may fail in any way
             message = (
                 f"it cannot be used: {exc}"
@@ -277,37 +282,39 @@ def _detectors(settings: "Settings") -> Iterator[Check]:
             yield Check(name=f"detector {name}", status="FAIL", message=message, advice=advice)
 
 
-def _detector(name: str, settings: "Settings") -> Check:
+def _check_detector(name: str, settings: "Settings") -> Check:
     from steadyhelm.cli.self_tests import SELF_TESTS
     from steadyhelm.engine.health import Health
     from steadyhelm.parts import detector_factory
 
     title = f"detector {name}"
     options = settings.detectors.get(name, {})
-    alone = structs.replace(settings, detectors=_only(name, options))
+    alone = structs.replace(settings, detectors=_options_for_only(name, options))
     if options.get("enabled") is False:
-        advice = f"Take out detectors.{name}.enabled to switch it on."
-        return Check(name=title, status="warning", message="switched off in the settings", advice=advice)
+        advice = f"Remove detectors.{name}.enabled to turn it on."
+        return Check(name=title, status="warning", message="off in the settings", advice=advice)
     make = detector_factory(alone, Health())
     if name not in SELF_TESTS:
         make()
-        return Check(name=title, status="ok", message="can be made; it brings no self-test")
+        return Check(name=title, status="ok", message="can be created; it has no self-test")
     wrong = SELF_TESTS[name](lambda: make()[0])
     if wrong:
-        advice = f"Look at [detectors.{name}] in the settings: as it stands it will miss drift, or cry wolf."
+        advice = (
+            f"Change [detectors.{name}] in the settings: as it is, it misses drift or raises false alarms."
+        )
         return Check(name=title, status="FAIL", message=wrong, advice=advice)
-    return Check(name=title, status="ok", message="fires on its example, silent on a healthy run")
+    return Check(name=title, status="ok", message="finds its example, and nothing in a healthy run")
 
 
-def _only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Options under which this detector is the only one made."""
+def _options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return options with which this detector is the only one that is on."""
     from steadyhelm.engine import registry
 
     others = {other: {"enabled": False} for other in registry.names(registry.DETECTORS) if other != name}
     return {**others, name: options}
 
 
-def _steering(settings: "Settings") -> Iterator[Check]:
+def _check_steering(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.parts import make_keeper, make_steering
 
     for name, make in (("steering", make_steering), ("checkpoints", make_keeper)):
@@ -316,13 +323,13 @@ def _steering(settings: "Settings") -> Iterator[Check]:
         except SteadyhelmError as exc:
             yield Check(name=name, status="FAIL", message=str(exc), advice="Correct it in the settings.")
         else:
-            yield Check(name=name, status="ok", message="the settings make sense")
+            yield Check(name=name, status="ok", message="the settings are valid")
 
 
-_LOOKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
-    ("database", _database),
-    ("alerts", _address),
-    ("embedder", _embedder),
-    ("steering", _steering),
-    ("detectors", _detectors),
+_CHECKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
+    ("database", _check_database),
+    ("alerts", _check_address),
+    ("embedder", _check_embedder),
+    ("steering", _check_steering),
+    ("detectors", _check_detectors),
 )

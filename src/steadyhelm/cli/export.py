@@ -1,4 +1,4 @@
-"""`steadyhelm export`: stored runs as run files, as a table, or as Parquet."""
+"""`steadyhelm export`: write stored runs as a run file, CSV or Parquet."""
 
 import sys
 import time
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from steadyhelm.cli.context import agent_named
-from steadyhelm.cli.output import USAGE, confirm, fail, span
-from steadyhelm.reports.formats import counted
+from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.output import EXIT_USAGE, confirm, fail, parse_duration
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, say
 
 if TYPE_CHECKING:
@@ -40,18 +40,18 @@ def export(
 ) -> None:
     """Write stored runs to a file or to standard output."""
     if form == "parquet" and output is None:
-        fail("Parquet is not for a terminal or a pipe: name a file with -o FILE.", USAGE)
-    after = None if since is None else time.time() - span(since)
-    with closing(context.obj.store()) as store:
-        name = agent_named(store, agent) if agent is not None else None
+        fail("Parquet needs a file: name one with -o FILE.", EXIT_USAGE)
+    after = None if since is None else time.time() - parse_duration(since)
+    with closing(context.obj.open_store()) as store:
+        name = find_agent(store, agent) if agent is not None else None
         if output is not None and output.exists():
             confirm(f"{output} exists. Replace it?", yes=yes)
-        written = _write(store, output, form, name, run, after)
+        written = _write_runs(store, output, form, name, run, after)
     where = f" to {output}" if output is not None else ""
-    say(f"Exported {counted(written.runs, 'run')} with {counted(written.events, 'step')}{where}.")
+    say(f"Exported {pluralize(written.runs, 'run')} with {pluralize(written.events, 'step')}{where}.")
 
 
-def _write(
+def _write_runs(
     store: "RunStore",
     output: Path | None,
     form: Format,

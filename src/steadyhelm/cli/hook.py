@@ -1,13 +1,14 @@
-"""`steadyhelm hook`: what a person types about it: install, uninstall, status."""
+"""`steadyhelm hook`: the commands a person types: install, uninstall, status."""
 
 import os
 from typing import Annotated, Final
 
 import typer
 
-from steadyhelm.cli.output import FLAGGED, USAGE, confirm, fail, print_json, print_rows
+from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, confirm, fail, print_json, print_table
 from steadyhelm.errors import FormatError
 from steadyhelm.hooks import client as hook
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
@@ -22,7 +23,7 @@ Agent = Annotated[
 ]
 Project = Annotated[
     bool,
-    typer.Option("--project/--user", help="The settings of this project, or of the user (the default)."),
+    typer.Option("--project/--user", help="Use the settings of this project, or of the user (the default)."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -31,12 +32,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def _event(
     context: typer.Context,
     agent: Annotated[
-        str, typer.Option("--agent", help="Which agent speaks; recognised when it is not said.")
+        str, typer.Option("--agent", help="The agent that sends the event; recognised by default.")
     ] = "",
     mode: Annotated[str, typer.Option("--mode", help="observe, guide or enforce.")] = "",
 ) -> None:
-    """Answer one event of a coding agent: JSON on standard input, the answer on standard output."""
-    _take_over(context)
+    """Handle one event of a coding agent: JSON on standard input, the response on standard output."""
+    _pass_on_options(context)
     if context.invoked_subcommand is None:
         given = (("--agent", agent), ("--mode", mode))
         hook.main([word for name, value in given if value for word in (name, value)])
@@ -44,8 +45,8 @@ def _event(
 
 @app.command("statusline")
 def statusline(context: typer.Context) -> None:
-    """One short line about the session, for Claude Code's status line."""
-    _take_over(context)
+    """Print one short line about the session, for Claude Code's status line."""
+    _pass_on_options(context)
     hook.main(["statusline"])
 
 
@@ -59,29 +60,28 @@ def install(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Add the hooks to an agent's settings; shows what would change, and asks."""
-    from steadyhelm.hooks import config_edits as hook_changes
-    from steadyhelm.hooks import install as hook_settings
+    """Add the hooks to an agent's settings; shows the change and asks first."""
+    from steadyhelm.hooks import installer, settings_entries
 
     _require_agent(agent)
     if mode not in _MODES:
-        fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", USAGE)
-    path = hook_settings.settings_file(agent, project=project)
-    command = hook_settings.command_for(agent, mode)
-    line = hook_settings.status_line_command() if status_line and agent == "claude-code" else ""
+        fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", EXIT_USAGE)
+    path = settings_entries.find_settings_file(agent, project=project)
+    command = settings_entries.hook_command(agent, mode)
+    line = settings_entries.status_line_command() if status_line and agent == "claude-code" else ""
     try:
-        change = hook_changes.to_install(agent, path, command, status_line=line)
+        change = installer.plan_install(agent, path, command, status_line=line)
         if change.is_empty:
-            say(f"{safe(path)} has the hooks already. Nothing was changed.")
+            say(f"{safe(path)} already has the hooks. Nothing was changed.")
             return
-        _show(change)
+        _print_change(change)
         confirm(f"Change {safe(path)}?", yes=yes)
-        backup = hook_changes.install(change)
+        backup = installer.apply_install(change)
     except FormatError as exc:
         fail(safe(exc))
     say(f"Installed in {safe(path)}, mode {mode}.")
     if backup is not None:
-        say(f"What it was before is kept in {safe(backup)}.")
+        say(f"A backup of the file is in {safe(backup)}.")
     if agent == "codex":
         say("Codex runs a new hook once you have trusted it: type /hooks in Codex.")
     say(f"Remove it with `steadyhelm hook uninstall --agent {agent}{' --project' if project else ''}`.")
@@ -89,21 +89,20 @@ def install(
 
 @app.command("uninstall")
 def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> None:
-    """Take the hooks out of an agent's settings again, and leave no trace."""
-    from steadyhelm.hooks import config_edits as hook_changes
-    from steadyhelm.hooks import install as hook_settings
+    """Remove the hooks from an agent's settings, and restore the file as it was."""
+    from steadyhelm.hooks import installer, settings_entries
 
     _require_agent(agent)
-    path = hook_settings.settings_file(agent, project=project)
+    path = settings_entries.find_settings_file(agent, project=project)
     try:
-        change = hook_changes.to_uninstall(path)
+        change = installer.plan_uninstall(path)
         if not change.is_empty:
-            _show(change)
+            _print_change(change)
             confirm(f"Change {safe(path)}?", yes=yes)
-        hook_changes.uninstall(change)
+        installer.apply_uninstall(change)
     except FormatError as exc:
         fail(safe(exc))
-    _end_host()
+    _stop_resident()
     say(f"{safe(path)} has no hooks of Steadyhelm{' any more' if not change.is_empty else ''}.")
 
 
@@ -112,34 +111,34 @@ def status(
     agent: Agent = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Say where hooks are installed, and what went wrong lately; status 3 when something did."""
-    from steadyhelm.hooks import config_edits as hook_changes
-    from steadyhelm.hooks import install as hook_settings
-    from steadyhelm.hooks.handler import log_lines
+    """Show where hooks are installed, and recent errors; exit status 3 when there are any."""
+    from steadyhelm.hooks import installer, settings_entries
+    from steadyhelm.hooks.handler import read_log
 
     if agent:
         _require_agent(agent)
     rows = []
-    for name in [agent] if agent else hook_settings.PLACES:
+    for name in [agent] if agent else settings_entries.SETTINGS_PLACES:
         for project in (False, True):
-            found = hook_changes.summary(hook_settings.settings_file(name, project=project))
+            found = installer.describe_file(settings_entries.find_settings_file(name, project=project))
             rows.append({"agent": name, "scope": "project" if project else "user", **found})
-    troubles = log_lines()
+    errors = read_log()
     if as_json:
-        print_json({"places": rows, "troubles": len(troubles), "last_trouble": (troubles or [""])[-1]})
+        print_json({"places": rows, "troubles": len(errors), "last_trouble": (errors or [""])[-1]})
     else:
         shown = [
-            (row["agent"], row["scope"], _state(row), ", ".join(row["modes"]), row["path"]) for row in rows
+            (row["agent"], row["scope"], _describe_state(row), ", ".join(row["modes"]), row["path"])
+            for row in rows
         ]
-        print_rows(("agent", "scope", "state", "mode", "file"), shown, empty="")
-        say(f"The command: {safe(hook_settings.command_for(agent or 'claude-code', 'guide'))}")
-        if troubles:
-            say(f"{len(troubles)} events could not be looked at; the last: {safe(troubles[-1], most=300)}")
-    if troubles:
-        raise typer.Exit(FLAGGED)
+        print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
+        say(f"The hook command: {safe(settings_entries.hook_command(agent or 'claude-code', 'guide'))}")
+        if errors:
+            say(f"{pluralize(len(errors), 'event')} not checked; the last: {safe(errors[-1], most=300)}")
+    if errors:
+        raise typer.Exit(EXIT_FLAGGED)
 
 
-def _state(row: dict[str, object]) -> str:
+def _describe_state(row: dict[str, object]) -> str:
     from steadyhelm.recordings.hook_events.dialects import DIALECTS
 
     if row["problem"]:
@@ -156,27 +155,27 @@ def _require_agent(agent: str) -> None:
     from steadyhelm.recordings.hook_events.dialects import AGENTS
 
     if agent not in AGENTS:
-        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.", USAGE)
+        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.", EXIT_USAGE)
 
 
-def _show(change: object) -> None:
-    from steadyhelm.hooks.config_edits import Change, difference
+def _print_change(change: object) -> None:
+    from steadyhelm.hooks.installer import FileChange, diff_lines
 
-    assert isinstance(change, Change)
-    for line in difference(change):
+    assert isinstance(change, FileChange)
+    for line in diff_lines(change):
         say(safe(line))
 
 
-def _end_host() -> None:
-    path = hook.address()
+def _stop_resident() -> None:
+    path = hook.socket_path()
     if path:
-        from steadyhelm.hooks.resident import end
+        from steadyhelm.hooks.resident import stop_resident
 
-        end(path)
+        stop_resident(path)
 
 
-def _take_over(context: typer.Context) -> None:
-    """What was said before the command counts for the hook too."""
+def _pass_on_options(context: typer.Context) -> None:
+    """Apply the options before the command to the hook too, through the environment."""
     shared = context.obj
     if shared is not None and shared.database is not None:
         os.environ["STEADYHELM_DB_PATH"] = str(shared.database.absolute())

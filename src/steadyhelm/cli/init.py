@@ -1,4 +1,4 @@
-"""`steadyhelm init`: write a settings file with every setting explained, and say what to add to a program."""
+"""`steadyhelm init`: write a settings file with every setting explained, and print how to start."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.output import FAILED, USAGE, fail
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, fail
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _HEAD: Final = """\
 # Settings of Steadyhelm. Every line that starts with #name is a setting with its default:
-# take the # away to change it. Arguments in your program count more than the environment
-# (STEADYHELM_MODE, STEADYHELM_ALERTS_WEBHOOK, ...), and the environment more than this file.
+# remove the # to change it. Arguments in your program override the environment
+# (STEADYHELM_MODE, STEADYHELM_ALERTS_WEBHOOK, ...), and the environment overrides this file.
 # `steadyhelm config` shows every value and where it comes from.
 """
 
-# Not set unless somebody does; a value that makes sense when somebody wants one.
+# Settings without a default, with a value that makes sense as an example.
 EXAMPLES: Final[dict[str, Any]] = {
     "detectors.action_loop.max_repeats": 4,
     "detectors.action_loop.window": 100,
@@ -40,29 +40,31 @@ def init(
         "steadyhelm.toml"
     ),
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")
+        bool, typer.Option("--force", help="Replace an existing file; it is kept as .bak.")
     ] = False,
 ) -> None:
-    """Write a commented settings file, and say which two lines to add to a program."""
+    """Write a commented settings file, and print the two lines to add to a program."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        fail(f"{safe(path)} cannot be written: name a file in a folder that exists.", USAGE)
+        fail(f"{safe(path)} cannot be written: name a file in a folder that exists.", EXIT_USAGE)
     if os.path.lexists(path):
         if not force:
-            fail(f"{safe(path)} is there already. Add --force to replace it; it is kept as {_backup(path)}.")
-        path.replace(_backup(path))
-        say(f"The file that was there is now {safe(_backup(path))}.")
+            fail(
+                f"{safe(path)} already exists. Add --force to replace it; it is kept as {_backup_path(path)}."
+            )
+        path.replace(_backup_path(path))
+        say(f"The previous file is now {safe(_backup_path(path))}.")
     try:
-        path.write_text("\n".join(settings_file()) + "\n", encoding="utf-8")
+        path.write_text("\n".join(settings_lines()) + "\n", encoding="utf-8")
     except OSError as exc:
-        fail(f"{safe(path)} cannot be written: {exc.strerror or exc}.", FAILED)
+        fail(f"{safe(path)} cannot be written: {exc.strerror or exc}.", EXIT_FAILED)
     say(f"Wrote {safe(path)}: every setting is in it, commented out, with its default.")
     say("Add these two lines to your program, and call the agent as before:\n")
     typer.echo(_TWO_LINES, nl=False)
-    say("\nThen `steadyhelm runs` shows what it did. `steadyhelm doctor` checks that everything works.")
+    say("\nThen `steadyhelm runs` lists its runs. `steadyhelm doctor` checks that everything works.")
 
 
-def settings_file() -> Iterator[str]:
-    """The lines of a settings file that says nothing yet and explains everything."""
+def settings_lines() -> Iterator[str]:
+    """Yield the lines of a settings file in which every setting is explained and commented out."""
     from steadyhelm.settings import SETTINGS, Settings
 
     yield _HEAD
@@ -74,12 +76,12 @@ def settings_file() -> Iterator[str]:
         if group != table:
             table = group
             yield f"\n[{group}]"
-        yield from _entry(name, getattr(defaults, setting.attribute), _about(setting))
-    yield from _detectors()
+        yield from _entry_lines(name, getattr(defaults, setting.attribute), _describe_setting(setting))
+    yield from _detector_lines()
 
 
-def allowed(setting: "Setting") -> str:
-    """What a setting may be, in the words its own check would use."""
+def describe_allowed(setting: "Setting") -> str:
+    """Return what a setting may be, in the words of its own check."""
     try:
         setting.check(object())
     except ValueError as exc:
@@ -87,7 +89,7 @@ def allowed(setting: "Setting") -> str:
     return "anything"
 
 
-def _detectors() -> Iterator[str]:
+def _detector_lines() -> Iterator[str]:
     from steadyhelm.cli.config import list_detectors, list_options
 
     for detector in list_detectors():
@@ -96,39 +98,39 @@ def _detectors() -> Iterator[str]:
             name = f"detectors.{detector}.{option.name}"
             if option.default is not None:
                 # TOML has no None, but it has infinity.
-                yield from _entry(option.name, option.default, option.about.replace("None", "inf"))
+                yield from _entry_lines(option.name, option.default, option.about.replace("None", "inf"))
                 continue
             about = f"{option.about.replace('None', 'leaving it out')} (Not set by default.)"
             if name in EXAMPLES:
-                yield from _entry(option.name, EXAMPLES[name], about)
+                yield from _entry_lines(option.name, EXAMPLES[name], about)
             else:
                 yield f"# {option.name}: {about}"
 
 
-def _about(setting: "Setting") -> str:
-    may_be = allowed(setting)
+def _describe_setting(setting: "Setting") -> str:
+    may_be = describe_allowed(setting)
     return setting.about if may_be == "text" else f"{setting.about} ({may_be})"
 
 
-def _entry(name: str, value: Any, about: str) -> Iterator[str]:
+def _entry_lines(name: str, value: Any, about: str) -> Iterator[str]:
     if about:
         yield f"# {about}"
-    yield f"#{name} = {toml(value)}"
+    yield f"#{name} = {format_toml(value)}"
 
 
-def toml(value: Any) -> str:
-    """A value as TOML writes it.
+def format_toml(value: Any) -> str:
+    """Return a value as TOML.
 
-    >>> toml(True), toml(0.5), toml(("x", "y"))
+    >>> format_toml(True), format_toml(0.5), format_toml(("x", "y"))
     ('true', '0.5', '["x", "y"]')
     """
     import msgspec
 
     if isinstance(value, tuple | list):
-        return f"[{', '.join(toml(item) for item in value)}]"
+        return f"[{', '.join(format_toml(item) for item in value)}]"
     # For texts, numbers and switches JSON and TOML agree.
     return msgspec.json.encode(value).decode()
 
 
-def _backup(path: Path) -> Path:
+def _backup_path(path: Path) -> Path:
     return path.with_name(path.name + ".bak")

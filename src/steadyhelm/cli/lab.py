@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steadyhelm.cli.output import FAILED, FLAGGED, OK, USAGE, confirm, counting, fail, print_json
-from steadyhelm.reports.formats import counted
+from steadyhelm.cli.context import SeverityName
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    EXIT_FLAGGED,
+    EXIT_OK,
+    EXIT_USAGE,
+    confirm,
+    fail,
+    print_json,
+    show_progress,
+)
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -23,7 +33,7 @@ app = typer.Typer(
 )
 
 
-class Kind(enum.StrEnum):
+class FindingKind(enum.StrEnum):
     """A kind of finding."""
 
     LOOP = "loop"
@@ -34,17 +44,8 @@ class Kind(enum.StrEnum):
     TRANSITION = "transition"
 
 
-class SeverityOption(enum.StrEnum):
-    """A severity as it is typed on the command line."""
-
-    LOW = "low"
-    MED = "med"
-    HIGH = "high"
-    CRITICAL = "critical"
-
-
-class Layout(enum.StrEnum):
-    """A public layout of labelled runs."""
+class DatasetLayout(enum.StrEnum):
+    """A public dataset of labelled runs, by its file layout."""
 
     TRAIL = "trail"
     TAU = "tau"
@@ -55,15 +56,17 @@ Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
 ]
-OfKind = Annotated[Kind, typer.Option("--kind", help="The kind of finding, and the detectors that run.")]
-Least = Annotated[SeverityOption, typer.Option("--severity", help="The lowest severity that counts.")]
+OfKind = Annotated[
+    FindingKind, typer.Option("--kind", help="The kind of finding, and the detectors that run.")
+]
+Least = Annotated[SeverityName, typer.Option("--severity", help="The lowest severity that counts.")]
 Label = Annotated[
     str | None,
     typer.Option("--label", help="The label to compare findings with; by default that of the kind."),
 ]
 Adjacent = Annotated[
     bool,
-    typer.Option("--adjacent", help="Count a finding only when its evidence holds the call just before."),
+    typer.Option("--adjacent", help="Count a finding only when its evidence has the call just before it."),
 ]
 Samples = Annotated[int, typer.Option("--bootstrap", min=0, help="Resamples of runs for each interval.")]
 Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
@@ -74,8 +77,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 def evaluate(
     context: typer.Context,
     paths: Paths,
-    kind: OfKind = Kind.LOOP,
-    severity: Least = SeverityOption.MED,
+    kind: OfKind = FindingKind.LOOP,
+    severity: Least = SeverityName.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     group: Annotated[
@@ -83,7 +86,9 @@ def evaluate(
     ] = None,
     samples: Samples = 1000,
     seed: Seed = 0,
-    wrong: Annotated[int, typer.Option("--wrong", min=0, help="Wrong runs shown of each set.")] = 20,
+    wrong: Annotated[
+        int, typer.Option("--wrong", min=0, help="How many wrong runs to list of each set.")
+    ] = 20,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,20 +97,20 @@ def evaluate(
     from steadyhelm.lab.evaluation.report_text import format_evaluation
     from steadyhelm.replay import Judge
 
-    sets = _sets(paths)
+    sets = _read_sets(paths)
     judge = Judge(context.obj.load().settings, kinds={kind.value})
-    question = _question(kind, severity, label, adjacent)
+    question = _make_question(kind, severity, label, adjacent)
     evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
     evaluation = evaluator.evaluate(sets)
     if html is not None:
         from steadyhelm.lab.evaluation.report_html import render_evaluation
 
-        _write(html, render_evaluation(evaluation))
+        _write_page(html, render_evaluation(evaluation))
     if as_json:
         print_json(evaluation)
     else:
         typer.echo(format_evaluation(evaluation, most=wrong))
-    raise typer.Exit(_status(sets))
+    raise typer.Exit(_exit_status(sets))
 
 
 @app.command("compare")
@@ -113,8 +118,8 @@ def compare(
     before: Annotated[Path, typer.Argument(metavar="A.toml", help="The current settings.")],
     after: Annotated[Path, typer.Argument(metavar="B.toml", help="The changed settings.")],
     paths: Paths,
-    kind: OfKind = Kind.LOOP,
-    severity: Least = SeverityOption.MED,
+    kind: OfKind = FindingKind.LOOP,
+    severity: Least = SeverityName.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     samples: Samples = 1000,
@@ -126,9 +131,9 @@ def compare(
     from steadyhelm.lab.evaluation.report_text import format_comparison
     from steadyhelm.settings import load
 
-    sets = _sets(paths)
+    sets = _read_sets(paths)
     first, second = load(path=before).settings, load(path=after).settings
-    question = _question(kind, severity, label, adjacent)
+    question = _make_question(kind, severity, label, adjacent)
     comparer = Comparer(first, second, question, kinds={kind.value}, samples=samples, seed=seed)
     comparison = Comparison(
         before=str(before), after=str(after), question=question, sets=[comparer.compare(one) for one in sets]
@@ -137,15 +142,15 @@ def compare(
         print_json(comparison)
     else:
         typer.echo(format_comparison(comparison))
-    raise typer.Exit(_status(sets))
+    raise typer.Exit(_exit_status(sets))
 
 
 @app.command("leak-check")
 def leak_check(
     context: typer.Context,
     paths: Paths,
-    kind: OfKind = Kind.LOOP,
-    severity: Least = SeverityOption.MED,
+    kind: OfKind = FindingKind.LOOP,
+    severity: Least = SeverityName.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     seed: Seed = 0,
@@ -159,16 +164,16 @@ def leak_check(
     from steadyhelm.lab.evaluation.report_text import format_leak_reports
     from steadyhelm.replay import Judge
 
-    sets = _sets(paths)
+    sets = _read_sets(paths)
     judge = Judge(context.obj.load().settings, kinds={kind.value})
-    check = LeakCheck(judge, _question(kind, severity, label, adjacent), seed=seed)
+    check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
     reports = [check.check(one) for one in sets]
     if as_json:
         print_json(reports)
     else:
         typer.echo(format_leak_reports(reports))
     is_clean = all(report.is_clean for report in reports)
-    raise typer.Exit(_status(sets) or (OK if is_clean else FLAGGED))
+    raise typer.Exit(_exit_status(sets) or (EXIT_OK if is_clean else EXIT_FLAGGED))
 
 
 @app.command("simulate")
@@ -187,7 +192,7 @@ def simulate(
     ] = None,
     samples: Samples = 1000,
     seed: Seed = 0,
-    shown: Annotated[int, typer.Option("--shown", min=0, help="Disturbed runs that are listed.")] = 10,
+    shown: Annotated[int, typer.Option("--shown", min=0, help="How many disturbed runs to list.")] = 10,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -200,19 +205,19 @@ def simulate(
     from steadyhelm.lab.simulation.simulate import simulate as run_simulation
     from steadyhelm.settings import load
 
-    settings = load(_policy(policy or ()), path=config or context.obj.config_file).settings
-    sets = _sets(paths)
-    with counting("simulating", sum(len(one.runs) for one in sets)) as on_run:
+    settings = load(_parse_policy(policy or ()), path=config or context.obj.config_file).settings
+    sets = _read_sets(paths)
+    with show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run:
         report = run_simulation(sets, settings, samples=samples, seed=seed, on_run=on_run)
     if html is not None:
         from steadyhelm.lab.simulation.report_html import render_simulation
 
-        _write(html, render_simulation(report))
+        _write_page(html, render_simulation(report))
     if as_json:
         print_json(report)
     else:
         typer.echo(format_simulation(report, most=shown))
-    raise typer.Exit(_status(sets) or (FLAGGED if report.is_harmless is False else OK))
+    raise typer.Exit(_exit_status(sets) or (EXIT_FLAGGED if report.is_harmless is False else EXIT_OK))
 
 
 @app.command("train")
@@ -236,7 +241,7 @@ def train(
     from steadyhelm.lab.training.train import train as run_training
 
     if not replies.is_file():
-        fail(f"there is no file {safe(replies)}.", USAGE)
+        fail(f"there is no file {safe(replies)}.", EXIT_USAGE)
     if output is not None and output.exists():
         confirm(f"{safe(output)} exists. Replace it?", yes=yes)
     report = run_training(read_replies(replies), quick=quick)
@@ -260,7 +265,7 @@ def train(
 
 @app.command("import")
 def import_runs(
-    layout: Annotated[Layout, typer.Argument(help="The layout of the files.")],
+    layout: Annotated[DatasetLayout, typer.Argument(help="The layout of the files.")],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="JSON files, or folders of them.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
@@ -273,7 +278,7 @@ def import_runs(
     if output.exists():
         confirm(f"{safe(output)} exists. Replace it?", yes=yes)
     written = write_runs(IMPORTERS[layout.value](read_documents(paths)), output)
-    say(f"Wrote {counted(written, 'run')} to {safe(output)}.")
+    say(f"Wrote {pluralize(written, 'run')} to {safe(output)}.")
 
 
 @app.command("accuracy")
@@ -298,15 +303,15 @@ def accuracy(
         print_json(targets_to_builtins(measured))
     else:
         typer.echo(format_targets(measured, wrong=wrong))
-    raise typer.Exit(OK if all(target.is_met for target in measured) else FLAGGED)
+    raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)
 
 
-def _sets(paths: list[Path]) -> "list[RunSet]":
+def _read_sets(paths: list[Path]) -> "list[RunSet]":
     from steadyhelm.lab.evaluation.run_sets import read_sets
 
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
-        fail(f"there is no file or folder {safe(missing)}.", USAGE)
+        fail(f"there is no file or folder {safe(missing)}.", EXIT_USAGE)
     sets = read_sets(paths)
     for one in sets:
         for broken in one.broken:
@@ -316,19 +321,21 @@ def _sets(paths: list[Path]) -> "list[RunSet]":
     return [one for one in sets if one.runs]
 
 
-def _policy(given: Iterable[str]) -> dict[str, str]:
+def _parse_policy(given: Iterable[str]) -> dict[str, str]:
     """Return settings of the policy and its budget by name; a name without a dot is the policy's."""
     settings = {}
     for one in given:
         name, is_set, value = one.partition("=")
         name = name.strip() if "." in name else f"policy.{name.strip()}"
         if not is_set or name.partition(".")[0] not in {"policy", "budget"}:
-            fail(f"--policy {safe(one)}: write NAME=VALUE, such as budget.steps=50.", USAGE)
+            fail(f"--policy {safe(one)}: write NAME=VALUE, such as budget.steps=50.", EXIT_USAGE)
         settings[name] = value.strip()
     return settings
 
 
-def _question(kind: Kind, severity: SeverityOption, label: str | None, adjacent: bool) -> "Question":
+def _make_question(
+    kind: FindingKind, severity: SeverityName, label: str | None, adjacent: bool
+) -> "Question":
     from steadyhelm.findings import Severity
     from steadyhelm.lab.evaluation.expectations import LABELS, Question
 
@@ -340,11 +347,11 @@ def _question(kind: Kind, severity: SeverityOption, label: str | None, adjacent:
     )
 
 
-def _status(sets: "list[RunSet]") -> int:
-    return FAILED if any(one.broken for one in sets) else OK
+def _exit_status(sets: "list[RunSet]") -> int:
+    return EXIT_FAILED if any(one.broken for one in sets) else EXIT_OK
 
 
-def _write(target: Path, content: str) -> None:
+def _write_page(target: Path, content: str) -> None:
     try:
         target.write_text(content, encoding="utf-8")
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""The `steadyhelm` command: finds the subcommand, and turns every error into words and an exit status."""
+"""The `steadyhelm` command: run the subcommand, and turn every error into a message and an exit status."""
 
 import io
 import os
@@ -29,8 +29,8 @@ from steadyhelm.cli import (
     show,
 )
 from steadyhelm.cli import hook as hook_commands
-from steadyhelm.cli.context import Shared
-from steadyhelm.cli.output import FAILED, USAGE
+from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.reports.terminal import safe, say
 
@@ -60,10 +60,10 @@ app.add_typer(models.app, name="models")
 app.add_typer(lab.app, name="lab")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
-app.command("config")(config.config)
+app.add_typer(config.app, name="config")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from steadyhelm import __version__
 
@@ -72,39 +72,40 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _shared(
+def _read_global_options(
     context: typer.Context,
     database: Annotated[
-        Path | None, typer.Option("--db", help="The database file, instead of the one in the settings.")
+        Path | None, typer.Option("--db", help="The database file; by default the one in the settings.")
     ] = None,
     config_file: Annotated[
         Path | None,
-        typer.Option("--config", help="The settings file, instead of the one that would be found."),
+        typer.Option("--config", help="The settings file; by default the nearest steadyhelm.toml."),
     ] = None,
-    version: Annotated[  # noqa: ARG001 - the callback answers
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and end.")
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    context.obj = Shared(database=database, config_file=config_file)
+    context.obj = GlobalOptions(database=database, config_file=config_file)
 
 
 def run() -> None:
     """Run the command line, and end the process with its status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that knows no ▲ gets an escape instead of a traceback.
+            # A terminal without ▲ gets an escape instead of a traceback.
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except SettingsError as exc:
         say(f"steadyhelm: {safe(exc)}")
-        sys.exit(USAGE)
+        sys.exit(EXIT_USAGE)
     except SteadyhelmError as exc:
         say(f"steadyhelm: {safe(exc)}")
-        sys.exit(FAILED)
+        sys.exit(EXIT_FAILED)
     except BrokenPipeError:
-        # The reader went away (`| head`): nothing more to say, and no complaint while Python closes up.
+        # The reader closed the pipe (`| head`): print nothing more, and no error while Python shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
+        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)

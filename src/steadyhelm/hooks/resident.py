@@ -1,7 +1,7 @@
-"""The process that has everything loaded: answers hooks until nobody has spoken for a while.
+"""The resident helper process: it has everything loaded and handles hooks until it has been idle for a while.
 
-It remembers nothing between two steps that is not in the store: ended at any moment, it is not missed.
-Only its owner can reach it, and all it does is turn events into answers.
+It keeps no state between two steps outside the store, so it can be ended at any moment.
+Only its owner can reach it, and all it does is handle events.
 """
 
 import contextlib
@@ -13,62 +13,62 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from steadyhelm.environment import get_variables
-from steadyhelm.hooks import client as hook
-from steadyhelm.hooks.handler import answered, prune
+from steadyhelm.hooks import client
+from steadyhelm.hooks.handler import handle_event, prune_store
 
-IDLE_S: Final = 600.0
-_READ_S: Final = 2.0
-_STOP: Final = "stop"
+IDLE_TIMEOUT_S: Final = 600.0
+_READ_TIMEOUT_S: Final = 2.0
+_STOP_REQUEST: Final = "stop"
 
 
-def stay(path: str) -> None:
-    """Leave a copy of this process behind to answer the hooks to come; the agent does not wait for it."""
-    lock = hook.locked(path)
+def fork_resident(path: str) -> None:
+    """Fork a resident that handles later hooks; the agent does not wait for it."""
+    lock = client.acquire_lock(path)
     if lock is None:
-        return  # another hook was faster
+        return  # another hook started one
     sys.stdout.flush()
     if not os.fork():
-        hook.stay_behind(path, lock)
+        client.become_resident(path, lock)
 
 
-def begin(path: str) -> NoReturn:
-    """Become the process that answers: take in the event that was left to us, then listen."""
+def run_resident(path: str) -> NoReturn:
+    """Handle the event that was left on disk, then listen until idle. Never returns."""
     try:
-        settle(path)
+        handle_left_event(path)
         os.chdir("/")
         _serve(path)
-    except BaseException:  # noqa: BLE001, S110 - nobody is there to hear it
+    except BaseException:  # noqa: BLE001, S110 - no one reads its output
         pass
     finally:
         os._exit(0)
 
 
-def settle(path: str) -> None:
-    """Take in an event that was left on disk, by the one we were copied from or by one that died.
+def handle_left_event(path: str) -> None:
+    """Handle an event that was left on disk, by the process we were forked from or by one that died.
 
-    It is taken off the disk first: an event nobody can take in must not stand in the way for ever.
+    It is removed from disk first: an event that cannot be handled must not block later ones.
     """
     left = Path(f"{path}.event")
     try:
-        question = left.read_bytes()
+        request = left.read_bytes()
         left.unlink()
     except OSError:
         return
-    size = int.from_bytes(question[:4], "big")
-    head, body = question[8 : 8 + size], question[8 + size :]
+    size = int.from_bytes(request[:4], "big")
+    head, body = request[8 : 8 + size], request[8 + size :]
     with contextlib.suppress(ValueError, IndexError):
-        _answer(head.decode("utf-8", "surrogateescape").split("\0"), body, late=True)
+        _handle_request(head.decode("utf-8", "surrogateescape").split("\0"), body, late=True)
 
 
-def end(path: str) -> bool:
-    """Ask the process that listens there to end; whether there was one."""
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as line:
-        line.settimeout(_READ_S)
+def stop_resident(path: str) -> bool:
+    """Ask the resident that listens there to end; return whether there was one."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+        connection.settimeout(_READ_TIMEOUT_S)
         try:
-            line.connect(path)
-            head = _STOP.encode()
-            line.sendall(len(head).to_bytes(4, "big") + bytes(4) + head)
-            line.recv(1)
+            connection.connect(path)
+            head = _STOP_REQUEST.encode()
+            connection.sendall(len(head).to_bytes(4, "big") + bytes(4) + head)
+            connection.recv(1)
         except OSError:
             return False
     return True
@@ -76,71 +76,71 @@ def end(path: str) -> bool:
 
 def _serve(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - left by one that was killed
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as door:
-        door.bind(path)
-        door.listen(64)
-        door.settimeout(IDLE_S)
+        os.unlink(path)  # noqa: PTH108 - left by a resident that was killed
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        listener.settimeout(IDLE_TIMEOUT_S)
         try:
-            while _answer_next(door):
+            while _serve_next(listener):
                 pass
         except TimeoutError:
-            prune()
+            prune_store()
         finally:
-            # The lock file stays: a new one beside a lock still held would let two of us in.
+            # The lock file stays: a new one beside a lock still held would allow two residents.
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
 
 
-def _answer_next(door: socket.socket) -> bool:
-    """Answer one hook; whether to go on."""
-    line, _ = door.accept()
-    with contextlib.closing(line):
-        line.settimeout(_READ_S)
+def _serve_next(listener: socket.socket) -> bool:
+    """Handle one hook; return whether to continue."""
+    connection, _ = listener.accept()
+    with contextlib.closing(connection):
+        connection.settimeout(_READ_TIMEOUT_S)
         try:
-            head, body = _question(line)
-            if head[0] == _STOP:
+            head, body = _receive_request(connection)
+            if head[0] == _STOP_REQUEST:
                 return False
-            if head[0] != hook.build():
-                return False  # a newer Steadyhelm was installed; whoever asks next leaves one of it behind
-            line.sendall(b"+" + _answer(head, body))
+            if head[0] != client.installation_id():
+                return False  # a newer Steadyhelm was installed; the next hook starts a resident of it
+            connection.sendall(b"+" + _handle_request(head, body))
         except (OSError, ValueError):
-            pass  # it went away, or is none of ours
+            pass  # the client closed the connection, or is not ours
     return True
 
 
-def _question(line: socket.socket) -> tuple[list[str], bytes]:
-    sizes = _exactly(line, 8)
-    head = _exactly(line, int.from_bytes(sizes[:4], "big"))
-    body = _exactly(line, int.from_bytes(sizes[4:], "big"))
+def _receive_request(connection: socket.socket) -> tuple[list[str], bytes]:
+    sizes = _receive_bytes(connection, 8)
+    head = _receive_bytes(connection, int.from_bytes(sizes[:4], "big"))
+    body = _receive_bytes(connection, int.from_bytes(sizes[4:], "big"))
     return head.decode("utf-8", "surrogateescape").split("\0"), body
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
-    if size > hook.MOST_BYTES:
-        raise ValueError(f"a question of {size} bytes")
+def _receive_bytes(connection: socket.socket, size: int) -> bytes:
+    if size > client.MAX_EVENT_BYTES:
+        raise ValueError(f"a request of {size} bytes")
     pieces = []
-    while size and (piece := line.recv(min(size, 1 << 20))):
+    while size and (piece := connection.recv(min(size, 1 << 20))):
         pieces.append(piece)
         size -= len(piece)
     if size:
-        raise ValueError("half a question")
+        raise ValueError("an incomplete request")
     return b"".join(pieces)
 
 
-def _answer(head: list[str], body: bytes, *, late: bool = False) -> bytes:
-    """Answer as if in the hook's own place: its folder and its settings."""
+def _handle_request(head: list[str], body: bytes, *, late: bool = False) -> bytes:
+    """Handle a request in the hook's own working directory and with its settings."""
     cwd, count = head[1], int(head[2])
     arguments, own = head[3 : 3 + count], head[3 + count :]
     settings = dict(setting.split("=", 1) for setting in own)
     before = get_variables()
-    with _in_folder(cwd), _with_settings(before, settings):
-        return answered(arguments, body, late=late)
+    with _in_folder(cwd), _with_environment(before, settings):
+        return handle_event(arguments, body, late=late)
 
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    before = hook.here_or_root()
+    before = client.working_directory()
     with contextlib.suppress(OSError):
         os.chdir(folder)
     try:
@@ -151,7 +151,7 @@ def _in_folder(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _with_settings(before: dict[str, str], now: dict[str, str]) -> Iterator[None]:
+def _with_environment(before: dict[str, str], now: dict[str, str]) -> Iterator[None]:
     for name in before:
         del os.environ[name]
     os.environ.update(now)

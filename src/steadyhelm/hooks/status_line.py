@@ -1,4 +1,4 @@
-"""The status line: how the session is doing, in one short line of harmless text."""
+"""Build the status line: the state of a session in one short line of safe text."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 _THOUSAND: Final = 1000
 _MILLION: Final = 1_000_000
-_TIMES_TAKEN_UP: Final = 50
+_MAX_RESUMES: Final = 50
 
 
-def line(payload: dict[str, Any], settings: "Settings") -> bytes:
-    """The line for one session."""
+def status_line(payload: dict[str, Any], settings: "Settings") -> bytes:
+    """Return the line for one session."""
     session = get_id(payload, "session_id")
     if not session or not settings.database.exists():
         return b"steadyhelm: watching"
     store = SQLiteStore(settings.database, read_only=True, timeout_s=0.5)
     try:
-        run = _latest(store, session)
+        run = _find_latest_run(store, session)
         if run is None:
             return b"steadyhelm: watching"
         incidents = store.list_incidents(run.agent_id, run.run_id, limit=100)
@@ -33,17 +33,17 @@ def line(payload: dict[str, Any], settings: "Settings") -> bytes:
     parts = [f"drifting: {', '.join(going_on)}" if going_on else "on course", f"{run.tool_calls} calls"]
     if incidents:
         parts.append(f"{len(incidents)} incident{'s' if len(incidents) > 1 else ''}")
-    tokens = run.tokens or _told_tokens(payload)
+    tokens = run.tokens or _tokens_in_payload(payload)
     if tokens:
-        parts.append(f"{short(tokens)} tokens")
+        parts.append(f"{format_count(tokens)} tokens")
     words = f"steadyhelm: {' · '.join(parts)}"
     return "".join(it for it in words if it.isprintable()).encode("utf-8", "replace")
 
 
-def short(count: float) -> str:
-    """A count as a person reads it.
+def format_count(count: float) -> str:
+    """Return a count as a person reads it.
 
-    >>> short(950), short(12_300), short(2_500_000)
+    >>> format_count(950), format_count(12_300), format_count(2_500_000)
     ('950', '12k', '2.5M')
     """
     if count >= _MILLION:
@@ -51,9 +51,9 @@ def short(count: float) -> str:
     return f"{count / _THOUSAND:.0f}k" if count >= _THOUSAND else f"{count:.0f}"
 
 
-def _latest(store: "RunStore", session: str) -> "RunRow | None":
+def _find_latest_run(store: "RunStore", session: str) -> "RunRow | None":
     found = None
-    for n in range(1, _TIMES_TAKEN_UP):
+    for n in range(1, _MAX_RESUMES):
         run_id = session if n == 1 else f"{session}~{n}"
         try:
             row = store.find_run(run_id, agent_id=claude_code.AGENT)
@@ -65,7 +65,7 @@ def _latest(store: "RunStore", session: str) -> "RunRow | None":
     return found
 
 
-def _told_tokens(payload: dict[str, Any]) -> float:
+def _tokens_in_payload(payload: dict[str, Any]) -> float:
     window = payload.get("context_window")
     if not isinstance(window, dict):
         return 0.0

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.fingerprints import fingerprint
 from steadyhelm.replay import Judged, spared
-from steadyhelm.reports.evidence import Episode, Evidence, planned_at, stretches
+from steadyhelm.reports.evidence import Episode, EvidenceFormatter, find_replan_step, select_stretches
 
 CELL_SIZE: Final = 20
 _COLOURS: Final = 8
@@ -56,7 +56,7 @@ class Bracket(NamedTuple):
 
 
 class ToolKey(NamedTuple):
-    """The letter and colour that stand for a tool."""
+    """The letter and colour of a tool."""
 
     letter: str
     colour: int
@@ -76,7 +76,7 @@ class Drawing(NamedTuple):
     other_tools: int
 
 
-def draw_timeline(judged: Judged, evidence: Evidence) -> Drawing:
+def draw_timeline(judged: Judged, evidence: EvidenceFormatter) -> Drawing:
     """Return the drawing of one run; `evidence` puts its steps into words."""
     return _Layout(judged, evidence).draw()
 
@@ -101,7 +101,7 @@ class _Spot(NamedTuple):
 class _Layout:
     """Computes where everything in the drawing of one run goes."""
 
-    def __init__(self, judged: Judged, evidence: Evidence) -> None:
+    def __init__(self, judged: Judged, evidence: EvidenceFormatter) -> None:
         self._judged = judged
         self._evidence = evidence
         self._events = judged.run.events
@@ -168,7 +168,7 @@ class _Layout:
         )
 
     def _tip(self, place: int, event: TraceEvent) -> str:
-        row = self._evidence.row([place], event, width=_TIP_WIDTH)
+        row = self._evidence.describe_step([place], event, width=_TIP_WIDTH)
         said = f"{row.call} → {row.result}" if row.call else f"{event.action_name}: {row.result}"
         return f"step {place + 1} (events[{event.event_id}]): {said}"
 
@@ -177,7 +177,7 @@ class _Layout:
         """The steps that would not have run, had the agent made a new plan when it was due."""
         if self._judged.report.tokens_saved is None:
             return range(0)
-        place = planned_at(self._judged.answers)
+        place = find_replan_step(self._judged.answers)
         return range(place + 1, place + 1 + len(spared(self._events, place)))
 
     def _brackets(self, episode: Episode, level: int) -> Iterator[Bracket]:
@@ -201,7 +201,7 @@ class _Layout:
 
     def _count(self, episode: Episode) -> str:
         """Return how often the same step came; where no two are the same, how many there were."""
-        rows = self._evidence.rows(self._judged.run, episode.proof, most=len(episode.proof))
+        rows = self._evidence.group_steps(self._judged.run, episode.proof, most=len(episode.proof))
         most = max((len(row.places) for row in rows if not isinstance(row, str)), default=0)
         if most > 1:
             return f"{most}x"
@@ -226,7 +226,7 @@ def result_signs(events: Sequence[TraceEvent]) -> list[str]:
 def _place_steps(count: int, spans: Sequence[tuple[int, int]]) -> Iterator[_Spot]:
     """Yield a place in the drawing for every step, row by row, and one for each stretch that is left out."""
     row = column = after = 0
-    for stretch in stretches(count, spans, room=_STEPS_DRAWN, near=_STEPS_NEAR_A_SPAN):
+    for stretch in select_stretches(count, spans, room=_STEPS_DRAWN, near=_STEPS_NEAR_A_SPAN):
         if stretch.start > after:
             if column + _GAP_COLUMNS > _COLUMNS:
                 row, column = row + 1, 0

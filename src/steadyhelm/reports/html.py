@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged
 from steadyhelm.reports.drawing import draw_timeline
-from steadyhelm.reports.evidence import Episode, Evidence, Row, trust, when, whose, would_have
-from steadyhelm.reports.formats import counted
-from steadyhelm.reports.output import Place
+from steadyhelm.reports.evidence import (
+    Episode,
+    EvidenceFormatter,
+    EvidenceRow,
+    agent_name,
+    describe_response,
+    describe_steps,
+    describe_trust,
+)
+from steadyhelm.reports.formats import pluralize
+from steadyhelm.reports.output import RunLocation
 from steadyhelm.reports.pages import render
-from steadyhelm.reports.terminal import MARKS, say
-from steadyhelm.reports.text import Tally, summary, unchecked
+from steadyhelm.reports.terminal import SEVERITY_MARKS, say
+from steadyhelm.reports.text import ScanTotals, describe_not_checked, summarize
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _RUNS_IN_FULL: Final = 100
-_ROWS: Final = 8
+_ROWS_SHOWN: Final = 8
 _STEP_RANGES: Final = 8
 _CELL_WIDTH: Final = 200
 _TOKEN_BAR_WIDTH: Final = 420
@@ -35,11 +43,13 @@ class _FlaggedRun(NamedTuple):
     kinds: str
     steps: str
     tokens_saved: str
-    place: Place
+    place: RunLocation
     section: "Markup | str"
 
 
 class _EvidenceCells(NamedTuple):
+    """One row of the evidence table."""
+
     times: int
     steps: str
     call: str
@@ -57,82 +67,82 @@ class _TokenBar(NamedTuple):
 class HtmlReport:
     """Keeps what it needs of each run as it comes, and writes the page at the end."""
 
-    streams = False
+    is_streaming = False
 
-    def __init__(self, stream: TextIO, evidence: Evidence) -> None:
+    def __init__(self, stream: TextIO, evidence: EvidenceFormatter) -> None:
         self._stream = stream
         self._evidence = evidence
         self._flagged: list[_FlaggedRun] = []
         self._clean: list[tuple[object, ...]] = []
-        self._unread: list[tuple[Place, str]] = []
+        self._unread: list[tuple[RunLocation, str]] = []
         self._saved = 0
 
-    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:
+    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
         """Add a section for a flagged run, up to a hundred of them, or a row for a clean one."""
         if not is_flagged:
             self._clean.append(_clean_row(judged, place))
             return
         self._saved += judged.report.tokens_saved or 0
-        self._flagged.append(self._flagged_run(judged, place, len(self._flagged) + 1))
+        self._flagged.append(self._make_flagged_run(judged, place, len(self._flagged) + 1))
 
-    def broken(self, place: Place, reason: str) -> None:
+    def add_unreadable(self, place: RunLocation, reason: str) -> None:
         """Add a line that could not be read to the list of them."""
         self._unread.append((place, reason))
 
-    def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
+    def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
         """Write the page, and the summary as a message."""
         page = render(
             "scan.html",
-            summary=summary(tally, level),
-            cards=_cards(tally, self._saved),
-            not_checked=list(unchecked(tally)),
+            summary=summarize(totals, level),
+            cards=_cards(totals, self._saved),
+            not_checked=list(describe_not_checked(totals)),
             unread=self._unread,
             flagged=self._flagged,
             clean=self._clean,
-            clean_title=counted(len(self._clean), "clean run"),
+            clean_title=pluralize(len(self._clean), "clean run"),
         )
         self._stream.write(f"{page}\n")
-        if tally.runs:
-            say(summary(tally, level))
+        if totals.runs:
+            say(summarize(totals, level))
 
-    def _flagged_run(self, judged: Judged, place: Place, number: int) -> _FlaggedRun:
-        told = self._evidence.told(judged)
+    def _make_flagged_run(self, judged: Judged, place: RunLocation, number: int) -> _FlaggedRun:
+        findings = self._evidence.list_findings(judged)
         saved = judged.report.tokens_saved
         worst = self._worst(judged)
         return _FlaggedRun(
             number=number,
             severity=worst,
-            mark=MARKS[worst],
+            mark=SEVERITY_MARKS[worst],
             run_id=judged.report.run_id,
-            agent=whose(judged.run),
-            kinds=", ".join(dict.fromkeys(finding.kind for finding in told)),
+            agent=agent_name(judged.run),
+            kinds=", ".join(dict.fromkeys(finding.kind for finding in findings)),
             steps=f"{len(judged.run.events):,}",
             tokens_saved="-" if saved is None else f"{saved:,}",
             place=place,
             section=self._section(judged, place, number) if number <= _RUNS_IN_FULL else "",
         )
 
-    def _section(self, judged: Judged, place: Place, number: int) -> "Markup":
+    def _section(self, judged: Judged, place: RunLocation, number: int) -> "Markup":
         run = judged.run
         episodes = self._evidence.episodes(judged)
         worst = self._worst(judged)
         view = {
             "number": number,
             "severity": worst,
-            "mark": MARKS[worst],
+            "mark": SEVERITY_MARKS[worst],
             "run_id": run.info.run_id,
-            "about": "  ·  ".join(part for part in (whose(run), str(place)) if part),
-            "goal": self._evidence.shown(run.info.goal, _GOAL_WIDTH) if run.info.goal else "",
+            "about": "  ·  ".join(part for part in (agent_name(run), str(place)) if part),
+            "goal": self._evidence.redact(run.info.goal, _GOAL_WIDTH) if run.info.goal else "",
             "incidents": [
-                {"kind": it.incident.kind, "message": it.incident.message, "when": when(run, it)}
+                {"kind": it.incident.kind, "message": it.incident.message, "when": describe_steps(run, it)}
                 for it in episodes
             ],
-            "other_findings": list(self._evidence.noticed(judged)),
+            "other_findings": list(self._evidence.findings_without_incident(judged)),
             "drawing": draw_timeline(judged, self._evidence),
             "evidence": list(self._evidence_cells(judged, episodes)),
-            "response": would_have(judged) if judged.answers else "",
+            "response": describe_response(judged) if judged.answers else "",
             "tokens": _token_bar(judged),
-            "trust": trust(judged) if judged.doubts else "",
+            "trust": describe_trust(judged) if judged.doubts else "",
         }
         return render("scan_run.html", view=view)
 
@@ -141,9 +151,9 @@ class HtmlReport:
     ) -> "Iterator[_EvidenceCells | str]":
         """Yield a row for each group of equal steps, or a line that counts what is left out."""
         for episode in episodes:
-            rows = self._evidence.rows(judged.run, episode.proof, most=_ROWS, width=_CELL_WIDTH)
+            rows = self._evidence.group_steps(judged.run, episode.proof, most=_ROWS_SHOWN, width=_CELL_WIDTH)
             for row in rows if episode.is_span else ():
-                if isinstance(row, Row):
+                if isinstance(row, EvidenceRow):
                     yield _EvidenceCells(
                         len(row.places), _step_ranges(row.places), row.call or "reply", row.result
                     )
@@ -151,24 +161,24 @@ class HtmlReport:
                     yield row
 
     def _worst(self, judged: Judged) -> Severity:
-        return max(self._evidence.told(judged), key=lambda finding: finding.severity.rank).severity
+        return max(self._evidence.list_findings(judged), key=lambda finding: finding.severity.rank).severity
 
 
-def _cards(tally: Tally, saved: int) -> dict[str, int]:
-    cards = {"runs": tally.runs, "flagged": tally.flagged}
-    cards |= {f"with {kind}": n for kind, n in tally.kinds.most_common()}
+def _cards(totals: ScanTotals, saved: int) -> dict[str, int]:
+    cards = {"runs": totals.runs, "flagged": totals.flagged}
+    cards |= {f"with {kind}": n for kind, n in totals.kinds.most_common()}
     cards |= {"tokens that would have been saved": saved} if saved else {}
-    cards |= {"read in part": tally.in_part} if tally.in_part else {}
-    cards |= {"unreadable": tally.unreadable} if tally.unreadable else {}
+    cards |= {"read in part": totals.in_part} if totals.in_part else {}
+    cards |= {"unreadable": totals.unreadable} if totals.unreadable else {}
     return cards
 
 
-def _clean_row(judged: Judged, place: Place) -> tuple[object, ...]:
+def _clean_row(judged: Judged, place: RunLocation) -> tuple[object, ...]:
     run = judged.run
     tokens = sum(event.token_count for event in run.events)
     return (
         run.info.run_id,
-        whose(run),
+        agent_name(run),
         f"{len(run.events):,}",
         f"{tokens:,}" if tokens else "-",
         f"{len(judged.report.findings)} LOW" if judged.report.findings else "-",

@@ -1,4 +1,4 @@
-"""Where scan's report goes: a terminal, a pipe or a file; and the bar that shows how far it is."""
+"""Write scan's report to a terminal, a pipe or a file, and show progress meanwhile."""
 
 import os
 import sys
@@ -12,16 +12,16 @@ from rich.text import Text
 
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged
-from steadyhelm.reports.evidence import LEGEND, Evidence
+from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter
 from steadyhelm.reports.terminal import console, safe, say
-from steadyhelm.reports.text import Tally, block, summary, unchecked
+from steadyhelm.reports.text import ScanTotals, describe_not_checked, describe_run, summarize
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-class Place(NamedTuple):
-    """The line of a file in which a run stands or begins."""
+class RunLocation(NamedTuple):
+    """The file and line at which a run begins."""
 
     file: str
     line: int
@@ -31,87 +31,87 @@ class Place(NamedTuple):
 
 
 class Report(Protocol):
-    """Takes every run as it is judged, every line that cannot be read, and in the end what was counted."""
+    """What every format of a scan report implements."""
 
-    streams: bool
-    """Whether it prints while runs are still being judged."""
+    is_streaming: bool
+    """Whether it prints while runs are still being read."""
 
-    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:
-        """One run was judged."""
+    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+        """Add one run."""
 
-    def broken(self, place: Place, reason: str) -> None:
-        """Something could not be read; standard error says so in any case."""
+    def add_unreadable(self, place: RunLocation, reason: str) -> None:
+        """Add a line that could not be read; standard error names it in any case."""
 
-    def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:
-        """All were."""
+    def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:
+        """Write what is left to write, and the summary."""
 
 
 class JsonReport:
-    """One object a line and run; the summary goes to standard error."""
+    """Writes one JSON object a line and run; the summary goes to standard error."""
 
-    streams = True
+    is_streaming = True
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:  # noqa: ARG002
-        """Every run is a line, clean or not."""
+    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
+        """Write the run as one line, clean or not."""
         self._stream.write(msgspec.json.encode(judged.report).decode() + "\n")
 
-    def broken(self, place: Place, reason: str) -> None:
-        """A line that is no run has no object."""
+    def add_unreadable(self, place: RunLocation, reason: str) -> None:
+        """Ignore it: a line that is not a run has no object."""
 
-    def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
-        """Data and messages do not mix."""
-        if tally.runs:
-            say(summary(tally, level))
+    def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
+        """Write the summary as a message: data and messages do not mix."""
+        if totals.runs:
+            say(summarize(totals, level))
 
 
 class TextReport:
-    """A block for each flagged run, then what could not be checked, then the summary."""
+    """Writes a block for each flagged run, then what was not checked, then the summary."""
 
-    streams = False
+    is_streaming = False
 
-    def __init__(self, stream: TextIO, evidence: Evidence, *, verbose: bool) -> None:
+    def __init__(self, stream: TextIO, evidence: EvidenceFormatter, *, verbose: bool) -> None:
         self._stream = stream
         self._evidence = evidence
         self._verbose = verbose
         self._lines: list[Text] = []
 
-    def run(self, judged: Judged, place: Place, *, is_flagged: bool) -> None:
-        """A clean run is only counted, or named when that is asked for."""
+    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+        """Add the block of a flagged run; a clean run is named only when that is asked for."""
         if is_flagged:
-            self._lines += [*block(judged, str(place), self._evidence), Text()]
+            self._lines += [*describe_run(judged, str(place), self._evidence), Text()]
         elif self._verbose:
             steps = len(judged.run.events)
             self._lines.append(Text(f"· clean {safe(judged.report.run_id)}  {steps} steps  {safe(place)}"))
 
-    def broken(self, place: Place, reason: str) -> None:
-        """The summary counts it."""
+    def add_unreadable(self, place: RunLocation, reason: str) -> None:
+        """Ignore it: the summary counts it."""
 
-    def end(self, tally: Tally, level: Severity, *, is_file: bool) -> None:
-        """Print it all at once: a bar on the same terminal has gone by now."""
-        if not tally.runs:
+    def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:
+        """Print everything at once: the progress bar on the same terminal has gone by now."""
+        if not totals.runs:
             return
-        lines: list[Text] = [*self._lines, *([Text(LEGEND, "dim")] if tally.flagged else [])]
-        lines += [Text(line) for line in unchecked(tally)]
-        lines.append(Text(summary(tally, level)))
+        lines: list[Text] = [*self._lines, *([Text(STRIP_LEGEND, "dim")] if totals.flagged else [])]
+        lines += [Text(line) for line in describe_not_checked(totals)]
+        lines.append(Text(summarize(totals, level)))
         if is_file:
             self._stream.writelines(line.plain + "\n" for line in lines)
-            say(summary(tally, level))
+            say(summarize(totals, level))
             return
         out = console()
         for line in lines:
             out.print(line)
 
 
-class Bar:
-    """How far a scan is, drawn on standard error when that is a terminal."""
+class ScanProgress:
+    """Shows how far a scan is, on standard error when that is a terminal."""
 
     def __init__(self, files: Sequence[str], report: Report) -> None:
         self._files = files
         # A bar and lines of JSON on one terminal would draw over each other.
-        self._shown = sys.stderr.isatty() and not (report.streams and sys.stdout.isatty())
+        self._shown = sys.stderr.isatty() and not (report.is_streaming and sys.stdout.isatty())
         self._progress: Any = None
         self._task: Any = None
 
@@ -128,7 +128,7 @@ class Bar:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._task = self._progress.add_task("scanning", total=sum(map(_size, self._files)) or None)
+            self._task = self._progress.add_task("scanning", total=sum(map(_file_size, self._files)) or None)
             self._progress.start()
         return self
 
@@ -141,26 +141,26 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def counted(self, tally: Tally) -> None:
-        """Show how many runs have been judged."""
+    def show_totals(self, totals: ScanTotals) -> None:
+        """Show how many runs have been read."""
         if self._progress is not None:
-            words = f"{tally.runs:,} runs, {tally.flagged:,} flagged"
-            self._progress.update(self._task, description=words)
+            description = f"{totals.runs:,} runs, {totals.flagged:,} flagged"
+            self._progress.update(self._task, description=description)
 
-    def done(self, file: str) -> None:
-        """A file is finished."""
+    def finish_file(self, file: str) -> None:
+        """Advance the bar by a file."""
         if self._progress is not None:
-            self._progress.update(self._task, advance=_size(file))
+            self._progress.update(self._task, advance=_file_size(file))
 
     def say(self, text: str) -> None:
-        """A message above the bar, or where messages go."""
+        """Write a message above the bar, or to standard error without one."""
         if self._progress is not None:
             self._progress.console.print(Text(text))
         else:
             say(text)
 
 
-def _size(file: str) -> int:
+def _file_size(file: str) -> int:
     try:
         return Path(file).stat().st_size
     except OSError:
@@ -168,8 +168,8 @@ def _size(file: str) -> int:
 
 
 @contextmanager
-def destination(output: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that appears when everything is in it and not before."""
+def open_destination(output: Path | None) -> Iterator[TextIO]:
+    """Yield standard output, or a file that is put in place once it is complete."""
     if output is None:
         yield sys.stdout
         return

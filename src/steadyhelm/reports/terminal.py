@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
-MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
-_COLOURS: Final = {"LOW": "dim", "MED": "yellow", "HIGH": "red", "CRITICAL": "bold red"}
+SEVERITY_MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
+_SEVERITY_STYLES: Final = {"LOW": "dim", "MED": "yellow", "HIGH": "red", "CRITICAL": "bold red"}
 
 
 def safe(text: object, *, most: int = 0) -> str:
-    """Text that can be shown on a terminal: control characters escaped, one line, at most `most` long."""
+    """Return text a terminal can show: control characters escaped, one line, at most `most` characters."""
     shown = _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
     shown = shown.replace("\n", "⏎").replace("\t", " ")
     return shown if not most or len(shown) <= most else shown[: most - 1] + "…"
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """A console that honours NO_COLOR and draws plainly when it is not a terminal."""
+    """Return a console that honours NO_COLOR and draws plainly when it is not a terminal."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
-    """A message for the person: standard error."""
+    """Write a message for the person to standard error."""
     sys.stderr.write(f"{text}\n")
 
 
-def severity(name: str) -> Any:
-    """A severity as shape, word and colour: never colour alone."""
+def severity_label(name: str) -> Any:
+    """Return a severity as shape, word and colour: never colour alone."""
     from rich.text import Text
 
-    return Text(f"{MARKS.get(name, '?')} {name}", style=_COLOURS.get(name, ""))
+    return Text(f"{SEVERITY_MARKS.get(name, '?')} {name}", style=_SEVERITY_STYLES.get(name, ""))

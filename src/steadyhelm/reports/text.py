@@ -1,4 +1,4 @@
-"""What scan says to people: a block for each flagged run, and one line that sums everything up."""
+"""Describe scanned runs for people: a block for each flagged run, and one line that sums everything up."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,23 +9,23 @@ from rich.text import Text
 
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged, RunReport
-from steadyhelm.reports.evidence import Evidence, whose
-from steadyhelm.reports.terminal import safe, severity
+from steadyhelm.reports.evidence import EvidenceFormatter, agent_name
+from steadyhelm.reports.terminal import safe, severity_label
 
 _PLURALS: Final = {"loop": "loops", "transition": "transitions", "correction": "corrections"}
-_REASONS: Final = 4
-_REASON: Final = 100
-_TITLE, _GAP = 10, 2
-"""How wide titles are at least, and what parts the longest from its words."""
+_REASONS_SHOWN: Final = 4
+_REASON_WIDTH: Final = 100
+_TITLE_WIDTH, _TITLE_GAP = 10, 2
+"""The least width of titles, and the space between the longest title and its text."""
 
 
-def least_rank(fail_on: Severity) -> int:
-    """The rank from which a run is flagged: MED, or LOW when that alone is to fail."""
+def lowest_flagged_rank(fail_on: Severity) -> int:
+    """Return the severity rank from which a run is flagged: MED, or LOW when that is asked to fail."""
     return min(fail_on.rank, Severity.MED.rank)
 
 
-class Tally(Struct):
-    """Everything counted over all runs."""
+class ScanTotals(Struct):
+    """What was counted over all runs of a scan."""
 
     runs: int = 0
     flagged: int = 0
@@ -46,45 +46,46 @@ class Tally(Struct):
         self.kinds.update({finding.kind for finding in report.findings if finding.severity.rank >= least})
 
 
-def summary(tally: Tally, fail_on: Severity) -> str:
-    """One line over all runs.
+def summarize(totals: ScanTotals, fail_on: Severity) -> str:
+    """Return one line about all runs.
 
-    >>> tally = Tally(runs=98, flagged=3, failing=3, kinds=Counter(loop=2, resource=1), unreadable=1)
-    >>> summary(tally, Severity.MED)
+    >>> totals = ScanTotals(runs=98, flagged=3, failing=3, kinds=Counter(loop=2, resource=1), unreadable=1)
+    >>> summarize(totals, Severity.MED)
     '98 runs, 3 flagged (2 loops, 1 resource), 1 unreadable'
     """
-    words = [f"{tally.runs:,} run{'s' * (tally.runs != 1)}", f"{tally.flagged:,} flagged"]
-    if tally.kinds:
-        words[1] += f" ({', '.join(_counted(kind, n) for kind, n in tally.kinds.most_common())})"
-    if tally.failing != tally.flagged:
-        words.append(f"{tally.failing:,} of them {fail_on} or above")
-    if tally.in_part:
-        words.append(f"{tally.in_part:,} read in part")
-    if tally.unreadable:
-        words.append(f"{tally.unreadable:,} unreadable")
-    return ", ".join(words)
+    parts = [f"{totals.runs:,} run{'s' * (totals.runs != 1)}", f"{totals.flagged:,} flagged"]
+    if totals.kinds:
+        parts[1] += f" ({', '.join(_pluralize_kind(kind, n) for kind, n in totals.kinds.most_common())})"
+    if totals.failing != totals.flagged:
+        parts.append(f"{totals.failing:,} of them {fail_on} or above")
+    if totals.in_part:
+        parts.append(f"{totals.in_part:,} read in part")
+    if totals.unreadable:
+        parts.append(f"{totals.unreadable:,} unreadable")
+    return ", ".join(parts)
 
 
-def unchecked(tally: Tally) -> Iterator[str]:
-    """What could not be looked at, the most frequent first: silence must not pass for health."""
-    for (detector, reason), runs in tally.not_checked.most_common(_REASONS):
-        yield f"not checked: {detector} in {runs:,} of {tally.runs:,} runs ({safe(reason, most=_REASON)})"
-    rest = len(tally.not_checked) - _REASONS
+def describe_not_checked(totals: ScanTotals) -> Iterator[str]:
+    """Yield what was not checked, the most frequent first: silence must not pass for health."""
+    for (detector, reason), runs in totals.not_checked.most_common(_REASONS_SHOWN):
+        why = safe(reason, most=_REASON_WIDTH)
+        yield f"not checked: {detector} in {runs:,} of {totals.runs:,} runs ({why})"
+    rest = len(totals.not_checked) - _REASONS_SHOWN
     if rest > 0:
         yield f"not checked: {rest} further reasons; --format json has them all"
 
 
-def block(judged: Judged, where: str, evidence: Evidence) -> Iterator[Text]:
-    """A flagged run: its name and place, what was found, the evidence, and what would have been done."""
-    worst = max(evidence.told(judged), key=lambda finding: finding.severity.rank)
-    agent = f"  {whose(judged.run)}" * bool(whose(judged.run))
+def describe_run(judged: Judged, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
+    """Yield a flagged run: its name and place, what was found, the evidence, and the response."""
+    worst = max(evidence.list_findings(judged), key=lambda finding: finding.severity.rank)
+    agent = f"  {agent_name(judged.run)}" * bool(agent_name(judged.run))
     name = (safe(judged.report.run_id), "bold")
-    yield Text.assemble(severity(worst.severity), " ", name, f"{agent}  {safe(where)}")
-    lines = list(evidence.lines(judged))
-    width = max(_TITLE, *(len(title) + _GAP for title, _ in lines)) if lines else _TITLE
-    for title, said in lines:
-        yield Text.assemble(("  " + title.ljust(width), "dim"), said)
+    yield Text.assemble(severity_label(worst.severity), " ", name, f"{agent}  {safe(where)}")
+    lines = list(evidence.describe(judged))
+    width = max(_TITLE_WIDTH, *(len(title) + _TITLE_GAP for title, _ in lines)) if lines else _TITLE_WIDTH
+    for title, text in lines:
+        yield Text.assemble(("  " + title.ljust(width), "dim"), text)
 
 
-def _counted(kind: str, n: int) -> str:
+def _pluralize_kind(kind: str, n: int) -> str:
     return f"{n:,} {kind if n == 1 else _PLURALS.get(kind, kind)}"

@@ -22,7 +22,7 @@ from steadyhelm.recordings.recognition import open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge, Judged, with_soft_limits
-from steadyhelm.reports.evidence import Evidence
+from steadyhelm.reports.evidence import EvidenceFormatter
 from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
@@ -135,15 +135,20 @@ class Watch(DriftMonitor):
         ]
         if over:
             costly = sorted(events, key=lambda event: -event.token_count)[: _MAX_RUNS_SHOWN if tokens else 0]
-            evidence = Evidence(self._redactor)
-            rows = [f"  {event.token_count:>9,} tokens  {evidence.row([0], event).said}" for event in costly]
+            evidence = EvidenceFormatter(self._redactor)
+            rows = [
+                f"  {event.token_count:>9,} tokens  {evidence.describe_step([0], event).text}"
+                for event in costly
+            ]
             _fail("\n".join(["the run took " + "; ".join(over), *rows]))
 
     def _assert_none(self, min_severity: str, *, kind: str | None = None) -> None:
         __tracebackhide__ = True
         self._require_runs()
         _assert_none(
-            self.judge_runs(), Evidence(self._redactor, least=_severity_rank(min_severity)), kind=kind
+            self.judge_runs(),
+            EvidenceFormatter(self._redactor, least=_severity_rank(min_severity)),
+            kind=kind,
         )
 
     def _require_runs(self) -> list[ReadRun]:
@@ -196,18 +201,20 @@ def assert_healthy(
         _fail(f"{Path(run_file).name} holds no run")
     judge = Judge(settings)
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    evidence = Evidence(redactor, least=_severity_rank(min_severity))
+    evidence = EvidenceFormatter(redactor, least=_severity_rank(min_severity))
     _assert_none([judge.judge(run) for run in runs], evidence, kind=kind)
 
 
-def _assert_none(judged: Sequence[Judged], evidence: Evidence, *, kind: str | None) -> None:
+def _assert_none(judged: Sequence[Judged], evidence: EvidenceFormatter, *, kind: str | None) -> None:
     __tracebackhide__ = True
-    bad = [one for one in judged if any(kind in (None, finding.kind) for finding in evidence.told(one))]
+    bad = [
+        one for one in judged if any(kind in (None, finding.kind) for finding in evidence.list_findings(one))
+    ]
     if not bad:
         return
     what = "drifted" if kind is None else f"drifted ({kind})"
     rest = [f"and {len(bad) - _MAX_RUNS_SHOWN} more runs"] if len(bad) > _MAX_RUNS_SHOWN else []
-    told = [evidence.text(one) for one in bad[:_MAX_RUNS_SHOWN]]
+    told = [evidence.describe_as_text(one) for one in bad[:_MAX_RUNS_SHOWN]]
     _fail("\n".join([f"{len(bad)} of {len(judged)} runs {what}", *told, *rest]))
 
 

@@ -1,4 +1,4 @@
-"""The settings files of coding agents: our entries put in and taken out, and nothing else touched."""
+"""Add our entries to the settings files of coding agents, and remove them, changing nothing else."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.errors import FormatError
 from steadyhelm.recordings.hook_events.dialects import DIALECTS
 
-_OURS: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--agent|statusline)\b")
-_MODE: Final = re.compile(r"--mode[ =](\w+)")
+_OUR_COMMAND: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--agent|statusline)\b")
+_MODE_OPTION: Final = re.compile(r"--mode[ =](\w+)")
 _TOOL_EVENTS: Final = frozenset({"before_tool", "after_tool"})
 _TIMEOUT_S: Final = 10
 STATUS_LINE: Final = "statusLine"
 
 
-class Place(NamedTuple):
+class SettingsPlace(NamedTuple):
     """Where an agent keeps its settings: in the user's home, and in a project."""
 
     user: str
@@ -27,18 +27,18 @@ class Place(NamedTuple):
     home_variable: str = ""
 
 
-PLACES: Final = {
-    # The file in a project that is the user's own: the other one is shared with everybody who works there.
-    "claude-code": Place(".claude/settings.json", ".claude/settings.local.json", "CLAUDE_CONFIG_DIR"),
-    "codex": Place(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME"),
-    "gemini-cli": Place(".gemini/settings.json", ".gemini/settings.json"),
-    "cursor": Place(".cursor/hooks.json", ".cursor/hooks.json"),
+SETTINGS_PLACES: Final = {
+    # In a project, the user's own file: the other one is shared with everyone who works there.
+    "claude-code": SettingsPlace(".claude/settings.json", ".claude/settings.local.json", "CLAUDE_CONFIG_DIR"),
+    "codex": SettingsPlace(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME"),
+    "gemini-cli": SettingsPlace(".gemini/settings.json", ".gemini/settings.json"),
+    "cursor": SettingsPlace(".cursor/hooks.json", ".cursor/hooks.json"),
 }
 
 
-def settings_file(agent: str, *, project: bool) -> Path:
-    """The file to edit; a link is followed, so that it stays one."""
-    place = PLACES[agent]
+def find_settings_file(agent: str, *, project: bool) -> Path:
+    """Return the file to edit; a link is followed, so that it stays a link."""
+    place = SETTINGS_PLACES[agent]
     own = os.environ.get(place.home_variable, "") if place.home_variable else ""
     if project:
         path = Path.cwd() / place.project
@@ -49,23 +49,23 @@ def settings_file(agent: str, *, project: bool) -> Path:
     return path.resolve()
 
 
-def command_for(agent: str, mode: str) -> str:
-    """What the agent shall run at each event."""
-    return f"{_program()} hook --agent {agent} --mode {mode}"
+def hook_command(agent: str, mode: str) -> str:
+    """Return the command the agent runs at each event."""
+    return f"{_steadyhelm_command()} hook --agent {agent} --mode {mode}"
 
 
 def status_line_command() -> str:
-    """What Claude Code shall run for its status line."""
-    return f"{_program()} hook statusline"
+    """Return the command Claude Code runs for its status line."""
+    return f"{_steadyhelm_command()} hook statusline"
 
 
-def _program() -> str:
+def _steadyhelm_command() -> str:
     script = Path(sys.executable).with_name("steadyhelm")
     return shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m steadyhelm"
 
 
-def parsed(text: str, path: Path) -> dict[str, Any]:
-    """What the file says; raises FormatError when it is not plain JSON."""
+def parse_settings(text: str, path: Path) -> dict[str, Any]:
+    """Return the content of the file; raises FormatError when it is not plain JSON."""
     if not text.strip():
         return {}
     try:
@@ -80,14 +80,14 @@ def parsed(text: str, path: Path) -> dict[str, Any]:
     return content
 
 
-def with_entries(
+def add_entries(
     content: Mapping[str, Any], agent: str, command: str, *, status_line: str = ""
 ) -> dict[str, Any]:
-    """The settings with our entries, each once, behind everybody else's."""
-    fresh = without_entries(content)
+    """Return the settings with our entries, each once, after all others."""
+    fresh = remove_entries(content)
     hooks = {name: list(entries) for name, entries in fresh.get("hooks", {}).items()}
     for event, kind in DIALECTS[agent].kinds.items():
-        hooks.setdefault(event, []).append(_entry(agent, command, is_tool=kind in _TOOL_EVENTS))
+        hooks.setdefault(event, []).append(_make_entry(agent, command, is_tool=kind in _TOOL_EVENTS))
     if agent == "cursor":
         fresh = {"version": 1, **fresh}
     if status_line and STATUS_LINE not in fresh:
@@ -95,7 +95,7 @@ def with_entries(
     return {**fresh, "hooks": hooks}
 
 
-def _entry(agent: str, command: str, *, is_tool: bool) -> dict[str, Any]:
+def _make_entry(agent: str, command: str, *, is_tool: bool) -> dict[str, Any]:
     if agent == "cursor":
         return {"command": command, "timeout": _TIMEOUT_S}
     timeout = _TIMEOUT_S * 1000 if agent == "gemini-cli" else _TIMEOUT_S
@@ -103,8 +103,8 @@ def _entry(agent: str, command: str, *, is_tool: bool) -> dict[str, Any]:
     return {"matcher": "*", **entry} if is_tool else entry
 
 
-def without_entries(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without anything of ours; a list or table that was there only for us goes too."""
+def remove_entries(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without our entries; a list or object that held only them is removed too."""
     rest = dict(content)
     if _is_ours(rest.get(STATUS_LINE)):
         del rest[STATUS_LINE]
@@ -113,7 +113,7 @@ def without_entries(content: Mapping[str, Any]) -> dict[str, Any]:
         return rest
     kept = {}
     for event, entries in hooks.items():
-        left = _cleaned(entries)
+        left = _remove_our_entries(entries)
         if left or not isinstance(entries, list) or not entries:
             kept[event] = left
     if kept or not hooks:
@@ -123,7 +123,7 @@ def without_entries(content: Mapping[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _cleaned(entries: Any) -> Any:
+def _remove_our_entries(entries: Any) -> Any:
     if not isinstance(entries, list):
         return entries
     left = []
@@ -140,11 +140,11 @@ def _cleaned(entries: Any) -> Any:
 
 def _is_ours(entry: Any) -> bool:
     command = entry.get("command") if isinstance(entry, dict) else None
-    return isinstance(command, str) and _OURS.search(command) is not None
+    return isinstance(command, str) and _OUR_COMMAND.search(command) is not None
 
 
-def events_installed(content: Mapping[str, Any]) -> dict[str, str]:
-    """The events that run us, each with the mode it names."""
+def find_installed_events(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the events that run our command, each with the mode in it."""
     found = {}
     hooks = content.get("hooks")
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
@@ -152,28 +152,30 @@ def events_installed(content: Mapping[str, Any]) -> dict[str, str]:
             inner = entry.get("hooks", [entry]) if isinstance(entry, dict) else []
             for it in inner if isinstance(inner, list) else ():
                 if _is_ours(it):
-                    mode = _MODE.search(it["command"])
+                    mode = _MODE_OPTION.search(it["command"])
                     found[event] = mode[1] if mode else ""
     return found
 
 
-def rewritten(text: str, content: Mapping[str, Any]) -> str:
-    """The file's text with this content: added to what is there where that is possible, else in its style.
+def write_settings(text: str, content: Mapping[str, Any]) -> str:
+    """Return the file's text with this content: keys appended where possible, else rewritten in its style.
 
-    >>> print(rewritten('{ "a": [1,2] }', {"a": [1, 2], "hooks": {}}))
+    >>> print(write_settings('{ "a": [1,2] }', {"a": [1, 2], "hooks": {}}))
     { "a": [1,2],
       "hooks": {}
     }
     """
-    indent = _indent(text)
-    added = _with_keys_added(text, content, indent)
+    indent = _find_indent(text)
+    added = _append_keys(text, content, indent)
     if added is not None:
         return added
-    return json.dumps(content, indent=indent, ensure_ascii=False) + ("" if _ends_short(text) else "\n")
+    return json.dumps(content, indent=indent, ensure_ascii=False) + (
+        "" if _lacks_final_newline(text) else "\n"
+    )
 
 
-def _with_keys_added(text: str, content: Mapping[str, Any], indent: int | str) -> str | None:
-    """The text with the new keys before its last brace; None when anything else has changed."""
+def _append_keys(text: str, content: Mapping[str, Any], indent: int | str) -> str | None:
+    """Return the text with the new keys before its last brace; None when anything else has changed."""
     before = json.loads(text) if text.strip() else {}
     if not before or any(content.get(key) != value for key, value in before.items()):
         return None
@@ -186,12 +188,12 @@ def _with_keys_added(text: str, content: Mapping[str, Any], indent: int | str) -
     return added if json.loads(added) == content else None
 
 
-def _indent(text: str) -> int | str:
+def _find_indent(text: str) -> int | str:
     found = re.search(r"^\{\s*?\n([ \t]+)\"", text)
     if found is None:
         return 2
     return found[1] if "\t" in found[1] else len(found[1])
 
 
-def _ends_short(text: str) -> bool:
+def _lacks_final_newline(text: str) -> bool:
     return bool(text.strip()) and not text.endswith("\n")

@@ -1,0 +1,196 @@
+"""Install and uninstall hooks in a settings file: plan the change, back up, write, and restore."""
+
+import contextlib
+import difflib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from steadyhelm.errors import FormatError
+from steadyhelm.hooks import settings_entries
+from steadyhelm.settings import home
+
+RECORDS_FOLDER: Final = "hooks"
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """The content of a file before and after a change; None where there is no file."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return self.before == self.after
+
+
+class _InstallRecord(Struct, frozen=True, kw_only=True):
+    """What was written where, so that exactly that can be undone."""
+
+    path: str
+    existed: bool
+    digest: str
+    folders: list[str] = []
+
+
+def plan_install(agent: str, path: Path, command: str, *, status_line: str = "") -> FileChange:
+    """Return the change that adds our entries."""
+    before = _read_bytes(path)
+    text = _decode_text(before, path)
+    content = settings_entries.add_entries(
+        settings_entries.parse_settings(text, path), agent, command, status_line=status_line
+    )
+    if before is not None and content == settings_entries.parse_settings(text, path):
+        return FileChange(path=path, before=before, after=before)
+    return FileChange(path=path, before=before, after=settings_entries.write_settings(text, content).encode())
+
+
+def plan_uninstall(path: Path) -> FileChange:
+    """Return the change that removes our entries; an otherwise unchanged file is restored byte for byte."""
+    before = _read_bytes(path)
+    if before is None:
+        return FileChange(path=path, before=None, after=None)
+    record = _read_record(path)
+    if record is not None and record.digest == _hash_content(before):
+        return FileChange(path=path, before=before, after=_read_backup(path) if record.existed else None)
+    text = _decode_text(before, path)
+    content = settings_entries.parse_settings(text, path)
+    rest = settings_entries.remove_entries(content)
+    if rest == content:
+        return FileChange(path=path, before=before, after=before)
+    if record is not None and not record.existed and rest in ({}, {"version": 1}):
+        return FileChange(path=path, before=before, after=None)
+    return FileChange(path=path, before=before, after=settings_entries.write_settings(text, rest).encode())
+
+
+def diff_lines(change: FileChange) -> Iterator[str]:
+    """Return the lines of a unified diff of the change."""
+    sides = [(it or b"").decode("utf-8", "replace").splitlines() for it in (change.before, change.after)]
+    names = [str(change.path) if it is not None else "/dev/null" for it in (change.before, change.after)]
+    return difflib.unified_diff(sides[0], sides[1], names[0], names[1], lineterm="")
+
+
+def apply_install(change: FileChange) -> Path | None:
+    """Write the change; return the path of the backup, None when there was no file."""
+    _require_unchanged(change)
+    assert change.after is not None
+    known = _read_record(change.path)
+    if known is None or known.digest != _hash_content(change.before or b""):
+        known = _back_up(change)
+    folders = [str(it) for it in reversed(change.path.parents) if not it.exists()] or known.folders
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    _replace_file(change.path, change.after)
+    record = _InstallRecord(
+        path=str(change.path), existed=known.existed, digest=_hash_content(change.after), folders=folders
+    )
+    _replace_file(_record_path(change.path, ".json"), msgspec.json.encode(record))
+    return _record_path(change.path, ".before") if known.existed else None
+
+
+def apply_uninstall(change: FileChange) -> None:
+    """Write the change, and remove the backup and the record."""
+    _require_unchanged(change)
+    record = _read_record(change.path)
+    if change.after is None:
+        change.path.unlink(missing_ok=True)
+        for folder in reversed(record.folders if record is not None else []):
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
+    elif not change.is_empty:
+        _replace_file(change.path, change.after)
+    for ending in (".json", ".before"):
+        _record_path(change.path, ending).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        (home() / RECORDS_FOLDER).rmdir()
+
+
+def _back_up(change: FileChange) -> _InstallRecord:
+    """Back up the file as it was before us, without entries of ours that were copied there."""
+    (home() / RECORDS_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = change.before
+    if before is None:
+        return _InstallRecord(path=str(change.path), existed=False, digest="")
+    text = _decode_text(before, change.path)
+    content = settings_entries.parse_settings(text, change.path)
+    rest = settings_entries.remove_entries(content)
+    clean = before if rest == content else settings_entries.write_settings(text, rest).encode()
+    _replace_file(_record_path(change.path, ".before"), clean)
+    return _InstallRecord(path=str(change.path), existed=True, digest="")
+
+
+def _require_unchanged(change: FileChange) -> None:
+    if _read_bytes(change.path) != change.before:
+        raise FormatError(
+            f"{change.path} was changed by another program just now. Nothing was done; try again."
+        )
+
+
+def _record_path(path: Path, ending: str) -> Path:
+    return home() / RECORDS_FOLDER / (hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest() + ending)
+
+
+def _read_record(path: Path) -> _InstallRecord | None:
+    content = _read_bytes(_record_path(path, ".json"))
+    if content is None:
+        return None
+    try:
+        return msgspec.json.decode(content, type=_InstallRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _read_backup(path: Path) -> bytes | None:
+    return _read_bytes(_record_path(path, ".before"))
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+
+
+def _decode_text(content: bytes | None, path: Path) -> str:
+    try:
+        return (content or b"").decode()
+    except UnicodeDecodeError as exc:
+        raise FormatError(f"{path} is not UTF-8 text; it was left as it is.") from exc
+
+
+def _hash_content(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    """Replace the whole file at once, with the permissions it had."""
+    fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}.new")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    try:
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+            file.write(content)
+        fresh.chmod(mode)
+        fresh.replace(path)
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Return which events of this file run our command, in which modes, or why it cannot be read."""
+    try:
+        events = settings_entries.find_installed_events(
+            settings_entries.parse_settings(_decode_text(_read_bytes(path), path), path)
+        )
+    except FormatError as exc:
+        return {"path": str(path), "events": [], "modes": [], "problem": str(exc)}
+    return {"path": str(path), "events": sorted(events), "modes": sorted(set(events.values())), "problem": ""}
