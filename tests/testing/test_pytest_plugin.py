@@ -101,7 +101,7 @@ class TestNoLoop:
                 "tool_call", "read", input_data=asked, output_data=f"the text of page {page}"
             )
 
-        [judged] = steadyhelm_watch.judged()
+        [judged] = steadyhelm_watch.judge_runs()
         assert [0, 1, 2, 3, 4, 5] == [event.input_data["page"] for event in judged.run.events]
 
 
