@@ -418,7 +418,7 @@ def confirmed(*answers):
         asked = [call for event in events for call in event.get_function_calls() if call.name == CONFIRMATION]
         assert len(answers) == len(asked)
         parts = [
-            types.ContentPart(
+            types.Part(
                 function_response=types.FunctionResponse(id=call.id, name=CONFIRMATION, response=answer)
             )
             for call, answer in zip(asked, answers, strict=True)
@@ -657,7 +657,7 @@ class TestConversation:
         A picture is a user's turn too, named by its kind.
         """
         monitor = monitors()
-        picture = types.ContentPart.from_bytes(data=b"...", mime_type="image/png")
+        picture = types.Part.from_bytes(data=b"...", mime_type="image/png")
         watched(monitor, agent("a")).say(types.Content(role="user", parts=[picture]))
 
         assert ["user: [image/png]", "model: done"] == story(monitor)
@@ -680,7 +680,7 @@ class Answering(BasePlugin):
 
 
 def reply(text, **fields):
-    return LlmResponse(content=types.Content(parts=[types.ContentPart(text=text)]), **fields)
+    return LlmResponse(content=types.Content(parts=[types.Part(text=text)]), **fields)
 
 
 class TestBesideOthers:
@@ -740,7 +740,7 @@ class TestBesideOthers:
         A run that another plugin answers before it begins is over at once.
         """
         monitor = monitors()
-        ending = Answering(before_run_callback=types.Content(parts=[types.ContentPart(text="Closed today.")]))
+        ending = Answering(before_run_callback=types.Content(parts=[types.Part(text="Closed today.")]))
         watched(monitor, agent("a"), ending).say()
 
         assert ["done"] == [run.outcome for run in runs_of(monitor)]
@@ -794,7 +794,7 @@ class TestReplies:
         class Remote(BaseAgent):
             async def _run_async_impl(self, ctx):
                 for word in ("One.", "Two."):
-                    part = types.ContentPart(text=word)
+                    part = types.Part(text=word)
                     yield Event(author=self.name, branch=ctx.branch, content=types.Content(parts=[part]))
 
         monitor = monitors()
@@ -810,7 +810,7 @@ class TestReplies:
         usage = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=10, candidates_token_count=5, thoughts_token_count=100
         )
-        parts = [types.ContentPart(text="Hm.", thought=True), types.ContentPart(text="Three.")]
+        parts = [types.Part(text="Hm.", thought=True), types.Part(text="Three.")]
         given = LlmResponse(content=types.Content(role="model", parts=parts), usage_metadata=usage)
         monitor = monitors()
         watched(monitor, LlmAgent(name="a", model=Replying(given=[given]))).say()
@@ -824,9 +824,9 @@ class TestReplies:
         """
         ran = types.CodeExecutionResult(outcome="OUTCOME_FAILED", output="NameError")
         parts = [
-            types.ContentPart(executable_code=types.ExecutableCode(code="print(x)", language="PYTHON")),
-            types.ContentPart(code_execution_result=ran),
-            types.ContentPart(text="It fails."),
+            types.Part(executable_code=types.ExecutableCode(code="print(x)", language="PYTHON")),
+            types.Part(code_execution_result=ran),
+            types.Part(text="It fails."),
         ]
         found = types.GroundingMetadata(web_search_queries=["why"])
         content = types.Content(role="model", parts=parts)
@@ -986,7 +986,7 @@ class TestLeft:
 
         class Speaking(BaseAgent):
             async def _run_live_impl(self, ctx):
-                yield Event(author=self.name, content=types.Content(parts=[types.ContentPart(text="hello")]))
+                yield Event(author=self.name, content=types.Content(parts=[types.Part(text="hello")]))
 
         monitor = monitors("enforce")
         talk = watched(monitor, Speaking(name="a"))

@@ -47,7 +47,7 @@ class ScriptedLlm(BaseLlm):
             raise ModelBroke("no model")
         if stream:
             for piece in turn.says.split(" ") if turn.says else ():
-                part = types.ContentPart(text=f"{piece} ")
+                part = types.Part(text=f"{piece} ")
                 yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=True)
         yield LlmResponse(
             content=types.Content(role="model", parts=parts_of(turn)),
@@ -147,16 +147,16 @@ def reply_to(events: list[Event], answers: Iterator[str]) -> types.Content | Non
             return None
         confirmation = {"confirmed": answer == "yes", "payload": answer}
         response = types.FunctionResponse(id=call.id, name=CONFIRMATION, response=confirmation)
-        parts.append(types.ContentPart(function_response=response))
+        parts.append(types.Part(function_response=response))
     return types.Content(role="user", parts=parts) if parts else None
 
 
-def parts_of(turn: Turn) -> list[types.ContentPart]:
+def parts_of(turn: Turn) -> list[types.Part]:
     """A turn of the script in the framework's own parts."""
-    parts = [types.ContentPart(text=turn.says)] if turn.says else []
+    parts = [types.Part(text=turn.says)] if turn.says else []
     for ask in turn.calls:
         call = types.FunctionCall(id=ask.call_id, name=ask.tool, args=dict(ask.args))
-        parts.append(types.ContentPart(function_call=call))
+        parts.append(types.Part(function_call=call))
     return parts
 
 
