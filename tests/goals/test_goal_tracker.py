@@ -17,7 +17,7 @@ def call(name="read", **arguments):
     )
 
 
-def watching(goal=GOAL):
+def tracking(goal=GOAL):
     tracker = GoalTracker()
     tracker.start(goal)
     return tracker
@@ -25,7 +25,7 @@ def watching(goal=GOAL):
 
 def after(*replies, goal=GOAL):
     """The drift after these replies."""
-    tracker = watching(goal)
+    tracker = tracking(goal)
     for reply in replies:
         tracker.record_reply(reply)
     return tracker.drift
@@ -59,7 +59,7 @@ class TestDrift:
         """
         Where nobody gave a goal, the user's first message is the task.
         """
-        tracker = watching("")
+        tracker = tracking("")
         tracker.record_user_message(GOAL)
         tracker.record_reply(OFF)
 
@@ -79,7 +79,7 @@ class TestWhatGrowsIt:
         """
         The files a call names are the task's, wherever the call names them.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_call(call(**touched))
         tracker.record_reply(OFF)
 
@@ -89,7 +89,7 @@ class TestWhatGrowsIt:
         """
         A command's other words are the agent's own, and teach nothing.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_call(call(command="echo quantum entanglement superconductors cryostats physicists"))
         tracker.record_reply(OFF)
 
@@ -99,7 +99,7 @@ class TestWhatGrowsIt:
         """
         What a search asks for is the agent's own idea.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_call(call(query="quantum entanglement superconductors"))
         tracker.record_reply(OFF)
 
@@ -109,7 +109,7 @@ class TestWhatGrowsIt:
         """
         What stands on the agent's list is part of the task.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_call(
             call("TodoWrite", todos=[{"content": "quantum entanglement", "status": "pending"}])
         )
@@ -121,7 +121,7 @@ class TestWhatGrowsIt:
         """
         A reply that names two things of the task adds its own words, for the replies after it.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_reply(
             "The user management API explains quantum entanglement and cryostats to physicists"
         )
@@ -134,7 +134,7 @@ class TestWhatGrowsIt:
         """
         Saying the same strange thing again makes it no part of the task.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_reply(OFF)
         once = tracker.drift
         tracker.record_reply(OFF)
@@ -145,7 +145,7 @@ class TestWhatGrowsIt:
         """
         When the user says go on, what the agent just said is part of the task.
         """
-        accepted, not_accepted = watching(), watching()
+        accepted, not_accepted = tracking(), tracking()
         for tracker, word in ((accepted, "yes, go on"), (not_accepted, "no, stop")):
             tracker.record_reply(OFF)
             tracker.record_user_message(word)
@@ -157,7 +157,7 @@ class TestWhatGrowsIt:
         """
         A task nobody recognised as new is not taken for drift either: its words are known.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_user_message(
             "also tell me about quantum entanglement for our physicists, with cryostats"
         )
@@ -189,7 +189,7 @@ class TestNewGoals:
         """
         With another task the drift is unknown again, and the new task is what counts.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_reply(OFF)
         message = "Translate the Norwegian brochure on glaciers into Finnish"
 
@@ -200,7 +200,7 @@ class TestNewGoals:
         """
         What a harness wraps around a goal belongs to it.
         """
-        tracker = watching()
+        tracker = tracking()
 
         assert not tracker.record_user_message("Translate the Norwegian brochure on glaciers into Finnish")
         assert tracker.dna.is_asked("norwegian")
@@ -209,7 +209,7 @@ class TestNewGoals:
         """
         After a question of the agent's, a message full of new words is an answer.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_reply("The user management API needs an owner. Who shall that be?")
 
         assert not tracker.record_user_message("Yusuf Rossi, Elm Avenue, Philadelphia, Pennsylvania")
@@ -218,7 +218,7 @@ class TestNewGoals:
         """
         The goal's text is no longer the whole task once the user has asked for more, after the first reply.
         """
-        tracker = watching()
+        tracker = tracking()
         tracker.record_user_message("users need avatars")
         assert not tracker.is_added_to
         tracker.record_reply(ON)
@@ -233,7 +233,7 @@ class TestState:
         """
         Put aside after every step and taken up again, it comes to the same.
         """
-        whole, parts = watching(), watching()
+        whole, parts = tracking(), tracking()
         for what, text in trace:
             for tracker in (whole, parts):
                 if what == "call":
@@ -250,7 +250,7 @@ class TestState:
         """
         However long a run is, what is remembered of it is a few kilobytes.
         """
-        tracker = watching()
+        tracker = tracking()
         for n in range(5000):
             word = "".join(chr(97 + int(digit)) for digit in str(n))
             tracker.record_call(call(path=f"src/{word}/{'x' * 500}.py"))
@@ -267,7 +267,7 @@ class TestState:
         """
         Whatever a call was given, the tracker goes on, and can be stored.
         """
-        tracker = watching()
+        tracker = tracking()
         event = TraceEvent(
             agent_id="a", run_id="r", action_type=TOOL_CALL, action_name="x", input_data=odd, timestamp=0.0
         )
