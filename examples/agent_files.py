@@ -12,19 +12,19 @@ class WorkingFiles:
     """All files of one folder; without a folder there are none.
 
     Args:
-        folder: The folder, which belongs to the agent alone: what it adds is taken away when it goes back.
+        folder: The folder, which belongs to the agent alone: files it adds are removed by a rollback.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def now(self) -> dict[str, FileContent]:
-        """Every file as it is."""
+    def snapshot(self) -> dict[str, FileContent]:
+        """Return the content of every file."""
         return snapshot_files(".", self.folder).state_files if self.folder else {}
 
-    def put_back(self, checkpoint: Checkpoint) -> RestoreResult:
-        """Every file as it was, those gone that were not there then; the answer says what changed."""
+    def restore(self, checkpoint: Checkpoint) -> RestoreResult:
+        """Restore every file, remove those added since, and return what changed."""
         if self.folder is None:
             return RestoreResult()
-        then = dict.fromkeys(self.now()) | checkpoint.state_files
+        then = dict.fromkeys(self.snapshot()) | checkpoint.state_files
         return restore_files(FileSnapshot(state_files=then), self.folder)

@@ -1,14 +1,14 @@
-"""An agent's loop that can be steered: bring a model and tools, and Steadyhelm brings the agent back.
+"""An agent's loop that can be steered: it takes a model and tools, and carries out Steadyhelm's decisions.
 
-A turn keeps the order of the anti-drift loop; Steadyhelm answers questions one, two and four at once.
+A turn follows the order of the anti-drift loop; one decision of Steadyhelm covers steps one, two and four.
 
 1. Would this call be part of a loop?    `monitor.before_tool(...)`
-2. How far off course is the run?        the same answer's `assessment`
-3. Carry the answer out, by its verdict.  `_carry_out`
-4. Is there any budget left?             the same answer's `budget`
+2. How far has the run drifted?          the same decision's `assessment`
+3. Carry the decision out, by its verdict. `_carry_out`
+4. Is there any budget left?             the same decision's `budget`
 5. Take the step.                        `_call`
 6. Record the progress.                  `monitor.progress(...)`
-7. Record the step.                      `monitor.record_event(...)`, whose answer is carried out in turn
+7. Record the step.                      `monitor.record_event(...)`, whose decision is carried out in turn
 """
 
 # ruff: noqa: INP001 - an example is a script, not a package
@@ -16,24 +16,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_files import WorkingFiles
-from agent_moves import Answer, Call, Ended, Landing, Message, Model, Moment, What
+from agent_moves import Answer, Call, Ended, Message, Model, MomentKind, RunMoment, RunResult
 
 from steadyhelm import Decision, DriftAction, GoalReminderInjector, GoalTree, Monitor
 
 
 class AgentLoop:
-    """Lets a model work with tools until it is done, and carries out what Steadyhelm decides.
+    """Runs a model with tools until it is done, and carries out what Steadyhelm decides.
 
     Args:
         monitor: Watches and steers; in mode `observe` it only watches.
-        model: Thinks.
-        tools: Functions by name; each takes the call's arguments, and gives a text or raises.
+        model: Returns the next move.
+        tools: Functions by name; each takes the call's arguments, and returns a text or raises.
         folder: The files the agent works on; they are part of every checkpoint.
-        ask: Puts a question to the user and gives the answer; without it a run ends with its question.
-        other_model: Takes over when the first does not listen.
+        ask: Asks the user and returns the answer; without it a run ends with its question.
+        other_model: Replaces the first when it ignores guidance.
         checkpoint_every: Turns between two checkpoints; 0 takes one only when Steadyhelm asks for it.
         most_turns: Turns after which a run is stopped, whatever happens.
-        tell: Is told every moment of a run.
+        on_moment: Called with everything that happens in a run.
     """
 
     def __init__(
@@ -47,24 +47,24 @@ class AgentLoop:
         other_model: Model | None = None,
         checkpoint_every: int = 3,
         most_turns: int = 60,
-        tell: Callable[[Moment], object] = lambda _: None,
+        on_moment: Callable[[RunMoment], object] = lambda _: None,
     ) -> None:
         self.monitor, self.model, self.tools = monitor, model, tools
         self.files, self.ask, self.other_model = WorkingFiles(folder), ask, other_model
-        self.checkpoint_every, self.most_turns, self.tell = checkpoint_every, most_turns, tell
-        monitor.on_response("force_checkpoint", self._checkpoint_soon)
+        self.checkpoint_every, self.most_turns, self.on_moment = checkpoint_every, most_turns, on_moment
+        monitor.on_response("force_checkpoint", self._request_checkpoint)
         monitor.on_response("switch_model", self._switch_model)
         self._begin("", "")
 
-    def run(self, goal: str, *, plan: str = "", run_id: str | None = None) -> Landing:
-        """Work on a goal until it is reached, or there is no way on."""
+    def run(self, goal: str, *, plan: str = "", run_id: str | None = None) -> RunResult:
+        """Work on a goal until it is reached or the run has to end."""
         self._begin(goal, plan)
         with self.monitor.run(goal=goal, run_id=run_id) as run:
-            self._hear(goal)
+            self._add_user_message(goal)
             while self._ended is None and self.turn < self.most_turns:
                 self._take_turn()
         ended, words = self._ended or ("stopped", f"Not done after {self.turn} turns.")
-        return Landing(ended, words, run.run_id, self.turn)
+        return RunResult(ended, words, run.run_id, self.turn)
 
     def _begin(self, goal: str, plan: str) -> None:
         self.turn = 0
@@ -81,7 +81,7 @@ class AgentLoop:
         self.turn += 1
         if self._is_checkpoint_due or (self.checkpoint_every and self.turn % self.checkpoint_every == 0):
             self._take_checkpoint()
-        move, decision = self._think()
+        move, decision = self._ask_model()
         if not self._carry_out(decision):
             return
         if isinstance(move, Answer):
@@ -89,39 +89,39 @@ class AgentLoop:
             return
         foreseen = self.monitor.before_tool(move.tool, move.arguments)
         if self._is_landing or foreseen.verdict in {"proceed", "guide"}:
-            # Words about a call that goes ahead come with its result: only then is it known that they hold.
+            # Guidance about a call that is made comes with its result: only then is it sure to apply.
             self._carry_out(self._call(move))
         else:
             self._refuse(move, foreseen)
 
-    def _think(self) -> tuple[Call | Answer, Decision]:
-        """The model's next move, recorded: its words count too."""
+    def _ask_model(self) -> tuple[Call | Answer, Decision]:
+        """Return the model's next move, and the decision about its reply."""
         reminder = {"role": "system", "content": self.reminders.get_reminder(self.turn)}
         move = self.model.think([reminder, *self.messages])
-        self._say("said", "assistant", move.says)
+        self._add_message("said", "assistant", move.says)
         decision = self.monitor.record_event(
             "llm_request", "model", output_data=move.says, token_count=move.tokens
         )
         return move, decision
 
     def _call(self, call: Call) -> Decision:
-        """Take the step, then record what it brought."""
+        """Call the tool, record the step, and return the decision."""
         try:
-            result, error = self._tool(call.tool)(**call.arguments), None
-        except Exception as exc:  # noqa: BLE001 - a tool may raise anything; the model should hear of it
+            result, error = self._find_tool(call.tool)(**call.arguments), None
+        except Exception as exc:  # noqa: BLE001 - a tool may raise anything; the model gets the error
             result = error = str(exc) or type(exc).__name__
         if error is None and call.completes in self.tree.nodes:
             self.tree.complete(call.completes)
         if self.tree.calculate_progress_delta():
             self.monitor.progress(self.tree.progress, stuck=self.tree.get_stuck_score())
-            self.tell(Moment("progress", f"{self.tree.progress:.0%}"))
+            self.on_moment(RunMoment("progress", f"{self.tree.progress:.0%}"))
         self.messages.append({"role": "tool", "name": call.tool, "content": result})
-        self.tell(Moment("failed" if error else "called", f"{call} → {result}"))
+        self.on_moment(RunMoment("failed" if error else "called", f"{call} → {result}"))
         return self.monitor.record_event(
             "tool_call", call.tool, input_data=dict(call.arguments), output_data=result, error=error
         )
 
-    def _tool(self, name: str) -> Callable[..., str]:
+    def _find_tool(self, name: str) -> Callable[..., str]:
         if name not in self.tools:
             raise LookupError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         return self.tools[name]
@@ -129,46 +129,46 @@ class AgentLoop:
     # --- the verdicts -----------------------------------------------------------------------------
 
     def _carry_out(self, decision: Decision) -> bool:
-        """Do what is asked; says whether the turn goes on."""
+        """Carry out a decision, and return whether the turn continues."""
         if decision.verdict == "proceed":
             return True
-        self.tell(Moment("answered", decision=decision))
-        self._remember(decision)
+        self.on_moment(RunMoment("answered", decision=decision))
+        self._note_attempts(decision)
         if decision.budget is not None and decision.budget.exhausted:
-            return self._out_of_budget(decision)
+            return self._end_for_budget(decision)
         if self._is_landing:
-            # The reserve is there to hand over with: only its end stops the agent now.
-            self._could_not("the run is landing")
+            # The reserve is for finishing in order: only its end stops the agent now.
+            self._report_not_carried_out("the run is landing")
             return True
         self._is_landing = decision.budget is not None and decision.budget.landing
-        handlers = {"guide": self._guide, "rollback": self._go_back, "ask": self._ask}
+        handlers = {"guide": self._guide, "rollback": self._roll_back, "ask": self._ask}
         handlers[decision.verdict](decision)
         return decision.verdict == "guide"
 
     def _guide(self, decision: Decision) -> None:
-        """Words; where a new plan is called for, the model's next words are that plan."""
+        """Add the guidance; where a new plan is required, read it from the model's next reply."""
         self.messages.append({"role": "system", "name": decision.wording, "content": decision.guidance})
         if decision.action is not DriftAction.SUMMARIZE_REPLAN:
             return
-        move, _ = self._think()
-        # A model that acts instead of planning was told all the same; its next steps will show it.
+        move, _ = self._ask_model()
+        # A model that acts instead of planning has received the guidance; its next steps will show it.
         if isinstance(move, Answer) and self.tree.rebuild_from_plan(move.says):
-            self.tell(Moment("planned", self.tree.to_text()))
+            self.on_moment(RunMoment("planned", self.tree.to_text()))
 
-    def _go_back(self, decision: Decision) -> None:
-        """Conversation, plan and files as they were, and Steadyhelm's own memory with them."""
+    def _roll_back(self, decision: Decision) -> None:
+        """Restore conversation, plan and files from the checkpoint, and Steadyhelm's own state with them."""
         checkpoint = self.monitor.roll_back()
         if checkpoint is None:
-            self._could_not("there is no checkpoint to return to")
+            self._report_not_carried_out("there is no checkpoint to return to")
         else:
             self.messages = list(checkpoint.conversation_history)
             self.tree = GoalTree.from_dict(checkpoint.goal_tree or {"goal": self.tree.goal})
             self.reminders.tree = self.tree
-            files = self.files.put_back(checkpoint)
+            files = self.files.restore(checkpoint)
             changed = ", ".join((*files.written, *files.created, *files.removed)) or "none"
-            self.tell(Moment("went back", f"to turn {checkpoint.turn}; files put back: {changed}"))
+            self.on_moment(RunMoment("went back", f"to turn {checkpoint.turn}; files put back: {changed}"))
             if files.refused:
-                self._could_not(f"files not restored: {', '.join(files.refused)}")
+                self._report_not_carried_out(f"files not restored: {', '.join(files.refused)}")
         self._guide(decision)
 
     def _ask(self, decision: Decision) -> None:
@@ -177,28 +177,28 @@ class AgentLoop:
         if self.ask is None:
             self._ended = ("asked", question)
             return
-        self.tell(Moment("asked", question))
-        self._hear(self.ask(question))
+        self.on_moment(RunMoment("asked", question))
+        self._add_user_message(self.ask(question))
 
     def _refuse(self, call: Call, decision: Decision) -> None:
-        """The call is not made; the model hears why in place of a result."""
-        self._remember(decision)
+        """Block the call; the model gets the reason in place of a result."""
+        self._note_attempts(decision)
         self.monitor.call_refused(call.tool, decision=decision)
         self.messages.append({"role": "tool", "name": call.tool, "content": "Refused, and not called."})
-        self.tell(Moment("refused", str(call), decision))
+        self.on_moment(RunMoment("refused", str(call), decision))
         if decision.verdict == "ask":
             self._ask(decision)
         else:
             self._guide(decision)
 
-    def _out_of_budget(self, decision: Decision) -> bool:
-        """A little more where the rules grant it, else a hand-over in order."""
+    def _end_for_budget(self, decision: Decision) -> bool:
+        """Request an extension, or finish in order; return whether the turn continues."""
         more = self.monitor.request_extension("one more step to finish", steps=1)
-        self.tell(Moment("asked for more", more.reason))
+        self.on_moment(RunMoment("asked for more", more.reason))
         if more.approved:
             return True
         self._guide(decision)
-        move, _ = self._think()
+        move, _ = self._ask_model()
         words = move.says if isinstance(move, Answer) else f"Cut off.\n{self.tree.to_text()}"
         self._ended = ("landed", words)
         return False
@@ -211,33 +211,33 @@ class AgentLoop:
             turn=self.turn,
             conversation_history=self.messages,
             goal_tree=self.tree.to_dict(),
-            state_files=self.files.now(),
+            state_files=self.files.snapshot(),
         )
         if kept is not None:
-            self.tell(Moment("checkpoint", f"at turn {self.turn}"))
+            self.on_moment(RunMoment("checkpoint", f"at turn {self.turn}"))
 
-    def _could_not(self, reason: str) -> None:
+    def _report_not_carried_out(self, reason: str) -> None:
         self.monitor.not_carried_out(reason)
-        self.tell(Moment("not carried out", reason))
+        self.on_moment(RunMoment("not carried out", reason))
 
-    def _checkpoint_soon(self, _: Decision) -> None:
+    def _request_checkpoint(self, _: Decision) -> None:
         self._is_checkpoint_due = True
 
     def _switch_model(self, _: Decision) -> None:
         if self.other_model is not None:
             self.model, self.other_model = self.other_model, None
-            self.tell(Moment("switched", "another model takes over"))
+            self.on_moment(RunMoment("switched", "another model takes over"))
 
-    def _hear(self, words: str) -> None:
-        self._say("user", "user", words)
+    def _add_user_message(self, words: str) -> None:
+        self._add_message("user", "user", words)
         self.monitor.record_event("user_message", "user", input_data={"text": words})
 
-    def _say(self, what: What, role: str, words: str) -> None:
+    def _add_message(self, what: MomentKind, role: str, words: str) -> None:
         self.messages.append({"role": role, "content": words})
-        self.tell(Moment(what, words))
+        self.on_moment(RunMoment(what, words))
 
-    def _remember(self, decision: Decision) -> None:
-        """What led nowhere stays in the standing reminder, also after going back."""
+    def _note_attempts(self, decision: Decision) -> None:
+        """Keep failed attempts in the standing reminder, also after a rollback."""
         if decision.assessment is not None:
             self.reminders.note_drift(decision.assessment.overall_score)
         for finding in decision.findings:

@@ -1,4 +1,4 @@
-"""What passes between an agent's loop, its model, and whoever watches it."""
+"""Records that an agent's loop exchanges with its model and its observers."""
 
 # ruff: noqa: INP001 - an example is a script, not a package
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Message = dict[str, str]
 
 Ended = Literal["done", "asked", "landed", "stopped"]
 
-What = Literal[
+MomentKind = Literal[
     "user",
     "said",
     "called",
@@ -31,13 +31,13 @@ What = Literal[
     "switched",
 ]
 
-_ARGUMENT_SHOWN: Final = 40
+_MAX_ARGUMENT_CHARACTERS: Final = 40
 
-ASIDE: Final = frozenset({"answered", "planned", "asked", "switched"})
+NOT_RECORDED: Final = frozenset({"answered", "planned", "asked", "switched"})
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """The model wants a tool. `completes` names the step of its plan that is done when the call succeeds."""
+    """A tool call of the model. `completes` names the step of its plan that the call finishes."""
 
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -46,37 +46,37 @@ class Call(Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
     def __str__(self) -> str:
-        shown = (shorten(str(value), _ARGUMENT_SHOWN) for value in self.arguments.values())
+        shown = (shorten(str(value), _MAX_ARGUMENT_CHARACTERS) for value in self.arguments.values())
         return f"{self.tool}({', '.join(shown)})"
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The model wants no tool: it has finished, or it was asked for words."""
+    """A reply of the model without a tool call: it has finished, or was asked for text."""
 
     says: str
     tokens: int = 0
 
 
 class Model(Protocol):
-    """Whatever turns a conversation into the next move."""
+    """Anything that turns a conversation into the next move."""
 
     def think(self, messages: list[Message]) -> Call | Answer:
-        """The next call, or words."""
+        """Return the next call, or a reply."""
 
 
-class Moment(NamedTuple):
-    """Something that happened in a run, for whoever tells its story.
+class RunMoment(NamedTuple):
+    """Something that happened in a run.
 
-    All are events of the run as well, in the same order, except those in `ASIDE`.
+    All are events of the run as well, in the same order, except those in `NOT_RECORDED`.
     """
 
-    what: What
+    what: MomentKind
     words: str = ""
     decision: Decision | None = None
 
 
-class Landing(NamedTuple):
-    """How a run ended, and its last words: the result, a question, a hand-over."""
+class RunResult(NamedTuple):
+    """How a run ended, and its last message: the result, a question, or a summary of what is left."""
 
     ended: Ended
     words: str

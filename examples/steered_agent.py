@@ -1,4 +1,4 @@
-"""A small agent goes astray in five ways, and is brought back at each response level.
+"""A small agent drifts in five ways, and is corrected at each response level.
 
     python examples/steered_agent.py              all five, one after the other
     python examples/steered_agent.py rollback     one of them
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_loop import AgentLoop
-from agent_moves import ASIDE, Landing, Moment
+from agent_moves import NOT_RECORDED, RunMoment, RunResult
 from rich.console import Console
 from rich.text import Text
 from steered_scenarios import SCENARIOS, Scenario
@@ -42,8 +42,8 @@ LEVELS: Final = {
 }
 _PAUSE_S: Final = 0.25
 _READING_S: Final = 1.5
-_SHOWN: Final = 96
-_BAR: Final = 9
+_MAX_CHARACTERS: Final = 96
+_BLOCK_MARGIN: Final = 9
 _WHO: Final = {"said": "agent", "called": "tool", "failed": "tool", "user": "user", "refused": "tool"}
 _BLOCKS: Final = {"planned": "The plan is now", "asked": "The user is asked"}
 _COLOURS: Final = {"failed": "red", "refused": "yellow", "checkpoint": "dim"}
@@ -55,18 +55,18 @@ _OUTCOMES: Final = {
 }
 
 
-class Played(NamedTuple):
-    """A scenario, how it ended, and what the database says about it."""
+class PlayedScenario(NamedTuple):
+    """A scenario, its result, and what the database recorded about it."""
 
     scenario: Scenario
-    landing: Landing
+    landing: RunResult
     answers: list[Intervention]
-    story: "Story"
+    story: "RunPrinter"
     tokens: int
 
 
-class Story:
-    """Draws a run as it happens; the numbers are those of its events, as `steadyhelm show` has them."""
+class RunPrinter:
+    """Prints a run as it happens; the numbers are those of its events, as in `steadyhelm show`."""
 
     def __init__(self, out: Console, *, is_slow: bool) -> None:
         self._out = out
@@ -75,24 +75,24 @@ class Story:
         self._progress = self._last_words = ""
         self.seen: Counter[str] = Counter()
 
-    def tell(self, moment: Moment) -> None:
-        """Draw one moment."""
-        self._number += moment.what not in ASIDE
+    def print_moment(self, moment: RunMoment) -> None:
+        """Print one moment."""
+        self._number += moment.what not in NOT_RECORDED
         self.seen[moment.what] += 1
         if moment.what == "progress":
-            # It is recorded before the step that made it, and reads better behind it.
+            # It is recorded before its step, and reads better after it.
             self._progress = f"  ({moment.words} done)"
         elif moment.what in _BLOCKS:
-            self._block(_BLOCKS[moment.what], moment.words)
+            self._print_block(_BLOCKS[moment.what], moment.words)
         elif moment.what != "answered":
-            self._line(moment)
+            self._print_line(moment)
         if moment.decision is not None:
-            self._answer(moment.decision, is_refusal=moment.what == "refused")
+            self._print_response(moment.decision, is_refusal=moment.what == "refused")
 
-    def _line(self, moment: Moment) -> None:
-        place = "" if moment.what in ASIDE else str(self._number)
+    def _print_line(self, moment: RunMoment) -> None:
+        place = "" if moment.what in NOT_RECORDED else str(self._number)
         who = _WHO.get(moment.what, "loop")
-        words = safe(f'"{moment.words}"' if moment.what == "said" else moment.words, most=_SHOWN)
+        words = safe(f'"{moment.words}"' if moment.what == "said" else moment.words, most=_MAX_CHARACTERS)
         if moment.what in {
             "refused",
             "went back",
@@ -107,23 +107,23 @@ class Story:
         self._progress = ""
         self._wait(_PAUSE_S)
 
-    def _answer(self, decision: Decision, *, is_refusal: bool) -> None:
-        told = "Steadyhelm refuses the call" if is_refusal else "Steadyhelm says"
+    def _print_response(self, decision: Decision, *, is_refusal: bool) -> None:
+        told = "Steadyhelm blocks the call" if is_refusal else "Steadyhelm says"
         if decision.guidance == self._last_words:
             self._out.print(Text(f"      {told}, as before.", "bold"))
             return
         self._last_words = decision.guidance
         for finding in decision.findings:
-            proof = format_steps(_places(finding.event_ids))
+            proof = format_steps(_list_places(finding.event_ids))
             words = f"  {safe(finding.message)}  [steps {proof}]"
             self._out.print(Text.assemble("      ", severity_label(finding.severity), words))
-        self._block(f"{told} ({LEVELS[decision.action]})", decision.guidance)
+        self._print_block(f"{told} ({LEVELS[decision.action]})", decision.guidance)
         self._wait(_READING_S)
 
-    def _block(self, title: str, words: str) -> None:
+    def _print_block(self, title: str, words: str) -> None:
         self._out.print(Text(f"      {title}:", "bold"))
-        # On a screen long lines are broken here, so that the bar goes on beside them.
-        width = self._out.width - _BAR if self._out.is_terminal else sys.maxsize
+        # On a screen long lines are broken here, so that the margin continues beside them.
+        width = self._out.width - _BLOCK_MARGIN if self._out.is_terminal else sys.maxsize
         for line in words.splitlines():
             for part in textwrap.wrap(safe(line), width):
                 self._out.print(Text(f"      │ {part}", "cyan"))
@@ -133,24 +133,24 @@ class Story:
             time.sleep(seconds)
 
 
-def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
-    """One scenario from its first step to its last, in a folder of its own."""
+def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> PlayedScenario:
+    """Run one scenario in a folder of its own, and return its result."""
     with (
         tempfile.TemporaryDirectory(prefix="steadyhelm-") as place,
-        _monitor(scenario, Path(place)) as monitor,
+        _open_monitor(scenario, Path(place)) as monitor,
     ):
         folder = Path(place) / "shop"
         folder.mkdir()
         for name, content in scenario.files.items():
             (folder / name).write_text(content, encoding="utf-8")
-        story = Story(out, is_slow=is_slow)
+        story = RunPrinter(out, is_slow=is_slow)
         loop = AgentLoop(
             monitor,
             scenario.model,
             Workshop(folder).tools,
             folder=folder,
             ask=(lambda _: scenario.answer) if scenario.answer else None,
-            tell=story.tell,
+            on_moment=story.print_moment,
         )
         landing = loop.run(scenario.goal, plan=scenario.plan, run_id=scenario.name)
         monitor.flush()
@@ -160,12 +160,12 @@ def play(scenario: Scenario, out: Console, *, is_slow: bool = False) -> Played:
             (it for incident in incidents for it in incident.interventions), key=lambda it: it.seq
         )
         tokens = sum(event.token_count for event in monitor.store.get_run_traces(AGENT, landing.run_id))
-    return Played(scenario, landing, answers, story, tokens)
+    return PlayedScenario(scenario, landing, answers, story, tokens)
 
 
 @contextmanager
-def _monitor(scenario: Scenario, place: Path) -> Iterator[DriftMonitor]:
-    """A monitor that may do everything, with the scenario's settings."""
+def _open_monitor(scenario: Scenario, place: Path) -> Iterator[DriftMonitor]:
+    """Open a monitor in mode enforce, with the scenario's settings."""
     settings = place / "steadyhelm.toml"
     settings.write_text(scenario.settings, encoding="utf-8")
     monitor = DriftMonitor(AGENT, db_path=place / "steadyhelm.db", mode="enforce", config=settings)
@@ -175,56 +175,56 @@ def _monitor(scenario: Scenario, place: Path) -> Iterator[DriftMonitor]:
         monitor.close()
 
 
-def _what_came_of_it(out: Console, played: Played) -> None:
-    out.print(Text("      What came of it:", "bold"))
+def _print_outcome(out: Console, played: PlayedScenario) -> None:
+    out.print(Text("      Outcome:", "bold"))
     for answer in played.answers:
         saved = f", about {answer.tokens_saved:,} tokens saved" if answer.tokens_saved else ""
         missed = f" (not carried out: {safe(answer.not_carried_out)})" if answer.not_carried_out else ""
         step = f"step {step_number(answer.seq)}"
         out.print(f"      {step:<8} {LEVELS[answer.action]:<21} {_OUTCOMES[answer.outcome]}{saved}{missed}")
-    for words in _besides(played):
+    for words in _list_other_responses(played):
         out.print(f"      {words}")
     out.print(f"      {played.landing.ended:<8} {safe(played.landing.words)}")
     out.print("")
 
 
-def _besides(played: Played) -> list[str]:
-    """What was done before a call was made, and so is no answer to a step."""
+def _list_other_responses(played: PlayedScenario) -> list[str]:
+    """Return the responses before a call was made, which belong to no step."""
     seen = played.story.seen
     words = [f"{pluralize(seen['refused'], 'call')} refused"] if seen["refused"] else []
     return [*words, "the user asked"] if seen["asked"] else words
 
 
-def _table(all_played: list[Played]) -> None:
+def _print_table(all_played: list[PlayedScenario]) -> None:
     rows = []
     for played in all_played:
         answers = ", ".join(
-            [*(f"{LEVELS[it.action]}: {it.outcome}" for it in played.answers), *_besides(played)]
+            [*(f"{LEVELS[it.action]}: {it.outcome}" for it in played.answers), *_list_other_responses(played)]
         )
         saved = sum(it.tokens_saved or 0 for it in played.answers)
         landing = played.landing
         cells = (landing.ended, landing.turns, f"{played.tokens:,}", f"{saved:,}" if saved else "-")
         rows.append((played.scenario.name, answers, *cells))
     print_table(
-        ("scenario", "what was said, and what came of it", "ended", "turns", "tokens", "saved"),
+        ("scenario", "responses and their outcomes", "ended", "turns", "tokens", "saved"),
         rows,
         empty="",
     )
 
 
-def _places(event_ids: tuple[str, ...] | list[str]) -> list[int]:
-    """The places of events in their run, which their ids end with."""
+def _list_places(event_ids: tuple[str, ...] | list[str]) -> list[int]:
+    """Return the places of events in their run, which are the ends of their ids."""
     ends = (event_id.rpartition(".")[2] for event_id in event_ids)
     return [int(end) for end in ends if end.isdigit()]
 
 
 def main() -> None:
-    """Play what was asked for, then sum up."""
+    """Run the chosen scenarios, then print a summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("scenario", nargs="?", choices=SCENARIOS, help="one of them; all without it")
     parser.add_argument("--fast", action="store_true", help="no pauses")
     asked = parser.parse_args()
-    # Nobody else's settings: the story is the same everywhere.
+    # Ignore settings of the environment, so that the output is the same everywhere.
     for name in [name for name in os.environ if name.startswith("STEADYHELM_")]:
         del os.environ[name]
     out = console()
@@ -233,9 +233,9 @@ def main() -> None:
         out.print(Text(f"{scenario.title}  ({scenario.name})", "bold underline"))
         out.print(f"{scenario.stubborn}\n")
         played = play(scenario, out, is_slow=not asked.fast and sys.stdout.isatty())
-        _what_came_of_it(out, played)
+        _print_outcome(out, played)
         all_played.append(played)
-    _table(all_played)
+    _print_table(all_played)
 
 
 if __name__ == "__main__":

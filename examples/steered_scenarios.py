@@ -1,4 +1,4 @@
-"""Five ways to go astray in a small shop, one for each response level and one for the budget."""
+"""Five scenarios of drift in a small shop, one for each response level and one for the budget."""
 
 # ruff: noqa: INP001 - an example is a script, not a package
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _GOAL: Final = "Make the check of the till pass: tea and bread cost 107.00"
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A task, the folder it is about, and a model that goes astray in it.
+    """A task, its folder, and a model that drifts in it.
 
     `settings` is what stands in the settings file, `answer` what the user says when asked.
     """

@@ -1,4 +1,4 @@
-"""A model whose moves are written down, and which is stubborn in a stated way.
+"""A scripted model that ignores some guidance in a defined way.
 
 Like a real model it knows nothing but the conversation it is shown: when that is rolled back, it forgets.
 """
@@ -14,7 +14,7 @@ _LETTERS_A_TOKEN = 4
 
 
 class StubbornModel(Struct, frozen=True, kw_only=True):
-    """Opens, falls into a habit, and leaves it for its cure once it hears what it listens to.
+    """Starts well, then repeats a habit, and changes to its cure after the guidance it follows.
 
     Args:
         opening: Its first moves.
@@ -32,7 +32,7 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
     plan: str = "1. Go on as before"
 
     def think(self, messages: list[Message]) -> Call | Answer:
-        """The next move, which follows from the conversation alone."""
+        """Return the next move, which depends on the conversation alone."""
         # Every reply pays for all that was said before it: a loop costs more the longer it lasts.
         tokens = sum(len(message["content"]) for message in messages) // _LETTERS_A_TOKEN
         if messages[-1].get("name", "").startswith("replan"):
@@ -49,7 +49,7 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
         return next(islice(cycle(self.habit), made - len(self.opening), None))
 
     def _heard(self, messages: list[Message]) -> int | None:
-        """Where in the conversation it heard what it listens to."""
+        """Return the place in the conversation of the guidance it follows."""
         if self.heeds == "user":
             places = [place for place, message in enumerate(messages) if message["role"] == "user"][1:]
         else:
@@ -58,6 +58,6 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
         return places[0] if places else None
 
     def _made(self, messages: list[Message]) -> int:
-        """How many moves it has made in this part of the conversation; a plan is none."""
+        """Return the number of moves in this part of the conversation; a plan is none."""
         own = (message["content"] for message in messages if message["role"] == "assistant")
         return sum(words != self.plan for words in own)

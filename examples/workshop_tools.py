@@ -1,4 +1,4 @@
-"""The tools of the example agent: they read, write and check real files, in one folder and nowhere else."""
+"""The tools of the example agent: they read, write and check real files in one folder."""
 
 # ruff: noqa: INP001 - an example is a script, not a package
 import subprocess
@@ -13,7 +13,7 @@ _CHECK_S: Final = 20.0
 
 
 class ToolError(Exception):
-    """A tool could not do what it was called for; its words are for the model."""
+    """A tool failed; the message is for the model."""
 
 
 class Workshop:
@@ -28,7 +28,7 @@ class Workshop:
 
     @property
     def tools(self) -> dict[str, Callable[..., str]]:
-        """The tools by the names the model knows them by."""
+        """The tools by their names for the model."""
         return {
             "list_files": self.list_files,
             "read_file": self.read_file,
@@ -37,18 +37,18 @@ class Workshop:
         }
 
     def list_files(self) -> str:
-        """The names of all files."""
+        """Return the names of all files."""
         return ", ".join(sorted(path.name for path in self.folder.iterdir() if path.is_file()))
 
     def read_file(self, path: str) -> str:
-        """What is in a file."""
+        """Return the content of a file."""
         file = self._inside(path)
         if not file.is_file():
             raise ToolError(f"No such file: '{path}'")
         return file.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace")
 
     def write_file(self, path: str, content: str) -> str:
-        """Put this into a file, whatever was there before."""
+        """Write this content to a file, replacing what was there."""
         if len(content) > _MOST_BYTES:
             raise ToolError(f"{len(content)} characters are too many, {_MOST_BYTES} at most.")
         self._inside(path).write_text(content, encoding="utf-8")

@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 from agent_loop import AgentLoop  # noqa: E402 - the examples are scripts, not a package
-from agent_moves import ASIDE, Answer, Call  # noqa: E402
+from agent_moves import NOT_RECORDED, Answer, Call  # noqa: E402
 from steered_scenarios import SCENARIOS, Scenario  # noqa: E402
 from stubborn_model import StubbornModel  # noqa: E402
 from workshop_tools import ToolError, Workshop  # noqa: E402
@@ -41,12 +41,12 @@ class Stage:
         tools = Workshop(self.folder).tools
         self._answer = scenario.answer
         self.loop = AgentLoop(
-            self.monitor, scenario.model, tools, folder=self.folder, tell=self._told, **options
+            self.monitor, scenario.model, tools, folder=self.folder, on_moment=self._keep_moment, **options
         )
         self.landing = self.loop.run(scenario.goal, plan=scenario.plan)
         self.monitor.flush()
 
-    def _told(self, moment):
+    def _keep_moment(self, moment):
         self.moments.append(moment)
         self._on_moment(self)
 
@@ -171,7 +171,7 @@ class TestTheLoop:
         """
         for name in SCENARIOS:
             stage = staged(SCENARIOS[name])
-            assert len(stage.events) == sum(moment.what not in ASIDE for moment in stage.moments)
+            assert len(stage.events) == sum(moment.what not in NOT_RECORDED for moment in stage.moments)
 
     def test_it_only_watches_in_mode_observe(self, staged):
         """
