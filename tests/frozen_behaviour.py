@@ -43,9 +43,12 @@ WAYS = ("scan", "live", "hook")
 RENAMED: dict[str, str] = {"chanting": "repetitive_text", "transition": "unusual_order"}
 _FORMER = {new: old for old, new in RENAMED.items()}
 
+_FIRST_RUN_AT = 2_000_000_000.0
+"""When the first run starts: in the future, so that retention removes nothing."""
 _RUN_S = 1_000_000.0
 """Seconds between the starts of two runs: every event of a run is long over when the next one begins."""
 
+_FLUSH_EVERY = 200
 Seen = dict[str, Any]
 
 
@@ -102,12 +105,15 @@ def _live(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
     monitor = DriftMonitor("frozen", db_path=Path(home) / "live.db", mode="enforce", clock=clock)
     try:
         for n, run in enumerate(runs, 1):
-            began, first = n * _RUN_S, run.events[0].timestamp
+            began, first = _FIRST_RUN_AT + n * _RUN_S, run.events[0].timestamp
             clock.now = began
             run_id = monitor.start_run(f"run-{n}", goal=run.info.goal or None)
             decisions = []
-            for event in run.events:
+            for place, event in enumerate(run.events):
                 clock.now = began + event.timestamp - first
+                if place % _FLUSH_EVERY == 0:
+                    # On a busy machine the queue would run full, and events would be lost.
+                    assert monitor.flush(60.0)
                 decisions.append(
                     monitor.record_event(
                         event.action_type,
@@ -147,7 +153,7 @@ def _hook(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
     settings = with_soft_limits(load({"mode": "guide", "db_path": str(Path(home) / "hook.db")}).settings)
     watch = Watch(parts_for(settings), dialect, store, clock)
     for n, run in enumerate(runs, 1):
-        began, first = n * _RUN_S, run.events[0].timestamp
+        began, first = _FIRST_RUN_AT + n * _RUN_S, run.events[0].timestamp
         verdicts = []
         for at, payload in _hook_events(f"run-{n}", run):
             clock.now = began + at - first

@@ -30,7 +30,7 @@ from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.claude_agent import ClaudeAgentAdapter
-from steadyhelm.adapters.claude_agent.conversation import EVENTS, Conversation
+from steadyhelm.adapters.claude_agent.hooks import EVENTS, ClaudeConversation
 from steadyhelm.boundary.driver import Boundary
 
 TOKENS = INPUT_TOKENS + OUTPUT_TOKENS
@@ -574,8 +574,8 @@ class TestBadInput:
         """
         An event that makes no sense is answered with nothing.
         """
-        talk = Conversation(Boundary(monitors("enforce"), "claude_agent", {}), listens=listens)
-        assert [{}, {}] == [talk.hook(payload), talk.hook({**payload, "session_id": "s"})]
+        talk = ClaudeConversation(Boundary(monitors("enforce"), "claude_agent", {}), has_messages=listens)
+        assert [{}, {}] == [talk.handle_hook(payload), talk.handle_hook({**payload, "session_id": "s"})]
         talk.finish()
 
     def test_a_failure_of_ours_is_not_the_agents(self, monitors, quiet):

@@ -1,10 +1,10 @@
-"""Claude Agent SDK: hooks beside the user's own, and the stream of messages for what hooks do not tell."""
+"""Claude Agent SDK: hooks and messages; `replies` joins what the two show of one reply."""
 
 from typing import TYPE_CHECKING
 
 from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.claude_agent.session import ClaudeAgentAdapter as ClaudeAgentAdapter
+    from steadyhelm.adapters.claude_agent.entry import ClaudeAgentAdapter as ClaudeAgentAdapter
 
-__getattr__ = lazy_names(__name__, {"ClaudeAgentAdapter": "session"})
+__getattr__ = lazy_names(__name__, {"ClaudeAgentAdapter": "entry"})
