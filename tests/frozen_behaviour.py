@@ -27,7 +27,7 @@ from steadyhelm import DriftMonitor
 from steadyhelm.decisions import DriftAction
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE
 from steadyhelm.findings import DriftEvent
-from steadyhelm.hooks.sessions import Watch, parts_for
+from steadyhelm.hooks.sessions import HookSessions, build_hook_parts
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.hook_events.dialects import DIALECTS
 from steadyhelm.recordings.run_file import ReadRun, RunFile
@@ -151,13 +151,13 @@ def _hook(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
     store = SQLiteStore(Path(home) / "hook.db")
     dialect = DIALECTS["claude-code"]
     settings = with_soft_limits(load({"mode": "guide", "db_path": str(Path(home) / "hook.db")}).settings)
-    watch = Watch(parts_for(settings), dialect, store, clock)
+    sessions = HookSessions(build_hook_parts(settings), dialect, store, clock)
     for n, run in enumerate(runs, 1):
         began, first = _FIRST_RUN_AT + n * _RUN_S, run.events[0].timestamp
         verdicts = []
         for at, payload in _hook_events(f"run-{n}", run):
             clock.now = began + at - first
-            verdicts.append(watch.take(dialect.read(payload)).verdict)
+            verdicts.append(sessions.handle(dialect.read(payload)).verdict)
         yield {**_stored(store, dialect.agent, f"run-{n}"), "verdicts": verdicts}
     store.close()
 

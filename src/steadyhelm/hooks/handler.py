@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
-from steadyhelm.hooks.sessions import Parts, Watch, parts_for
+from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
 from steadyhelm.parts import open_store
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
@@ -28,7 +28,7 @@ LOCK_TIMEOUT_S: Final = 1.0
 """How long to wait for a locked store; then the agent continues without a response."""
 _MAX_LOG_BYTES: Final = 256 << 10
 _MAX_PARTS: Final = 8
-_parts: "dict[bytes, Parts]" = {}
+_parts: "dict[bytes, HookParts]" = {}
 
 
 def handle_event(arguments: "Sequence[str]", body: bytes, *, late: bool = False) -> bytes:
@@ -77,7 +77,7 @@ def _watch_step(dialect: HookDialect, payload: dict[str, Any], settings: "Settin
     if not step.session_id:
         raise SettingsError("The event names no session.")
     with _open_store(settings) as store:
-        answer = Watch(_get_parts(settings), dialect, store).take(step, late=late)
+        answer = HookSessions(_get_parts(settings), dialect, store).handle(step, late=late)
     said = dialect.write(step, answer) if answer.words or answer.note else {}
     return msgspec.json.encode(said) if said else b""
 
@@ -93,13 +93,13 @@ def _open_store(settings: "Settings") -> "Iterator[SQLiteStore]":
         store.close()
 
 
-def _get_parts(settings: "Settings") -> Parts:
+def _get_parts(settings: "Settings") -> HookParts:
     """Return the parts for these settings; they are built once a process."""
     key = msgspec.msgpack.encode(settings)
     if key not in _parts:
         if len(_parts) >= _MAX_PARTS:
             _parts.clear()
-        _parts[key] = parts_for(settings)
+        _parts[key] = build_hook_parts(settings)
     return _parts[key]
 
 

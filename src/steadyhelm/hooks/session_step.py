@@ -1,92 +1,103 @@
-"""A session taken up for one step: the step is shown to it, and what it says is put into words."""
+"""Record one step of a coding agent's session, and return the answer to it."""
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
 from steadyhelm.decisions import PROCEED
 from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.hooks.memory import HookMemory, OpenCall
+from steadyhelm.hooks.memory import HookMemory, OpenCall, joined
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep, StepKind
 from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since
-from steadyhelm.sink import Record
 
 if TYPE_CHECKING:
     from steadyhelm.decisions import Decision
-    from steadyhelm.engine.session import Observation, Session
 
-_ARGS_KEPT: Final = 2048
+_ARGS_KEPT_BYTES: Final = 2048
 _HARNESS: Final = "harness"
 _SESSION_END: Final = "session_end"
-_LONGEST_NOTE: Final = 200
+_NOTE_CHARS: Final = 200
 
 
-class Turn:
-    """A session that was taken up for one step, and what the step led to."""
+class SessionStep:
+    """A coding agent's session, resumed for one step: records the step and returns the answer to it.
+
+    Args:
+        recorder: The run of the session.
+        memory: What hooks remember of it beside its session.
+        capture: Reduces and redacts the arguments of calls.
+        speaks: The kinds of step whose answer can carry text.
+        late: Whether the step is over already: then its answer waits for the next step.
+    """
 
     def __init__(
         self,
-        session: "Session",
+        recorder: RunRecorder,
         memory: HookMemory,
         capture: Capture,
-        speaks: "Collection[StepKind]",
-        clock: Callable[[], float],
+        speaks: Collection[StepKind],
         *,
         late: bool,
     ) -> None:
-        self.session = session
         self.memory = memory
-        self.records: list[Record] = []
         self.has_ended = False
+        self._recorder = recorder
+        self._session = recorder.session
         self._capture = capture
         self._speaks = speaks
         self._late = late
-        self._clock = clock
 
-    def take(self, step: HookStep) -> HookAnswer:
-        """What the step calls for."""
+    def save(self) -> bytes:
+        """Return the state of the session with the memory of its hooks."""
+        return joined(self._session.state(), self.memory)
+
+    def handle(self, step: HookStep) -> HookAnswer:
+        """Record the step and return the answer to it."""
         if step.kind == "before_tool":
-            return self._before(step)
+            return self._check_call(step)
         if step.kind == "end":
             self._end(step)
             return NOTHING
-        return self._said(step, self._seen(step))
+        return self._answer(step, self._record(step))
 
-    def _seen(self, step: HookStep) -> "Decision":
+    def _record(self, step: HookStep) -> "Decision":
         if step.kind == "after_tool":
-            return self._after(step)
+            return self._record_call(step)
         if step.kind == "after_batch":
-            return self._never_run(step)
+            return self._record_calls_not_made(step)
         if step.kind == "prompt":
-            self._settle_open()
-            return self._observe(USER_MESSAGE, "user", input_data=step.text)
+            self._close_calls()
+            return self._recorder.record(USER_MESSAGE, "user", input_data=step.text)
         if step.kind == "notice":
-            return self._observe(STATE_TRANSITION, _HARNESS, output_data=step.text)
-        return self._reply(step)
+            return self._recorder.record(STATE_TRANSITION, _HARNESS, output_data=step.text)
+        return self._record_reply(step)
 
-    def _before(self, step: HookStep) -> HookAnswer:
-        args = self._capture.plain(step.args) if len(encode_canonical(step.args)) <= _ARGS_KEPT else None
-        if _done(step) in self.memory.seen:
-            return NOTHING  # two hooks at once: what came of it was told first
-        self.memory.announce(step.call_id or step.tool, OpenCall(step.tool, args, self.session.next_seq))
-        if self.session.mode != "enforce" or self._late:
-            # Words before the call and words after it reach the model together: they are said once, after.
+    def _check_call(self, step: HookStep) -> HookAnswer:
+        args = (
+            self._capture.plain(step.args) if len(encode_canonical(step.args)) <= _ARGS_KEPT_BYTES else None
+        )
+        if _end_mark(step) in self.memory.seen:
+            return NOTHING  # two hooks at once: the call's result was recorded first
+        self.memory.announce(step.call_id or step.tool, OpenCall(step.tool, args, self._session.next_seq))
+        if self._session.mode != "enforce" or self._late:
+            # Guidance before the call and after it reach the model together: it is given once, after.
             return NOTHING
-        decision = self.session.before_tool(step.tool, step.args)
+        decision = self._recorder.foresee(step.tool, step.args)
         if decision.verdict not in {"deny", "stop", "ask"}:
             return NOTHING
         self.memory.open.pop(step.call_id or step.tool, None)
-        self.memory.is_new(_done(step))
-        told = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}
-        self._observe(STATE_TRANSITION, CALL_REFUSED, metadata=told, call_id=step.call_id or None)
-        return HookAnswer(verdict=decision.verdict, words=decision.guidance, note=_note(decision))
+        self.memory.is_new(_end_mark(step))
+        refusal = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}
+        self._recorder.record(STATE_TRANSITION, CALL_REFUSED, metadata=refusal, call_id=step.call_id or None)
+        return HookAnswer(verdict=decision.verdict, words=decision.guidance, note=_format_note(decision))
 
-    def _after(self, step: HookStep) -> "Decision":
+    def _record_call(self, step: HookStep) -> "Decision":
         call = self.memory.open.pop(step.call_id or step.tool, None)
-        self.memory.is_new(_done(step))
-        return self._observe(
+        self.memory.is_new(_end_mark(step))
+        return self._recorder.record(
             TOOL_CALL,
             step.tool or "tool",
             input_data=step.args,
@@ -95,44 +106,44 @@ class Turn:
             call_id=step.call_id or None,
             duration_ms=step.duration_ms,
             started_seq=call.started_seq if call is not None else None,
-            token_count=self._tokens(step),
+            token_count=self._count_tokens(step),
         )
 
-    def _never_run(self, step: HookStep) -> "Decision":
-        """The calls of a reply that nobody told of: an unknown tool, bad arguments, no permission."""
+    def _record_calls_not_made(self, step: HookStep) -> "Decision":
+        """Record the calls of a reply that were never made: an unknown tool, bad arguments, no permission."""
         decision = PROCEED
-        for told in step.calls:
-            if not told.call_id or not self.memory.is_new(f"done:{told.call_id}"):
+        for call in step.calls:
+            if not call.call_id or not self.memory.is_new(f"done:{call.call_id}"):
                 continue
-            call = self.memory.open.pop(told.call_id, None)
-            seen = self._observe(
+            announced = self.memory.open.pop(call.call_id, None)
+            seen = self._recorder.record(
                 TOOL_CALL,
-                told.tool or "tool",
-                input_data=told.args,
-                error=told.told or "refused",
-                call_id=told.call_id,
-                started_seq=call.started_seq if call is not None else None,
-                token_count=self._tokens(step),
+                call.tool or "tool",
+                input_data=call.args,
+                error=call.told or "refused",
+                call_id=call.call_id,
+                started_seq=announced.started_seq if announced is not None else None,
+                token_count=self._count_tokens(step),
             )
             decision = seen if seen.verdict != "proceed" else decision
         return decision
 
-    def _reply(self, step: HookStep) -> "Decision":
+    def _record_reply(self, step: HookStep) -> "Decision":
         if step.error is not None:
-            self.memory.is_new(_failed(step))
-        return self._observe(
+            self.memory.is_new(_failure_mark(step))
+        return self._recorder.record(
             LLM_REQUEST,
             "reply",
             output_data=step.text or None,
             error=step.error,
-            token_count=self._tokens(step),
+            token_count=self._count_tokens(step),
         )
 
-    def _tokens(self, step: HookStep) -> int:
-        return self._usage(step).tokens
+    def _count_tokens(self, step: HookStep) -> int:
+        return self._read_usage(step).tokens
 
-    def _usage(self, step: HookStep) -> Usage:
-        """What the transcript names that was not counted yet."""
+    def _read_usage(self, step: HookStep) -> Usage:
+        """Return the tokens in the transcript that were not counted yet."""
         if not step.transcript:
             return Usage(0, 0)
         memory = self.memory
@@ -148,29 +159,28 @@ class Turn:
 
     def _end(self, step: HookStep) -> None:
         if step.text:
-            self._reply(step)
+            self._record_reply(step)
         else:
-            self._read_to_the_end(step)
-        self._settle_open()
-        ending = self.session.end(at=self._clock(), outcome="")
-        self.records += [*ending.findings, *ending.incidents, ending.summary]
+            self._read_transcript_end(step)
+        self._close_calls()
+        self._recorder.end()
         self.has_ended = True
 
-    def _read_to_the_end(self, step: HookStep) -> None:
-        """What only the transcript tells: a last reply is written late, and a stop leaves none at all."""
-        usage = self._usage(step)
-        if usage.failure and self.memory.is_new(_failed(step)):
+    def _read_transcript_end(self, step: HookStep) -> None:
+        """Record what only the transcript has: a reply written late, or none after a stop."""
+        usage = self._read_usage(step)
+        if usage.failure and self.memory.is_new(_failure_mark(step)):
             # The program may be gone before its hook about the failure is done.
-            self._observe(LLM_REQUEST, "reply", error=usage.failure, token_count=usage.tokens)
+            self._recorder.record(LLM_REQUEST, "reply", error=usage.failure, token_count=usage.tokens)
         elif usage.tokens:
-            self._observe(STATE_TRANSITION, _SESSION_END, token_count=usage.tokens)
+            self._recorder.record(STATE_TRANSITION, _SESSION_END, token_count=usage.tokens)
 
-    def _settle_open(self) -> None:
-        """Calls whose result never came were made all the same; what came of them is unknown."""
+    def _close_calls(self) -> None:
+        """Record the calls whose result never came as made, with unknown results."""
         calls, self.memory.open = self.memory.open, {}
         for call_id, call in calls.items():
             if call.args is not None:
-                self._observe(
+                self._recorder.record(
                     TOOL_CALL,
                     call.tool or "tool",
                     input_data=call.args,
@@ -178,35 +188,14 @@ class Turn:
                     started_seq=call.started_seq,
                 )
 
-    def _observe(self, action_type: str, action_name: str, **fields: Any) -> "Decision":
-        session = self.session
-        recorded = self._capture.build(
-            self._capture.encode(
-                fields.pop("input_data", None),
-                fields.pop("output_data", None),
-                fields.pop("metadata", None),
-                fields.pop("error", None),
-            ),
-            agent_id=session.run.agent_id,
-            run_id=session.run.run_id,
-            action_type=action_type,
-            action_name=action_name,
-            timestamp=max(self._clock(), session.last_at),
-            event_id=f"{session.run.run_id}.{session.next_seq}",
-            seq=session.next_seq,
-            parent_run_id=session.run.parent_run_id,
-            **fields,
-        )
-        seen: Observation = session.observe(recorded.event)
-        self.records += [self._capture.strip(recorded), *seen.decision.findings, *seen.incidents]
-        return seen.decision
-
-    def _said(self, step: HookStep, decision: "Decision") -> HookAnswer:
-        """The answer, now or, where this event cannot carry words, with the next one that can."""
+    def _answer(self, step: HookStep, decision: "Decision") -> HookAnswer:
+        """Return the answer now or, where this step cannot carry text, with the next step that can."""
         memory = self.memory
         answer = NOTHING
         if decision.verdict != "proceed" and decision.guidance:
-            answer = HookAnswer(verdict=decision.verdict, words=decision.guidance, note=_note(decision))
+            answer = HookAnswer(
+                verdict=decision.verdict, words=decision.guidance, note=_format_note(decision)
+            )
         if step.kind not in self._speaks:
             if answer.words:
                 memory.words, memory.note = answer.words, answer.note
@@ -217,25 +206,25 @@ class Turn:
         return answer
 
 
-def _done(step: HookStep) -> str:
-    """The mark of a call that is over; empty where the id is not the call's own."""
+def _end_mark(step: HookStep) -> str:
+    """Return the mark of a call that is over; empty where the id is not the call's own."""
     own = step.call_id and step.once == f"{step.event}:{step.call_id}"
     return f"done:{step.call_id}" if own else ""
 
 
-def _failed(step: HookStep) -> str:
-    """The mark of a turn whose model failed."""
+def _failure_mark(step: HookStep) -> str:
+    """Return the mark of a turn whose model failed."""
     return f"failed:{step.turn}"
 
 
-def _note(decision: "Decision") -> str:
-    """The one short line the user sees."""
+def _format_note(decision: "Decision") -> str:
+    """Return the short line the user sees."""
     worst = max(
         (it for it in decision.findings if it.severity is not Severity.LOW),
         key=lambda finding: finding.score,
         default=None,
     )
-    what = worst.message if worst is not None else "the session is off its course"
+    what = worst.message if worst is not None else "the session is drifting"
     # It is shown on a terminal, and the name of a tool may hold anything.
     line = f"Steadyhelm: {' '.join(''.join(it if it.isprintable() else ' ' for it in what).split())}"
-    return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1] + "…"
+    return line if len(line) <= _NOTE_CHARS else line[: _NOTE_CHARS - 1] + "…"

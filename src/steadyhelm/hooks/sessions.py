@@ -1,4 +1,4 @@
-"""One step of a coding agent's session: take the session up, show it the step, put it aside again.
+"""Resume a coding agent's session for one step, record the step, and save the session again.
 
 All of it is one transaction, so hooks that run at the same time come one after the other, and a hook that
 is killed has done nothing.
@@ -13,33 +13,33 @@ from msgspec import structs
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.run_recorder import RunRecorder, RunServices
+from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
-from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunInfo
-from steadyhelm.hooks.memory import HookMemory, joined, memory_in
-from steadyhelm.hooks.session_step import Turn
+from steadyhelm.hooks.memory import HookMemory, memory_in
+from steadyhelm.hooks.session_step import SessionStep
 from steadyhelm.parts import detector_factory, make_steering
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.redaction import Redactor
-from steadyhelm.sink import Loss, SavedState
+from steadyhelm.sink import Loss, Record, SavedState
 from steadyhelm.sinks.store import StoreSink
 
 if TYPE_CHECKING:
     from steadyhelm.decisions import Verdict
     from steadyhelm.detector import Detector
-    from steadyhelm.engine.session import Session
     from steadyhelm.recordings.hook_events.dialects import HookDialect
     from steadyhelm.settings import Settings
     from steadyhelm.store import Store
 
 SUBAGENT: Final = "/subagent"
-_LONGEST_GOAL: Final = 4000
-_TIMES_TAKEN_UP: Final = 50
+_GOAL_CHARS: Final = 4000
+_MAX_RUNS_PER_SESSION: Final = 50
 _LATE_S: Final = 5.0
-"""How long after the agent told of it a step may be taken in for which nobody waits."""
+"""How long after it happened a late step may be recorded."""
 
 
-class Parts(NamedTuple):
+class HookParts(NamedTuple):
     """What does not change between two steps: worth keeping while a process lives."""
 
     settings: "Settings"
@@ -48,59 +48,79 @@ class Parts(NamedTuple):
     health: Health
 
 
-def parts_for(settings: "Settings") -> Parts:
-    """The parts that these settings call for; raises SettingsError when they make no sense."""
+def build_hook_parts(settings: "Settings") -> HookParts:
+    """Return the parts for these settings; raises SettingsError when they make no sense."""
     health = Health()
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    return Parts(settings, detector_factory(settings, health), Capture(redactor, settings.payloads), health)
+    capture = Capture(redactor, settings.payloads)
+    return HookParts(settings, detector_factory(settings, health), capture, health)
 
 
-class Watch:
-    """Watches the sessions of one coding agent, a step at a time.
+class RecordList:
+    """The records of one step, kept until they are written in the same transaction."""
+
+    is_durable = False
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def put(self, *records: Record) -> bool:
+        """Add records."""
+        self.records.extend(records)
+        return True
+
+    def acknowledge(self) -> None:
+        """Do nothing: the caller writes the records."""
+
+
+class HookSessions:
+    """The sessions of one coding agent, watched a step at a time.
 
     Args:
-        parts: What the settings call for.
-        dialect: Which agent it is.
-        store: Where its sessions are.
-        clock: The time.
+        parts: The parts for the settings.
+        dialect: The coding agent.
+        store: Has its sessions.
+        clock: Returns the time.
     """
 
     def __init__(
-        self, parts: Parts, dialect: "HookDialect", store: "Store", clock: Callable[[], float] = time.time
+        self, parts: HookParts, dialect: "HookDialect", store: "Store", clock: Callable[[], float] = time.time
     ) -> None:
         self._parts = parts
         self._dialect = dialect
         self._store = store
         self._clock = clock
 
-    def take(self, step: HookStep, *, late: bool = False) -> HookAnswer:
-        """Take one step in, and say what there is to say to it; when it is `late`, with the next one."""
+    def handle(self, step: HookStep, *, late: bool = False) -> HookAnswer:
+        """Record one step and return the answer to it; when it is `late`, the answer comes with the next."""
         if step.kind == "other" or not step.session_id:
             return NOTHING
         with self._store.transaction():
-            turn = self._begun(step, late=late)
-            if turn is None or not turn.memory.is_new(step.once):
-                return NOTHING if turn is None else self._kept(turn, NOTHING)
-            answer = turn.take(step)
-            return self._kept(turn, answer)
+            opened = self._open(step, late=late)
+            if opened is None:
+                return NOTHING
+            recorder, memory, queue = opened
+            speaks = frozenset() if late else self._dialect.speaks
+            session = SessionStep(recorder, memory, self._parts.capture, speaks, late=late)
+            answer = session.handle(step) if memory.is_new(step.once) else NOTHING
+            if not session.has_ended:
+                run = recorder.session.run
+                queue.put(SavedState(run.agent_id, run.run_id, session.save(), self._clock()))
+            self._write(queue.records)
+            return answer
 
-    def _kept(self, turn: "Turn", answer: HookAnswer) -> HookAnswer:
+    def _write(self, records: list[Record]) -> None:
         now = self._clock()
-        records = list(turn.records)
-        if not turn.has_ended:
-            run, state = turn.session.run, joined(turn.session.state(), turn.memory)
-            records.append(SavedState(run.agent_id, run.run_id, state, now))
         fresh = self._parts.health.take_fresh().items()
         records.extend(Loss(reason, count, now) for reason, count in fresh)
-        # Old records are removed by whoever has time for it, never while an agent waits.
+        # Old records are removed elsewhere, never while an agent waits.
         sink = StoreSink(
             self._store, calibration_runs=self._parts.settings.calibration_runs, clock=lambda: 0.0
         )
         sink.write(records)
-        return answer
 
-    def _begun(self, step: HookStep, *, late: bool) -> "Turn | None":
-        """The session this step belongs to; a session that had ended goes on as a run of its own."""
+    def _open(self, step: HookStep, *, late: bool) -> tuple[RunRecorder, HookMemory, RecordList] | None:
+        """Return the run this step belongs to; a session that has ended continues as another run."""
         settings = self._parts.settings
         agent = self._dialect.agent + (SUBAGENT if step.part else "")
         sessions = Sessions(
@@ -122,34 +142,35 @@ class Watch:
             parent_run_id=step.session_id if step.part else None,
         )
         can = self._dialect.can.get(step.kind, frozenset(("proceed", "guide")))
-        for n in range(1, _TIMES_TAKEN_UP):
+        for n in range(1, _MAX_RUNS_PER_SESSION):
             info = structs.replace(info, run_id=step.run_id if n == 1 else f"{step.run_id}~{n}")
             state = self._store.take_state(agent, info.run_id)
             session = sessions.resume(info, state, can=can) if state is not None else None
             if session is not None and state is not None:
-                return self._turn(session, memory_in(state), late=late)
-            if not self._is_kept(agent, info.run_id):
+                recorder, queue = self._make_recorder(session)
+                return recorder, memory_in(state), queue
+            if not sessions.is_stored(info.run_id):
                 is_over = step.kind == "end" or (n > 1 and step.kind == "reply" and step.error is not None)
-                return None if is_over else self._opened(sessions, info, step, can, late=late)
+                return None if is_over else self._start(sessions, info, step, can, late=late)
         return None
 
-    def _turn(self, session: "Session", memory: HookMemory, *, late: bool) -> "Turn":
-        speaks = frozenset() if late else self._dialect.speaks
-        return Turn(session, memory, self._parts.capture, speaks, self._clock, late=late)
-
-    def _opened(
+    def _start(
         self, sessions: Sessions, info: RunInfo, step: HookStep, can: "Collection[Verdict]", *, late: bool
-    ) -> "Turn":
-        goal = self._parts.capture.text(step.text[:_LONGEST_GOAL]) if step.kind == "prompt" else ""
-        session = sessions.begin(structs.replace(info, goal=goal), can=can)
+    ) -> tuple[RunRecorder, HookMemory, RecordList]:
+        goal = self._parts.capture.text(step.text[:_GOAL_CHARS]) if step.kind == "prompt" else ""
+        recorder, queue = self._make_recorder(sessions.begin(structs.replace(info, goal=goal), can=can))
+        queue.put(recorder.session.run)
         is_new_file = bool(step.part) and info.run_id == step.run_id
         since = 0.0 if is_new_file else info.started_at - (_LATE_S if late else 0.0)
-        turn = self._turn(session, HookMemory(since=since), late=late)
-        turn.records.append(session.run)
-        return turn
+        return recorder, HookMemory(since=since), queue
 
-    def _is_kept(self, agent: str, run_id: str) -> bool:
-        try:
-            return self._store.find_run(run_id, agent_id=agent).run_id == run_id
-        except NotFoundError:
-            return False
+    def _make_recorder(self, session: Session) -> tuple[RunRecorder, RecordList]:
+        queue = RecordList()
+        services = RunServices(
+            session.run.agent_id,
+            capture=self._parts.capture,
+            health=self._parts.health,
+            queue=queue,
+            clock=lambda: max(self._clock(), session.last_at),
+        )
+        return RunRecorder(session, services), queue
