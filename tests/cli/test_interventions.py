@@ -91,14 +91,14 @@ class TestReport:
         """
         keep(store, an_intervention(1, outcome="worked"), an_intervention(2, wording="replan.loop"))
 
-        assert ["together", "2", "1"] == cells(asked())[-1][:3]
+        assert ["total", "2", "1"] == cells(asked())[-1][:3]
 
     @pytest.mark.parametrize(
         ("by", "names"),
         [
             ("agent", ["agent", "writer"]),
             ("kind", ["loop", "goal"]),
-            ("action", ["INJECT_REMINDER", "ASK_USER"]),
+            ("action", ["remind", "ask"]),
             ("wording", ["remind.loop", "(unnamed)"]),
         ],
     )
@@ -115,7 +115,7 @@ class TestReport:
             kind="goal",
         )
 
-        assert [*names, "together"] == [row[0] for row in cells(asked(f"--by {by}"))]
+        assert [*names, "total"] == [row[0] for row in cells(asked(f"--by {by}"))]
 
     def test_one_agent(self, asked, store):
         """

@@ -53,7 +53,7 @@ def deliveries(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many alerts to list.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
 ) -> None:
-    """List alerts and whether they were delivered, newest first."""
+    """List alerts and their delivery, newest first."""
     with closing(context.obj.open_store()) as store:
         found = store.list_deliveries(state=state, limit=limit)
     if as_json:
@@ -97,7 +97,7 @@ def send_test(
 
 
 def send(context: typer.Context) -> None:
-    """Send the alerts that are due now, instead of waiting for the next watched run."""
+    """Send the alerts that are due now. Otherwise the next watched run sends them."""
     from steadyhelm.parts import build_alert_worker
 
     settings: Settings = context.obj.load().settings

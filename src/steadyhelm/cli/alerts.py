@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from steadyhelm.incidents import Incident, Mute, ThresholdEffect
     from steadyhelm.store import Delivery, IncidentStore, RunStore
 
-app = typer.Typer(
-    help="List incidents, and acknowledge, mute or mark them; send and list alerts.", rich_markup_mode=None
-)
+app = typer.Typer(help="List, acknowledge, mute or mark incidents; send alerts.", rich_markup_mode=None)
 
 _MOST_ROWS: Final = 1000
 _LONGEST_MUTE_S: Final = 30 * 86_400
@@ -72,7 +70,7 @@ def list_incidents(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """List incidents: open ones first, then those that closed lately."""
+    """List incidents, open ones first. Closed ones are listed for a day."""
     now = time.time()
     since = None if everything else now - parse_duration(last)
     with closing(context.obj.open_store()) as store:
@@ -96,7 +94,7 @@ def list_incidents(
 
 @app.command("show")
 def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = False) -> None:
-    """Show one incident: its evidence, the interventions, and what people said about it."""
+    """Show one incident, its evidence and interventions."""
     now = time.time()
     with closing(context.obj.open_store()) as store:
         incident = store.find_incident(incident_id)
@@ -125,7 +123,7 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
 
 @app.command("ack")
 def acknowledge(context: typer.Context, incident_id: Id) -> None:
-    """Acknowledge an incident: note that a person has seen it."""
+    """Acknowledge an incident: a person has seen it."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         if incident.acknowledged_at is not None:
@@ -264,7 +262,7 @@ def false_alarm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Mark an incident as a false alarm: its detector then needs a higher score for this agent."""
+    """Mark an incident as a false alarm. Its detector then needs a higher score for this agent."""
     from steadyhelm.policy.alerting import build_threshold
 
     with closing(context.obj.open_store(read_only=dry_run)) as store:
@@ -290,7 +288,7 @@ def false_alarm(
 
 @app.command("confirm")
 def confirm_incident(context: typer.Context, incident_id: Id) -> None:
-    """Confirm that an incident was right; a threshold it had raised goes back."""
+    """Confirm that an incident was right. A threshold it had raised goes back."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():
@@ -302,7 +300,7 @@ def confirm_incident(context: typer.Context, incident_id: Id) -> None:
 
 @app.command("undo")
 def undo(context: typer.Context, incident_id: Id) -> None:
-    """Take back a mark on an incident, and the threshold it raised."""
+    """Take back a mark on an incident. The threshold it raised goes back."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():

@@ -72,7 +72,7 @@ def show_baseline(
 
 @app.command("freeze")
 def freeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
-    """Freeze a baseline: it learns nothing more and stays as it is."""
+    """Freeze a baseline: it learns nothing more."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
     say(f"The baseline of {_name(baseline)} is {baseline.progress}. Undo: {_command('unfreeze', baseline)}")
     if not baseline.is_calibrated:
@@ -83,7 +83,7 @@ def freeze(context: typer.Context, agent: Agent, version: Version = None, task: 
 
 @app.command("unfreeze")
 def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
-    """Unfreeze a baseline: it learns again from the next clean run."""
+    """Unfreeze a baseline: it learns again."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=False)
     say(f"The baseline of {_name(baseline)} learns again: {baseline.progress}.")
 
@@ -92,7 +92,7 @@ def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task
 def reset(
     context: typer.Context, agent: Agent, version: Version = None, task: Task = None, yes: Yes = False
 ) -> None:
-    """Forget a baseline and learn it anew; stored runs stay, but only new runs count."""
+    """Forget a baseline and learn it anew. Stored runs stay, but only new runs count."""
     with closing(context.obj.open_store(read_only=False)) as store:
         baseline = _find_baseline(store, agent, version, task)
         confirm(
@@ -131,7 +131,7 @@ def import_baseline(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `baseline export` wrote.")],
     yes: Yes = False,
 ) -> None:
-    """Import a baseline that `baseline export` wrote, after checking it."""
+    """Import a baseline from a file. The file is one that `baseline export` wrote, and is checked first."""
     baseline = read_baseline(file)
     with closing(context.obj.open_store(read_only=False)) as store:
         before = store.get_baseline(baseline.agent_id, baseline.version, baseline.task_type)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steadyhelm.store import BaselineStore
 
 app = typer.Typer(
-    help="Task profiles: what completed tasks of each type took, and the budget to give the next.",
+    help="What tasks of each type take, and recommended budgets.",
     rich_markup_mode=None,
 )
 
@@ -63,7 +63,7 @@ def recommend(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Recommend a budget for a task of this type: the mean of completed ones plus a fifth."""
+    """Recommend a budget for a type of task. It is the mean of completed ones plus a fifth."""
     from steadyhelm.budgets.profiles import recommend_budget
 
     with closing(context.obj.open_store()) as store:
@@ -103,7 +103,7 @@ def import_profiles(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `budget export` wrote.")],
     yes: Yes = False,
 ) -> None:
-    """Import task profiles that `budget export` wrote, after showing what would change."""
+    """Import task profiles from a file. Shows what `budget export` wrote there would change."""
     given = read_task_profiles(file)
     with closing(context.obj.open_store(read_only=False)) as store:
         known = {(it.agent_id, it.task_type): it for it in store.list_profiles()}

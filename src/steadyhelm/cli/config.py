@@ -57,7 +57,7 @@ def set_value(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
 ) -> None:
-    """Set a value in the settings file; its comments and layout stay."""
+    """Set a value in the settings file. Comments and layout stay."""
     shared: GlobalOptions = context.obj
     path = _settings_path(shared)
     document = _read_document(path)
@@ -80,7 +80,7 @@ def unset_value(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
 ) -> None:
-    """Remove a value from the settings file, so that the default applies again."""
+    """Remove a value from the settings file. The default then applies again."""
     path = _settings_path(context.obj)
     document = _read_document(path)
     *tables, key = _split_name(name)

@@ -56,7 +56,7 @@ def corrections(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line and run.")] = False,
 ) -> None:
-    """List the turns that the user corrected later, and the findings in each.
+    """List the turns that users corrected later. Shows which of them had findings.
 
     Exit status: 0, or 1 when something could not be read.
     """

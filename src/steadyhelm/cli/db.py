@@ -29,7 +29,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 @app.command("info")
 def info(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show where the database is, its size, its schema, and how much is in it."""
+    """Show the database's place, size, schema and contents."""
     with closing(context.obj.open_store()) as store:
         known = {**store.describe(), "losses": store.get_losses()}
     if as_json:
@@ -46,7 +46,7 @@ def info(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("check")
 def check(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the file for damage and for totals that do not add up."""
+    """Check the file for damage and wrong totals."""
     with closing(context.obj.open_store()) as store:
         faults = store.check()
     if as_json:
@@ -65,7 +65,7 @@ def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy; it must be new.")],
 ) -> None:
-    """Copy the database to a new file; agents may keep writing meanwhile."""
+    """Copy the database to a new file. Agents may keep writing meanwhile."""
     with closing(context.obj.open_store()) as store:
         store.backup(file)
     say(f"Copied to {file} ({_format_megabytes(file.expanduser().stat().st_size)}).")
@@ -83,7 +83,7 @@ def prune(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Remove what is older than the retention settings: payloads first, whole runs later."""
+    """Remove old payloads and runs. The retention settings say how old."""
     settings: Settings = context.obj.load().settings
     payload_days = settings.retention_payload_days if payload_days is None else payload_days
     run_days = settings.retention_run_days if run_days is None else run_days
@@ -148,7 +148,7 @@ def path(context: typer.Context) -> None:
 
 @app.command("migrate")
 def migrate(context: typer.Context) -> None:
-    """Migrate a database of an older Steadyhelm, after making a backup next to it."""
+    """Migrate a database of an older Steadyhelm. A backup is made next to it first."""
     from steadyhelm.stores.opening import read_applied_migrations
 
     place = context.obj.load().settings.database

@@ -42,7 +42,7 @@ def demo(
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="No pauses.")] = False,
 ) -> None:
-    """Watch a scripted agent get stuck in a loop and be steered out of it.
+    """Show a scripted agent being steered out of a loop.
 
     The monitor is the real one, in mode guide. It takes under 30 seconds and needs no key and no network.
     """

@@ -32,7 +32,7 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
 ) -> None:
-    """Check settings, database, alerts and models, and run each detector on an example.
+    """Check the installation. Includes settings, database, alerts, models and an example for each detector.
 
     The exit status is 1 when a check FAILs.
     """

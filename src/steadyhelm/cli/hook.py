@@ -12,7 +12,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
-    help="Watch a coding agent: Claude Code, Codex CLI, Gemini CLI or Cursor.",
+    help="Watch Claude Code, Codex CLI, Gemini CLI or Cursor.",
     rich_markup_mode=None,
 )
 
@@ -45,7 +45,7 @@ def _event(
 
 @app.command("statusline")
 def statusline(context: typer.Context) -> None:
-    """Print one short line about the session, for Claude Code's status line."""
+    """Print a line for Claude Code's status line."""
     _pass_on_options(context)
     hook.main(["statusline"])
 
@@ -60,7 +60,7 @@ def install(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Add the hooks to an agent's settings; shows the change and asks first."""
+    """Add the hooks to an agent's settings. Shows the change and asks first."""
     from steadyhelm.hooks import installer, settings_entries
 
     _require_agent(agent)
@@ -89,7 +89,7 @@ def install(
 
 @app.command("uninstall")
 def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> None:
-    """Remove the hooks from an agent's settings, and restore the file as it was."""
+    """Remove the hooks from an agent's settings. The file is as it was before."""
     from steadyhelm.hooks import installer, settings_entries
 
     _require_agent(agent)
@@ -111,7 +111,7 @@ def status(
     agent: Agent = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Show where hooks are installed, and recent errors; exit status 3 when there are any."""
+    """Show installed hooks and recent errors. The exit status is 3 when there are errors."""
     from steadyhelm.hooks import installer, settings_entries
     from steadyhelm.hooks.handler import read_log
 
@@ -159,9 +159,9 @@ def _require_agent(agent: str) -> None:
 
 
 def _print_change(change: object) -> None:
-    from steadyhelm.hooks.installer import FileChange, diff_lines
+    from steadyhelm.hooks.installer import SettingsChange, diff_lines
 
-    assert isinstance(change, FileChange)
+    assert isinstance(change, SettingsChange)
     for line in diff_lines(change):
         say(safe(line))
 

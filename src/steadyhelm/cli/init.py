@@ -43,7 +43,7 @@ def init(
         bool, typer.Option("--force", help="Replace an existing file; it is kept as .bak.")
     ] = False,
 ) -> None:
-    """Write a commented settings file, and print the two lines to add to a program."""
+    """Write a commented settings file. Prints the two lines to add to a program."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         fail(f"{safe(path)} cannot be written: name a file in a folder that exists.", EXIT_USAGE)
     if os.path.lexists(path):

@@ -8,7 +8,7 @@ import typer
 
 from steadyhelm.cli.context import find_agent
 from steadyhelm.cli.output import parse_duration, print_fitted_table, print_json
-from steadyhelm.reports.formats import format_count, pluralize
+from steadyhelm.reports.formats import format_count, pluralize, response_level
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_READ: Final = 100_000
 _COUNTS: Final = ("said", "worked", "ignored", "worse", "unknown")
-_TITLES: Final = (*_COUNTS, "saved", "before", "gain", "by itself", "helped")
+_TITLES: Final = ("delivered", *_COUNTS[1:], "saved", "before", "gain", "by itself", "helped")
 _SPARE: Final = ("before", "gain", "unknown", "worse", "ignored", "saved", "worked")
 _LEGEND: Final = """\
 helped: how often the drift did not come back, of interventions with an outcome, [95 % interval]
@@ -39,11 +39,13 @@ def interventions(
     ] = None,
     by: Annotated[
         Literal["agent", "wording", "kind", "action"] | None,
-        typer.Option("--by", help="How to group; by default by agent and wording."),
+        typer.Option(
+            "--by", help="How to group (action: by response level); by default by agent and wording."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Report the interventions that were made, and how often they worked."""
+    """Report interventions, and how often they worked."""
     from steadyhelm.policy.effects import measure_effects
 
     after = None if since is None else time.time() - parse_duration(since)
@@ -68,14 +70,12 @@ def _as_data(report: "EffectReport") -> "dict[str, object]":
 def _print_report(
     report: "EffectReport", facets: "Sequence[Facet]", since: str | None, spare: "Sequence[str]"
 ) -> None:
-    rows = [
-        _row(row, [safe(row.group[facet], most=32) or "(unnamed)" for facet in facets]) for row in report.rows
-    ]
+    rows = [_row(row, [_group_name(facet, row.group[facet]) for facet in facets]) for row in report.rows]
     if len(rows) > 1:
-        rows.append(_row(report.together, [*[""] * (len(facets) - 1), "together"]))
+        rows.append(_row(report.together, [*[""] * (len(facets) - 1), "total"]))
     period = f" in the last {since}" if since is not None else ""
     print_fitted_table(
-        (*facets, *_TITLES),
+        (*("response level" if facet == "action" else facet for facet in facets), *_TITLES),
         rows,
         spare=spare,
         empty=f"No interventions{period}. They are made when an incident opens: "
@@ -84,6 +84,10 @@ def _print_report(
     if rows:
         say(_LEGEND)
     _print_missing(report)
+
+
+def _group_name(facet: "Facet", name: str) -> str:
+    return (response_level(name) if facet == "action" else safe(name, most=32)) or "(unnamed)"
 
 
 def _print_missing(report: "EffectReport") -> None:

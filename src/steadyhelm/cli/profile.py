@@ -91,7 +91,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that profiles are valid, and print what is wrong with those that are not."""
+    """Check that profiles are valid. Prints what is wrong with those that are not."""
     from steadyhelm.style.scoring import score_reply
 
     text = _read_text(reply) if reply is not None else None

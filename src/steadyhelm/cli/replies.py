@@ -38,7 +38,7 @@ def replies(
         typer.Option("--output", "-o", help="Write to this file; .gz is compressed, - is standard output."),
     ] = None,
 ) -> None:
-    """Label users' replies by what each says about the turn before it.
+    """Label users' replies. A label says what the reply means for the turn before it.
 
     Every line is written again with its label added. Exit status: 0, or 1 when a line could not be read.
     """

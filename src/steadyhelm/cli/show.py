@@ -51,7 +51,7 @@ def show(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Show one run: its steps, findings, incidents and interventions."""
+    """Show one run with its findings and interventions."""
     with closing(context.obj.open_store()) as store:
         row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
         report = _read_run(store, row, None if everything else events)
@@ -181,7 +181,7 @@ def _print_incidents(report: _RunDetails) -> None:
         for intervention in incident.interventions:
             screen.print(f"   {timeline.describe_intervention(intervention)}")
     if report.incidents:
-        say(f"\nMore on one of them: steadyhelm alerts show {report.incidents[-1].incident_id}")
+        say(f"\nDetails of an incident: steadyhelm alerts show {report.incidents[-1].incident_id}")
 
 
 def _describe_state(incident: "Incident") -> str:

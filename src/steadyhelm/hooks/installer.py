@@ -18,7 +18,7 @@ from steadyhelm.settings import home
 RECORDS_FOLDER: Final = "hooks"
 
 
-class FileChange(Struct, frozen=True, kw_only=True):
+class SettingsChange(Struct, frozen=True, kw_only=True):
     """The content of a file before and after a change; None where there is no file."""
 
     path: Path
@@ -40,7 +40,7 @@ class _InstallRecord(Struct, frozen=True, kw_only=True):
     folders: list[str] = []
 
 
-def plan_install(agent: str, path: Path, command: str, *, status_line: str = "") -> FileChange:
+def plan_install(agent: str, path: Path, command: str, *, status_line: str = "") -> SettingsChange:
     """Return the change that adds our entries."""
     before = _read_bytes(path)
     text = _decode_text(before, path)
@@ -48,36 +48,40 @@ def plan_install(agent: str, path: Path, command: str, *, status_line: str = "")
         settings_entries.parse_settings(text, path), agent, command, status_line=status_line
     )
     if before is not None and content == settings_entries.parse_settings(text, path):
-        return FileChange(path=path, before=before, after=before)
-    return FileChange(path=path, before=before, after=settings_entries.write_settings(text, content).encode())
+        return SettingsChange(path=path, before=before, after=before)
+    return SettingsChange(
+        path=path, before=before, after=settings_entries.write_settings(text, content).encode()
+    )
 
 
-def plan_uninstall(path: Path) -> FileChange:
+def plan_uninstall(path: Path) -> SettingsChange:
     """Return the change that removes our entries; an otherwise unchanged file is restored byte for byte."""
     before = _read_bytes(path)
     if before is None:
-        return FileChange(path=path, before=None, after=None)
+        return SettingsChange(path=path, before=None, after=None)
     record = _read_record(path)
     if record is not None and record.digest == _hash_content(before):
-        return FileChange(path=path, before=before, after=_read_backup(path) if record.existed else None)
+        return SettingsChange(path=path, before=before, after=_read_backup(path) if record.existed else None)
     text = _decode_text(before, path)
     content = settings_entries.parse_settings(text, path)
     rest = settings_entries.remove_entries(content)
     if rest == content:
-        return FileChange(path=path, before=before, after=before)
+        return SettingsChange(path=path, before=before, after=before)
     if record is not None and not record.existed and rest in ({}, {"version": 1}):
-        return FileChange(path=path, before=before, after=None)
-    return FileChange(path=path, before=before, after=settings_entries.write_settings(text, rest).encode())
+        return SettingsChange(path=path, before=before, after=None)
+    return SettingsChange(
+        path=path, before=before, after=settings_entries.write_settings(text, rest).encode()
+    )
 
 
-def diff_lines(change: FileChange) -> Iterator[str]:
+def diff_lines(change: SettingsChange) -> Iterator[str]:
     """Return the lines of a unified diff of the change."""
     sides = [(it or b"").decode("utf-8", "replace").splitlines() for it in (change.before, change.after)]
     names = [str(change.path) if it is not None else "/dev/null" for it in (change.before, change.after)]
     return difflib.unified_diff(sides[0], sides[1], names[0], names[1], lineterm="")
 
 
-def apply_install(change: FileChange) -> Path | None:
+def apply_install(change: SettingsChange) -> Path | None:
     """Write the change; return the path of the backup, None when there was no file."""
     _require_unchanged(change)
     assert change.after is not None
@@ -94,7 +98,7 @@ def apply_install(change: FileChange) -> Path | None:
     return _record_path(change.path, ".before") if known.existed else None
 
 
-def apply_uninstall(change: FileChange) -> None:
+def apply_uninstall(change: SettingsChange) -> None:
     """Write the change, and remove the backup and the record."""
     _require_unchanged(change)
     record = _read_record(change.path)
@@ -111,7 +115,7 @@ def apply_uninstall(change: FileChange) -> None:
         (home() / RECORDS_FOLDER).rmdir()
 
 
-def _back_up(change: FileChange) -> _InstallRecord:
+def _back_up(change: SettingsChange) -> _InstallRecord:
     """Back up the file as it was before us, without entries of ours that were copied there."""
     (home() / RECORDS_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     before = change.before
@@ -125,7 +129,7 @@ def _back_up(change: FileChange) -> _InstallRecord:
     return _InstallRecord(path=str(change.path), existed=True, digest="")
 
 
-def _require_unchanged(change: FileChange) -> None:
+def _require_unchanged(change: SettingsChange) -> None:
     if _read_bytes(change.path) != change.before:
         raise FormatError(
             f"{change.path} was changed by another program just now. Nothing was done; try again."
