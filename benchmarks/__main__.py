@@ -23,7 +23,7 @@ BENCHMARKS += ("starting", "kill", "style", "hook", "adapters")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 1 when a bar was missed, but never in a quick run: its figures mean nothing."""
-    asked = _asked(arguments)
+    asked = _parse_arguments(arguments)
     started = time.time()
     measures: list[Measure] = []
     try:
@@ -32,13 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
             measures.extend(importlib.import_module(f"benchmarks.{name}").run(quick=asked.quick))
     finally:
         seed_system.remove()
-    print(_table(measures))
-    print(_written(measures, asked.results, started, quick=asked.quick), file=sys.stderr)
+    print(_format_table(measures))
+    print(_write_report(measures, asked.results, started, quick=asked.quick), file=sys.stderr)
     missed = any(measure.verdict == "MISSED" for measure in measures)
     return 1 if missed and not asked.quick else 0
 
 
-def _asked(arguments: list[str] | None) -> argparse.Namespace:
+def _parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(BENCHMARKS)}")
     parser.add_argument("--quick", action="store_true", help="a smoke run: its figures mean nothing")
@@ -50,11 +50,11 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
     return asked
 
 
-def _table(measures: list[Measure]) -> str:
+def _format_table(measures: list[Measure]) -> str:
     rows: list[tuple[str, ...]] = [
         ("benchmark", "what", "bar", "aim", "measured", "lowest .. highest", "verdict")
     ]
-    rows.extend(_row(measure) for measure in measures)
+    rows.extend(_format_row(measure) for measure in measures)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -62,25 +62,25 @@ def _table(measures: list[Measure]) -> str:
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-def _row(measure: Measure) -> tuple[str, ...]:
+def _format_row(measure: Measure) -> tuple[str, ...]:
     least = "≥ " if measure.at_least else "≤ "
     return (
         measure.benchmark,
         measure.what,
-        least + _figure(measure.bar, measure.unit) if measure.bar is not None else "",
-        least + _figure(measure.aim, measure.unit) if measure.aim is not None else "",
-        _figure(measure.value, measure.unit) if measure.value is not None else "-",
-        " .. ".join(_figure(value, "") for value in measure.spread) if measure.spread else "",
+        least + _format_figure(measure.bar, measure.unit) if measure.bar is not None else "",
+        least + _format_figure(measure.aim, measure.unit) if measure.aim is not None else "",
+        _format_figure(measure.value, measure.unit) if measure.value is not None else "-",
+        " .. ".join(_format_figure(value, "") for value in measure.spread) if measure.spread else "",
         f"{measure.verdict} ({measure.note})" if measure.note else measure.verdict,
     )
 
 
-def _figure(value: float, unit: str) -> str:
+def _format_figure(value: float, unit: str) -> str:
     words = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{words}{unit}" if unit in {"", "x"} else f"{words} {unit}"
 
 
-def _written(measures: list[Measure], folder: Path, started: float, *, quick: bool) -> str:
+def _write_report(measures: list[Measure], folder: Path, started: float, *, quick: bool) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{time.strftime('%Y-%m-%d-%H%M%S', time.localtime(started))}.json"
     content = {

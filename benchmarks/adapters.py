@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measures import Measure, from_repeats, not_measured
-from benchmarks.processes import ROOT, measured_in_child
+from benchmarks.processes import ROOT, measure_in_child
 
 NAME = "adapters"
 BAR_MS, BAR_SHARE = 0.3, 0.03
@@ -41,7 +41,7 @@ def run(*, quick: bool) -> list[Measure]:
         repeats, turns = (3, 4) if quick else (15, TURNS.get(framework, 40))
         try:
             with tempfile.TemporaryDirectory() as home:
-                costs = measured_in_child(
+                costs = measure_in_child(
                     "adapting", Path(home), framework, repeats, turns, python=str(python)
                 )
         except RuntimeError as exc:

@@ -66,15 +66,15 @@ def _costs(seconds: Scenes, turns: int) -> dict[str, list[float]]:
     for third in range(THIRDS):
         # The quickest of several rounds: what a busy machine adds says nothing about either side.
         took = {kind: min(rounds[1 + third :: THIRDS]) * 1000 for kind, rounds in seconds.items()}
-        calls = {watched: _of_one_call(took, turns, watched=watched) for watched in (False, True)}
+        calls = {watched: _split_costs(took, turns, watched=watched) for watched in (False, True)}
         for place, kind in enumerate(("model", "tool")):
             found[f"bare {kind}"].append(calls[False][place])
             found[kind].append(calls[True][place] - calls[False][place])
     return found
 
 
-def _of_one_call(took: dict[tuple[str, bool], float], turns: int, *, watched: bool) -> tuple[float, float]:
-    """What a model call and a tool call take, from what the scenes took."""
+def _split_costs(took: dict[tuple[str, bool], float], turns: int, *, watched: bool) -> tuple[float, float]:
+    """Return the time of a model call and of a tool call, from the times of the scenes."""
     short, long, wide = (took[scene, watched] for scene in ("short", "long", "wide"))
     tool = (wide - long) / (turns * (WIDE - 1))
     turn = (long - short) / (turns - turns // SHARE)

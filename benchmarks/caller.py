@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import seed_system
 from benchmarks.measures import Measure, from_repeats, not_measured
-from benchmarks.processes import measured_in_child
+from benchmarks.processes import measure_in_child
 
 NAME = "caller"
 # Five times with the first three detectors, eight with all of them.
@@ -57,13 +57,13 @@ _SHOWN = (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "worst"))
 
 def _once(system: str, seconds: float, *more: str, **options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
-        return measured_in_child(
+        return measure_in_child(
             "pacing", Path(folder), system, seconds, 1, Path(folder) / "bench.db", *more, **options
         )
 
 
 def _busy(seconds: float, rounds: int) -> list[Measure]:
-    """The same when the agent computes all the time: the writer must take the interpreter from it."""
+    """Measure the same while the agent computes: the writer must take the interpreter from it."""
     busy = [_once("steadyhelm", seconds, "busy") for _ in range(rounds)]
     dropped = [100 * sum(one["losses"].values()) / one["events"] for one in busy]
     return [

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import seed_system
 from benchmarks.measures import Measure, from_repeats, not_measured
-from benchmarks.processes import measured_in_child
+from benchmarks.processes import measure_in_child
 
 NAME = "cpu"
 BAR, AIM = 0.5, 0.2
@@ -64,6 +64,6 @@ def run(*, quick: bool) -> list[Measure]:
 
 def _once(system: str, seconds: float, **options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
-        return measured_in_child(
+        return measure_in_child(
             "pacing", Path(folder), system, seconds, 0, Path(folder) / "bench.db", **options
         )

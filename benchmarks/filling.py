@@ -27,13 +27,13 @@ _PAYLOADS = [
 ]
 
 
-def agent_of(run: int) -> str:
-    """The agent a run belongs to."""
+def get_agent(run: int) -> str:
+    """Return the agent of a run."""
     return f"agent-{run % AGENTS}"
 
 
-def run_id_of(run: int) -> str:
-    """The id of a run."""
+def get_run_id(run: int) -> str:
+    """Return the id of a run."""
     return f"run{run:09d}"
 
 
@@ -51,12 +51,12 @@ def fill(store: SQLiteStore, first: int, runs: int) -> None:
             records.extend(_records(run))
         store.write(records)
     for number in range(AGENTS):
-        agent_id = agent_of(number)
+        agent_id = get_agent(number)
         store.save_baseline(BaselineStats(agent_id=agent_id, calibration_runs=50, word_counts=bytes(16_384)))
 
 
 def _records(run: int) -> list[Record]:
-    agent_id, run_id, at = agent_of(run), run_id_of(run), started_at(run)
+    agent_id, run_id, at = get_agent(run), get_run_id(run), started_at(run)
     records: list[Record] = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at, goal="ship the orders")]
     for seq in range(RUN_LENGTH):
         input_json, output_json, name = _PAYLOADS[(run * 7 + seq) % 1000]

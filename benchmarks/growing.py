@@ -27,7 +27,7 @@ _REPLY = (
 def _medians(
     calls: Mapping[str, Callable[[int], Any]], turns: int, flush: Callable[[], Any]
 ) -> dict[str, float]:
-    """The median microseconds of each call, one after another in turn, so that noise hits all alike."""
+    """Return the median microseconds of each call, called in turn so that noise affects all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(turns):
         for name, call in calls.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measures import Measure, from_repeats
-from benchmarks.processes import measured_in_child
+from benchmarks.processes import measure_in_child
 
 NAME = "growth"
 LENGTH_BAR = 1.2
@@ -69,4 +69,4 @@ def _kinds(*, quick: bool) -> list[Measure]:
 
 def _child(what: str, size: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
-        return measured_in_child("growing", Path(folder), what, Path(folder) / "bench.db", size)
+        return measure_in_child("growing", Path(folder), what, Path(folder) / "bench.db", size)

@@ -26,12 +26,12 @@ def run(*, quick: bool) -> list[Measure]:
     with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         home = environment(Path(folder))
         try:
-            return _measured(home, repeats)
+            return _measure_all(home, repeats)
         finally:
             stop_resident(f"{folder}/hook.sock")
 
 
-def _measured(home: dict[str, str], repeats: int) -> list[Measure]:
+def _measure_all(home: dict[str, str], repeats: int) -> list[Measure]:
     hook, line = shlex.split(hook_command("claude-code", "guide")), shlex.split(status_line_command())
     alone = {**home, "STEADYHELM_HOOK_HOST": "0"}
     if _once(hook, _event(0), home) is None:
@@ -61,7 +61,7 @@ def _measured(home: dict[str, str], repeats: int) -> list[Measure]:
 
 
 def _event(n: int) -> bytes:
-    """A step of a session that has some length, and gets on."""
+    """Return a step of a long session that makes progress."""
     event = {
         "session_id": f"session-{n // 20}",
         "transcript_path": "",
@@ -84,7 +84,7 @@ def _once(command: list[str], body: bytes, where: dict[str, str]) -> float | Non
 
 
 def _first(command: list[str], home: dict[str, str]) -> float:
-    """A hook that finds nobody to ask; whoever it leaves behind is ended again."""
+    """Return the time of a hook without a resident helper; end the helper it starts."""
     with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
         taken = _once(command, _event(0), {**home, "STEADYHELM_HOME": folder})
         _wait_for(Path(folder) / "hook.sock")

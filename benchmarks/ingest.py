@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measures import Measure, from_repeats
-from benchmarks.processes import measured_in_child
+from benchmarks.processes import measure_in_child
 
 NAME = "ingest"
 BAR, AIM = 25_000.0, 50_000.0
@@ -16,7 +16,7 @@ def run(*, quick: bool) -> list[Measure]:
     rounds = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
-            rounds.append(measured_in_child("ingesting", Path(folder), Path(folder) / "bench.db", events))
+            rounds.append(measure_in_child("ingesting", Path(folder), Path(folder) / "bench.db", events))
     lost = [events - one["kept"] for one in rounds]
     return [
         from_repeats(

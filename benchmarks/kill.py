@@ -41,8 +41,8 @@ def run(*, quick: bool) -> list[Measure]:
     """Kill a process again and again at moments drawn at random, and look at what it left."""
     random.seed(9)
     kills = 2 if quick else KILLS
-    durable = [_death("durable") for _ in range(kills)]
-    fast = [_death("fast") for _ in range(kills)]
+    durable = [_measure_death("durable") for _ in range(kills)]
+    fast = [_measure_death("fast") for _ in range(kills)]
     return [
         *_measures("durable", durable, 0),
         *_measures("fast", fast, Settings().queue_cap + IN_HAND),
@@ -79,16 +79,16 @@ def _measures(mode: str, deaths: list[Death], allowed: int) -> list[Measure]:
     ]
 
 
-def _death(mode: str) -> Death:
+def _measure_death(mode: str) -> Death:
     with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
         database = Path(folder) / "bench.db"
-        said = _killed(mode, database, Path(folder), after_s=random.uniform(0.05, 0.8))
+        said = _kill_agent(mode, database, Path(folder), after_s=random.uniform(0.05, 0.8))
         whole = len(said) - len(said) % ANSWERED.size
         answered, dropped = ANSWERED.unpack(said[whole - ANSWERED.size : whole])
-        return Death(answered, dropped, *_left(database))
+        return Death(answered, dropped, *_read_survivors(database))
 
 
-def _killed(mode: str, database: Path, home: Path, *, after_s: float) -> bytes:
+def _kill_agent(mode: str, database: Path, home: Path, *, after_s: float) -> bytes:
     """Everything the process said before it was killed, that long after its first answer."""
     command = [sys.executable, "-m", "benchmarks.dying", mode, str(database)]
     with subprocess.Popen(
@@ -104,7 +104,7 @@ def _killed(mode: str, database: Path, home: Path, *, after_s: float) -> bytes:
         return bytes(said + child.stdout.read())
 
 
-def _left(database: Path) -> tuple[int, list[str]]:
+def _read_survivors(database: Path) -> tuple[int, list[str]]:
     """How many events are there, and the faults found: by the store, and by counting again."""
     store = SQLiteStore(database)
     try:

@@ -42,17 +42,17 @@ class Measure:
         return self.value >= limit if self.at_least else self.value <= limit
 
     def to_dict(self) -> dict[str, Any]:
-        """The measure as plain data."""
+        """Return the measure as plain data."""
         return {**dataclasses.asdict(self), "verdict": self.verdict}
 
 
 def not_measured(benchmark: str, what: str, reason: str) -> Measure:
-    """A figure that could not be taken, and why."""
+    """Return a figure that could not be measured, with the reason."""
     return Measure(benchmark=benchmark, what=what, value=None, unit="", note=reason)
 
 
 def from_repeats(benchmark: str, what: str, values: Sequence[float], unit: str, **more: Any) -> Measure:
-    """The median of several repeats, with the lowest and the highest beside it."""
+    """Return the median of several repeats, with the lowest and the highest."""
     return Measure(
         benchmark=benchmark,
         what=what,
@@ -64,6 +64,6 @@ def from_repeats(benchmark: str, what: str, values: Sequence[float], unit: str, 
 
 
 def share(values: Sequence[float], part: float) -> float:
-    """The value below which this part of the values lies."""
+    """Return the value below which this part of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measures import Measure
-from benchmarks.processes import measured_in_child
+from benchmarks.processes import measure_in_child
 
 NAME = "memory"
 RUN_BAR_KIB, PROCESS_BAR_MB = 32.0, 400.0
 
 
 def run(*, quick: bool) -> list[Measure]:
-    """Runs of 20 events each, all live at once, detectors on, results of 230 characters and of 64 KiB."""
+    """Measure runs of 20 events, all live at once, with results of 230 characters and of 64 KiB."""
     few, many, large = (50, 200, 50) if quick else (1000, 9900, 500)
     traced = _child("tracemalloc", few, 230)
     resident = _child("resident", many, 230)
@@ -55,6 +55,4 @@ def run(*, quick: bool) -> list[Measure]:
 
 def _child(how: str, runs: int, characters: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
-        return measured_in_child(
-            "remembering", Path(folder), how, runs, characters, Path(folder) / "bench.db"
-        )
+        return measure_in_child("remembering", Path(folder), how, runs, characters, Path(folder) / "bench.db")

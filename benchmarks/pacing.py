@@ -32,7 +32,7 @@ class _Nothing:
         return None
 
 
-def _monitor(system: str, database: str) -> Any:
+def _make_monitor(system: str, database: str) -> Any:
     if system == "steadyhelm":
         from steadyhelm import DriftMonitor  # noqa: PLC0415 - the seed system's process has no steadyhelm
 
@@ -48,9 +48,9 @@ def _monitor(system: str, database: str) -> Any:
 
 class _Loop:
     def __init__(self, monitor: Any, *, timed: bool) -> None:
-        self._monitor = monitor
+        self._make_monitor = monitor
         self._record = recorder(monitor)
-        self._timed = timed
+        self._time_call = timed
         self._left = 0
         self.run_ends_cpu = 0.0
         self.calls: list[float] = []
@@ -60,31 +60,31 @@ class _Loop:
         if self._left == 0:
             self._next_run(i)
         self._left -= 1
-        if not self._timed:
+        if not self._time_call:
             self._record(event)
         elif i % 2:  # whoever comes first finds the processor cold
-            self.calls.append(_timed(self._record, event))
-            self.references.append(_timed(fingerprint_reference, event))
+            self.calls.append(_time_call(self._record, event))
+            self.references.append(_time_call(fingerprint_reference, event))
         else:
-            self.references.append(_timed(fingerprint_reference, event))
-            self.calls.append(_timed(self._record, event))
+            self.references.append(_time_call(fingerprint_reference, event))
+            self.calls.append(_time_call(self._record, event))
 
     def _next_run(self, i: int) -> None:
         before = time.process_time()
         if i:
-            self._monitor.end_run()
+            self._make_monitor.end_run()
         self.run_ends_cpu += time.process_time() - before
-        self._monitor.start_run(goal=GOAL)
+        self._make_monitor.start_run(goal=GOAL)
         self._left = RUN_LENGTH
 
 
-def _timed(function: Callable[[ToolEvent], Any], event: ToolEvent) -> float:
+def _time_call(function: Callable[[ToolEvent], Any], event: ToolEvent) -> float:
     before = time.perf_counter()
     function(event)
     return time.perf_counter() - before
 
 
-def _paced(loop: _Loop, events: list[ToolEvent], *, busy: bool) -> float:
+def _run_paced(loop: _Loop, events: list[ToolEvent], *, busy: bool) -> float:
     begun = time.perf_counter()
     for i, event in enumerate(events):
         due = begun + i / RATE
@@ -99,10 +99,10 @@ def main() -> None:
     """Measure, and print one line of JSON."""
     system, seconds, with_reference, database = sys.argv[1:5]
     events = [tool_event(i) for i in range(int(float(seconds) * RATE))]
-    monitor = _monitor(system, database)
+    monitor = _make_monitor(system, database)
     loop = _Loop(monitor, timed=with_reference == "1")
     cpu = time.process_time()
-    wall = _paced(loop, events, busy="busy" in sys.argv)
+    wall = _run_paced(loop, events, busy="busy" in sys.argv)
     result: dict[str, Any] = {"events": len(events), "rate": round(len(events) / wall)}
     if system == "steadyhelm":
         flushed = monitor.flush(30.0)

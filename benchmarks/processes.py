@@ -12,13 +12,13 @@ TIMEOUT_S = 900.0
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a child: our sources, and a home folder of its own."""
+    """Return the environment of a child: our sources, and a home folder of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STEADYHELM_")}
     paths = [str(ROOT / "src"), *filter(None, [kept.get("PYTHONPATH")])]
     return {**kept, "PYTHONPATH": os.pathsep.join(paths), "STEADYHELM_HOME": str(home)}
 
 
-def measured_in_child(
+def measure_in_child(
     module: str, home: Path, *arguments: object, python: str = sys.executable
 ) -> dict[str, Any]:
     """Run `benchmarks.<module>` in a process of its own; the last line it prints is its result as JSON."""

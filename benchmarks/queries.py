@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.filling import agent_of, fill, run_id_of, started_at
+from benchmarks.filling import fill, get_agent, get_run_id, started_at
 from benchmarks.measures import Measure
 from benchmarks.workload import RUN_LENGTH
 
@@ -40,7 +40,7 @@ def run(*, quick: bool) -> list[Measure]:
     return [
         *(
             _measure(name, bar, before[name], after[name], grown, note)
-            for name, (bar, _) in _asked(small).items()
+            for name, (bar, _) in _list_queries(small).items()
         ),
         Measure(
             benchmark=NAME, what="size on disk, an event", value=size / (reached * RUN_LENGTH), unit="bytes"
@@ -63,20 +63,20 @@ def _fill_within(store: SQLiteStore, done: int, wanted: int, deadline: float) ->
     return done
 
 
-def _asked(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteStore], Any]]]:
-    """The queries, each of something chosen at random; those the budget names have a bar."""
+def _list_queries(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteStore], Any]]]:
+    """Return the queries, each of something chosen at random, with their limits where there are any."""
 
     def run() -> int:
         return random.randrange(runs)
 
     def timeline(store: SQLiteStore) -> list[Any]:
         chosen = run()
-        return list(store.iter_run_events(agent_of(chosen), run_id_of(chosen)))
+        return list(store.iter_run_events(get_agent(chosen), get_run_id(chosen)))
 
     last_day = started_at(runs) - 86_400
     return {
         "run list": (BAR, lambda store: store.list_runs(limit=50)),
-        "run list of an agent": (BAR, lambda store: store.list_runs(agent_of(run()), limit=50)),
+        "run list of an agent": (BAR, lambda store: store.list_runs(get_agent(run()), limit=50)),
         "run list, paged to anywhere": (
             BAR,
             lambda store: store.list_runs(limit=50, before=started_at(run())),
@@ -85,28 +85,28 @@ def _asked(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteStore], A
         "alerts": (BAR, lambda store: store.get_drift_events(limit=50)),
         "alerts of an agent, last day": (
             BAR,
-            lambda store: store.get_drift_events(agent_of(run()), since=last_day, limit=50),
+            lambda store: store.get_drift_events(get_agent(run()), since=last_day, limit=50),
         ),
         "alerts, critical ones": (
             BAR,
             lambda store: store.get_drift_events(severity=Severity.CRITICAL, limit=50),
         ),
-        "baseline": (BAR, lambda store: store.get_baseline(agent_of(run()))),
+        "baseline": (BAR, lambda store: store.get_baseline(get_agent(run()))),
         "incidents": (None, lambda store: store.list_incidents(limit=50)),
         "open incidents": (None, lambda store: store.list_incidents(state="open", limit=50)),
         "agents": (None, lambda store: store.list_agents()),
-        "a run by its id": (None, lambda store: store.find_run(run_id_of(run()))),
-        "newest events of an agent": (None, lambda store: store.get_traces(agent_of(run()), limit=100)),
+        "a run by its id": (None, lambda store: store.find_run(get_run_id(run()))),
+        "newest events of an agent": (None, lambda store: store.get_traces(get_agent(run()), limit=100)),
         "what a baseline learns from": (
             None,
-            lambda store: store.list_run_summaries(agent_of(run()), limit=50),
+            lambda store: store.list_run_summaries(get_agent(run()), limit=50),
         ),
     }
 
 
 def _times(store: SQLiteStore, runs: int) -> dict[str, list[float]]:
     random.seed(1)
-    asked = _asked(runs)
+    asked = _list_queries(runs)
     times: dict[str, list[float]] = {name: [] for name in asked}
     for turn in range(_REPEATS + 5):
         for name, (_, ask) in asked.items():

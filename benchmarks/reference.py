@@ -12,7 +12,7 @@ NAME = "reference"
 
 
 def run(*, quick: bool) -> list[Measure]:
-    """The reference, and beside it what our own fingerprint of the same event costs."""
+    """Measure the reference, and what our own fingerprint of the same event costs."""
     repeats, events = (3, 500) if quick else (15, 5000)
     stream = [tool_event(i) for i in range(events)]
     reference, ours, encoding = [], [], []

@@ -23,7 +23,7 @@ class SeedMissingError(Exception):
 
 @functools.cache
 def seed_python() -> str:
-    """The interpreter that can import the seed system; VARIABLE names one that is already there."""
+    """Return an interpreter that can import the seed system; VARIABLE names an existing one."""
     given = os.environ.get(VARIABLE)
     if given:
         return given

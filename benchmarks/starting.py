@@ -80,7 +80,7 @@ def _milliseconds(what: str, seconds: float | None) -> Measure:
 def _best(
     code: dict[str, str], repeats: int, home: dict[str, str], *, inside: bool
 ) -> dict[str, float | None]:
-    """The shortest time of each; None for what ended with an error."""
+    """Return the shortest time of each; None for what ended with an error."""
     times: dict[str, list[float | None]] = {name: [] for name in code}
     for _ in range(repeats):
         for name, lines in code.items():

@@ -46,7 +46,7 @@ ODD = (
 
 
 def run(*, quick: bool) -> list[Measure]:
-    """A reply of 150 words against the reference, and odd texts against prose of the same size."""
+    """Measure a reply of 150 words against the reference, and odd texts against prose of the same size."""
     repeats, times = (3, 20) if quick else (15, 300)
     measures = []
     event = tool_event(7)

@@ -31,20 +31,20 @@ class ToolEvent(NamedTuple):
 
 
 def tool_event(i: int) -> ToolEvent:
-    """The i-th event of a healthy stream: no two are alike."""
+    """Return the i-th event of a healthy stream: no two are alike."""
     arguments = {"path": f"src/orders/part_{i}.py", "query": "WHERE country = 'NO'", "limit": 50 + i % 7}
     return ToolEvent(TOOLS[i % len(TOOLS)], arguments, f"row {i:07d} {_PROSE}"[:RESULT_CHARACTERS])
 
 
 def fingerprint_reference(event: ToolEvent) -> tuple[bytes, bytes]:
-    """What fingerprinting one event costs with the standard library: canonical JSON, two short hashes."""
+    """Fingerprint one event with the standard library: canonical JSON, two short hashes."""
     arguments = json.dumps(event.arguments, sort_keys=True, separators=(",", ":")).encode()
     call = blake2b(event.name.encode() + arguments, digest_size=8).digest()
     return call, blake2b(json.dumps(event.result).encode(), digest_size=8).digest()
 
 
 def recorder(monitor: Any) -> Callable[[ToolEvent], Any]:
-    """A function that records one event; both systems have the same front door."""
+    """Return a function that records one event; both systems have the same interface."""
     record = monitor.record_event
 
     def one(event: ToolEvent) -> Any:

@@ -1,4 +1,4 @@
-"""The public names, used as their users use them: a file only the type checker reads."""
+"""Use the public names as their users do: a file for the type checker only."""
 
 from collections.abc import Sequence
 from typing import Any, assert_type
@@ -37,7 +37,7 @@ from steadyhelm.sink import Record
 
 
 def watch(agent: Any) -> None:
-    """The front door."""
+    """Use a monitor."""
     monitor = DriftMonitor(
         "researcher",
         goal_description="find flights",
@@ -64,13 +64,13 @@ def watch(agent: Any) -> None:
 
 
 async def watch_async(monitor: DriftMonitor) -> None:
-    """The same in a task."""
+    """Use a monitor in a task."""
     async with monitor.run(goal="a goal") as run:
         run.record("tool_call", "search")
 
 
 def on_drift(monitor: DriftMonitor) -> None:
-    """A callback gets findings."""
+    """Receive findings in a callback."""
 
     @monitor.on_drift
     def tell(finding: DriftEvent) -> None:
@@ -80,7 +80,7 @@ def on_drift(monitor: DriftMonitor) -> None:
 
 
 def replay(events: Sequence[TraceEvent], baseline: BaselineStats) -> list[Incident]:
-    """A run watched without a monitor."""
+    """Watch a run without a monitor."""
     detectors: list[Detector] = [ActionLoop(window=20), GoalDrift(goal="a goal"), ResourceSpike()]
     session = Session(RunInfo(agent_id="a", run_id="r"), detectors, baseline, mode="guide")
     incidents: list[Incident] = []
@@ -97,7 +97,7 @@ def replay(events: Sequence[TraceEvent], baseline: BaselineStats) -> list[Incide
 
 
 class Blank(Detector):
-    """A detector of one's own."""
+    """A custom detector."""
 
     name = "blank"
     kind = "style"
@@ -106,18 +106,18 @@ class Blank(Detector):
         self.patience = patience
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        """A reply without words."""
+        """Report a reply without text."""
         if event.text or not baseline.is_calibrated:
             return None
         return self.finding(event, score=0.5, message="a blank reply", suggested_action="Ask again.", seen=1)
 
     def teach(self, summary: RunSummary) -> RunSummary:
-        """Nothing to teach."""
+        """Return the summary unchanged."""
         return summary
 
 
 class Memory(Sink):
-    """A sink of one's own."""
+    """A custom sink."""
 
     name = "memory"
 
@@ -125,22 +125,22 @@ class Memory(Sink):
         self.records: list[Record] = []
 
     def write(self, records: Sequence[Record]) -> None:
-        """Keep them."""
+        """Keep the records."""
         self.records.extend(records)
 
 
 class Same(Embedder):
-    """An embedder of one's own."""
+    """A custom embedder."""
 
     name = "same"
 
     def similarity(self, goal: str, text: str, baseline: BaselineStats) -> float:
-        """Equal or not."""
+        """Compare two texts."""
         return float(goal == text)
 
 
 def records() -> None:
-    """Records go to plain data and back."""
+    """Convert records to plain data and back."""
     event = TraceEvent(agent_id="a", run_id="r", action_type="tool_call", action_name="search")
     assert_type(event.text, str)
     assert_type(event.timestamp, float)
@@ -155,7 +155,7 @@ def records() -> None:
 
 
 def errors() -> None:
-    """Everything raised on purpose is one tree; only a stopped run reaches the agent."""
+    """Catch the errors: one tree, of which only a stopped run reaches the agent."""
     try:
         watch(None)
     except SettingsError as exc:
@@ -167,6 +167,6 @@ def errors() -> None:
 
 
 def read_only(event: TraceEvent) -> None:
-    """Records cannot be changed, and their fields are keywords."""
+    """Check that records are frozen and keyword-only."""
     event.token_count = 5  # type: ignore[misc]
     TraceEvent("a", "r", "tool_call", "search")  # type: ignore[call-arg]
