@@ -566,9 +566,9 @@ class TestSteered:
 
     # After the fifth answer that is the same CrewAI itself ends the run, where calls are native.
     @pytest.mark.parametrize(("text_calls", "times"), [(False, 9), (True, 12)], ids=["native", "in words"])
-    def test_a_user_who_says_no_is_obeyed(self, monitors, text_calls, times):
+    def test_a_user_who_says_no_ends_the_run(self, monitors, text_calls, times):
         """
-        The question goes to the host's own function; the model hears that the user does not allow the call.
+        The question goes to the host's own function; after a no there is no further model call.
         """
         asked = []
         office = Office(TheStage(text_calls=text_calls))
@@ -576,10 +576,24 @@ class TestSteered:
         crew = monitor.wrap(
             office.crew(office.task("find a", *lookups(times))), ask=lambda it: bool(asked.append(it))
         )
+        with pytest.raises(RunStopped):
+            crew.kickoff()
+
+        assert ["find a" in it for it in asked] == [True]
+        assert "stopped" == runs_of(monitor)[0].outcome
+
+    @pytest.mark.parametrize(("text_calls", "times"), [(False, 9), (True, 12)], ids=["native", "in words"])
+    def test_a_user_who_says_something_else_is_heard(self, monitors, text_calls, times):
+        """
+        The call is not made, and the model gets what the user said in place of its result.
+        """
+        office = Office(TheStage(text_calls=text_calls))
+        crew = monitors("enforce").wrap(
+            office.crew(office.task("find a", *lookups(times))), ask=lambda _: "look in the archive"
+        )
         crew.kickoff()
 
-        assert "find a" in asked[0]
-        assert "The user does not allow it." in office.played.requests[-1]
+        assert "The user says: look in the archive" in office.played.requests[-1]
         assert not any("blocked by hook" in request for request in office.played.requests)
 
     def test_a_conversation_that_was_rewritten_is_not_cut(self, office, monitors, hook):
