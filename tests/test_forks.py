@@ -11,7 +11,7 @@ import pytest
 
 import steadyhelm
 from steadyhelm import DriftMonitor
-from steadyhelm.adapters.clients.conversations import Conversations
+from steadyhelm.adapters.clients.conversations import ConversationTable
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.checkpoints.memory import MemoryKeeper
@@ -92,7 +92,7 @@ class TestForking:
         """
         A client can be used in the child although a conversation was being looked up in the parent.
         """
-        conversations = Conversations()
+        conversations = ConversationTable()
 
         assert goes_on_in_child(conversations.lock, conversations.lock.acquire)
 

@@ -7,7 +7,7 @@ import pytest
 from lookalike import Lookalike, asks, came, monitor_at, runs_of, said, stories, user
 
 from steadyhelm import RunStopped
-from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm.adapters.clients import OpenAIClientAdapter
 
 GOAL = user("Find the ledger of March")
 OTHER = user("Something else")

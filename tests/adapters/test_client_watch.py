@@ -5,7 +5,7 @@ from lookalike import Lookalike, asks, came, monitor_at, runs_of, said, stories,
 
 from steadyhelm import RunStopped
 from steadyhelm.adapter import ModelReply
-from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm.adapters.clients import OpenAIClientAdapter
 from steadyhelm.boundary.driver import Boundary
 from steadyhelm.errors import SettingsError
 
@@ -533,7 +533,7 @@ class TestConversations:
         """
         Memory is bounded: a conversation that nobody came back to is ended when there are too many.
         """
-        monkeypatch.setattr("steadyhelm.adapters.clients.conversations._KEPT", 3)
+        monkeypatch.setattr("steadyhelm.adapters.clients.conversations._MAX_CONVERSATIONS", 3)
         client = watched(monitor, *(asks("lookup", f"c{n}", key=n) for n in range(10)))
         for n in range(10):
             client.ask(user(f"find number {n}"))

@@ -12,7 +12,7 @@ from script import GOAL, Ask, Turn
 from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped
-from steadyhelm.adapters.clients.openai import OpenAIClientAdapter
+from steadyhelm.adapters.clients import OpenAIClientAdapter
 from steadyhelm.testing.alarm import Alarm
 
 ADD = Turn(calls=(Ask("add", {"a": 1, "b": 2}, "c1"),))
@@ -461,11 +461,11 @@ class TestAnthropic:
         """
         A reply that the host has begun itself stays last.
         """
-        from steadyhelm.adapters.clients.anthropic import MessagesDialect
+        from steadyhelm.adapters.clients.anthropic_format import MessagesFormat
 
         begun = {"role": "assistant", "content": "{"}
         items = [USER, begun]
-        MessagesDialect().place(items, "Look up.")
+        MessagesFormat().add_guidance(items, "Look up.")
 
         assert begun == items[1]
         assert "Look up." == items[0]["content"][-1]["text"]

@@ -1,274 +1,322 @@
-"""The conversations that go through a client, and which of them a request belongs to.
+"""The conversations that go through clients, and which of them a request belongs to.
 
-A request that goes on where a known one ended belongs to it; so does one that brings what came of its calls,
-where its host has rewritten what was before. Any other begins a conversation of its own.
+A request that continues where a known one ended belongs to its conversation; so does one that brings the
+results of its calls, where the host has rewritten the messages before them. Any other starts a conversation.
 """
 
 import itertools
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from steadyhelm.adapter import Instruction
-from steadyhelm.adapters.clients.items import beginning, chain, last_results, steps_of
-from steadyhelm.adapters.clients.known_marks import KnownMarks
+from steadyhelm.adapters.clients.fingerprints import FingerprintCache, fingerprint_messages
+from steadyhelm.adapters.clients.translate import find_last_results, find_last_turn, read_steps
 from steadyhelm.boundary.conversation_edits import ConversationEdits
+from steadyhelm.boundary.run_table import LEFT_EARLY
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.recordings.content import ContentPart
 
 if TYPE_CHECKING:
-    from steadyhelm.adapters.clients.exchanges import Exchange
+    from steadyhelm.adapters.clients.hooks import Exchange
 
-_KEPT: Final = 1000
-_STATES_KEPT: Final = 64
-_LONG_ENOUGH: Final = 12
-_LOOKED_AT: Final = 8192
-
-
-class State(NamedTuple):
-    """What a request was made with, where the model's side holds what came before it."""
-
-    items: list[Any]
-    held: Mapping[str, Any]
+_MAX_CONVERSATIONS: Final = 1000
+_MAX_STATES: Final = 64
+_MIN_CHARACTERS_CONTAINED: Final = 12
+_MAX_CHARACTERS_COMPARED: Final = 8192
+_client_numbers: Final = itertools.count(1)
 
 
-class Conversation:
-    """One conversation: the run it belongs to now, what is open in it, and where its next request goes on.
+class ClientOrigin:
+    """A client and its copies, which share its connections, known by a number.
 
-    `asked_at` and `answered_at` are the places its latest request and reply end at, `held_at` is what the
-    model's side knows it by. `origin` and `through` are the numbers of the client of its latest request,
-    `failed` is how its run ends if that was the last of it: an error itself would keep the host's frames.
+    Only they and their requests under way refer to it: a conversation that is remembered keeps the number,
+    and so no client alive. `on_collected` is called with the number when the last of them was garbage
+    collected, from wherever that happens.
+    """
+
+    def __init__(self, on_collected: Callable[[int], None]) -> None:
+        self.number = next(_client_numbers)
+        self._on_collected = on_collected
+
+    def __del__(self) -> None:
+        self._on_collected(self.number)
+
+
+class ClientId(NamedTuple):
+    """The client a request is made with: its origin, and a number of its own."""
+
+    origin: ClientOrigin
+    number: int
+
+
+def make_client_id(origin: ClientOrigin) -> ClientId:
+    """Return the id of another client of that origin."""
+    return ClientId(origin, next(_client_numbers))
+
+
+class RequestState(NamedTuple):
+    """What a request was made with, where the provider keeps the messages before it."""
+
+    messages: list[Any]
+    server_arguments: Mapping[str, Any]
+
+
+class ClientConversation:
+    """One conversation: its current run, its open calls, and the keys by which its next request is found.
+
+    `request_key` and `reply_key` are the fingerprints its latest request and reply end with, `server_key` is
+    what the provider knows it by. `host_run_id` is the run the host has opened itself. `origin_number` and
+    `client_number` name the client of its latest request. `failed_outcome` is the outcome of its run if that
+    request was the last: keeping the error itself would keep the host's frames alive.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.rewritten = 0
+        self.rewrite_count = 0
         self.goal = ""
         self.run: AgentRun | None = None
-        self.home: str | None = None
-        self.origin = 0
-        self.through = 0
-        self.under_way: Exchange | None = None
+        self.host_run_id: str | None = None
+        self.origin_number = 0
+        self.client_number = 0
+        self.exchange: Exchange | None = None
         self.stopped: RunStopped | None = None
-        self.failed: str | None = None
-        self.was_left = False
-        self.open: dict[str, ContentPart] = {}
-        self.answered: set[str] = set()
+        self.failed_outcome: str | None = None
+        self.was_abandoned = False
+        self.open_calls: dict[str, ContentPart] = {}
+        self.answered_calls: set[str] = set()
         self.edits: ConversationEdits | None = None
         self.undelivered: Instruction | None = None
-        self.states: OrderedDict[str, State] = OrderedDict()
-        self.asked_at: int | None = None
-        self.answered_at: int | None = None
-        self.held_at: str | None = None
+        self.states: BoundedDict[str, RequestState] = BoundedDict(_MAX_STATES)
+        self.request_key: int | None = None
+        self.reply_key: int | None = None
+        self.server_key: str | None = None
         self._labels = itertools.count(1)
 
     @property
-    def name(self) -> str:
-        """What its states are named by: places in it mean nothing any more once its host has rewritten it."""
-        return f"{self.number}.{self.rewritten}"
+    def version(self) -> str:
+        """The prefix of its states' names; another one once its host has rewritten it and places moved."""
+        return f"{self.number}.{self.rewrite_count}"
 
-    def keep(self, state: State, label: str = "") -> str:
-        """Remember what a request was made with; gives the name to return to it by."""
-        label = label or f"held {next(self._labels)}"
+    def save_state(self, state: RequestState, label: str = "") -> str:
+        """Remember what a request was made with; return the label to return to it by."""
+        label = label or f"request {next(self._labels)}"
         self.states[label] = state
-        if len(self.states) > _STATES_KEPT:
-            self.states.popitem(last=False)
         return label
 
     @property
     def is_joined(self) -> bool:
         """Whether its run is one that the host has opened itself."""
-        return self.run is not None and self.run.run_id == self.home
+        return self.run is not None and self.run.run_id == self.host_run_id
 
     def end(self) -> None:
-        """Nothing more will come of it."""
+        """End its run, if one is open."""
         run = self.run
         if run is None or run.has_ended:
             return
         if not run.boundary.monitor.seen(run.run_id):
             run.boundary.forget(run)  # the host has ended it, or its monitor is closed
             return
-        run.end(outcome=self.failed or "left early")  # with a last reply it would have ended already
+        run.end(outcome=self.failed_outcome or LEFT_EARLY)  # a final reply would have ended it already
 
-    def let_go(self) -> None:
-        """Its client is no more: what failed or was left ends here, anything else may go on in another."""
-        latest = self.under_way
+    def end_if_abandoned(self) -> None:
+        """End its run if its last request failed or its reply was left unread, since its client is gone.
+
+        Any other conversation may continue in another client.
+        """
+        latest = self.exchange
         if latest is not None and latest.is_half_read:
-            latest.leave()
-        came_to_nothing = self.was_left or self.failed is not None
-        if came_to_nothing and self.under_way is None and not self.open:
+            latest.close()
+        has_no_reply = self.was_abandoned or self.failed_outcome is not None
+        if has_no_reply and self.exchange is None and not self.open_calls:
             self.end()
 
 
-class Caller(NamedTuple):
+class ParentCall(NamedTuple):
     """A call that is still open, and the conversation it was asked for in."""
 
-    conversation: Conversation
+    conversation: ClientConversation
     call: ContentPart
 
 
-class Found(NamedTuple):
-    """The conversation of a request, how many of its messages were known, and what was left unfinished."""
+class ConversationMatch(NamedTuple):
+    """The conversation of a request, how many of its messages were known, and the exchange it interrupts."""
 
-    conversation: Conversation
-    known: int
-    left: "Exchange | None" = None
+    conversation: ClientConversation
+    known_count: int
+    interrupted: "Exchange | None" = None
 
 
-class Conversations:
-    """The latest conversations of one client; when there are too many the oldest is ended."""
+class ConversationTable:
+    """The latest conversations; when there are too many the run of the oldest is ended."""
 
     def __init__(self) -> None:
         self.lock = ForkSafeLock()
         self._numbers = itertools.count(1)
-        self._kept: OrderedDict[int, Conversation] = OrderedDict()
-        self._at: dict[int | str, list[Conversation]] = {}
-        self._marks = KnownMarks()
+        self._conversations: BoundedDict[int, ClientConversation] = BoundedDict(_MAX_CONVERSATIONS)
+        self._by_key: dict[int | str, list[ClientConversation]] = {}
+        self._fingerprints = FingerprintCache()
 
-    def marks_of(self, items: Sequence[Any]) -> list[int]:
-        """A number for each message of a request: what the conversation up to it is known again by."""
+    def fingerprint(self, messages: Sequence[Any]) -> list[int]:
+        """Return a fingerprint for each message of a request."""
         with self.lock:
-            return self._marks.of(items)
+            return self._fingerprints.fingerprint(messages)
 
-    def done_with(self, items: Sequence[Any], length: int) -> None:
-        """Nothing is open after this request, which had so many messages."""
+    def forget_messages(self, messages: Sequence[Any], length: int) -> None:
+        """Forget the messages of a request that had this many, and after which nothing is open."""
         with self.lock:
-            self._marks.forget(items, length)
+            self._fingerprints.forget(messages, length)
 
-    def all(self) -> list[Conversation]:
-        """Every conversation that is remembered, the oldest first."""
+    def list_all(self) -> list[ClientConversation]:
+        """Return every conversation that is remembered, the oldest first."""
         with self.lock:
-            return list(self._kept.values())
+            return list(self._conversations.values())
 
-    def find(self, exchange: "Exchange", home: str | None) -> Found:
-        """The conversation a request belongs to; from now on it is under way with this exchange."""
-        items, marks, held_at = exchange.items, exchange.marks, exchange.held.at
+    def assign(self, exchange: "Exchange", host_run_id: str | None) -> ConversationMatch:
+        """Return the conversation a request belongs to, and make this its current exchange."""
         with self.lock:
-            if held_at is not None:
-                found = self._held(held_at, home)
-            else:
-                found = self._continued(marks, home) or self._answering(items)
-            if found is None:
-                known = 0 if held_at is not None else beginning(items)
-                found = Found(Conversation(next(self._numbers)), known)
-            conversation = found.conversation
-            self._forget_places(conversation)
-            conversation.asked_at = (marks[-1] if marks and held_at is None else 0) or None
-            conversation.held_at = held_at
-            self._remember(conversation, conversation.asked_at)
-            self._remember(conversation, held_at)
-            left, conversation.under_way = conversation.under_way, exchange
-            conversation.origin = exchange.through.origin.number
-            conversation.through = exchange.through.number
-            crowded_out = self._keep(conversation)
-        if crowded_out is not None:
-            crowded_out.end()
-        return found._replace(left=left)
+            match = self._find(exchange, host_run_id) or self._start(exchange)
+            conversation = match.conversation
+            self._update_keys(conversation, exchange)
+            interrupted, conversation.exchange = conversation.exchange, exchange
+            conversation.origin_number = exchange.client.origin.number
+            conversation.client_number = exchange.client.number
+            dropped = self._conversations.put(conversation.number, conversation)
+            if dropped is not None:
+                self._remove_keys(dropped[1])
+        if dropped is not None:
+            dropped[1].end()
+        return match._replace(interrupted=interrupted)
 
-    def answered(self, conversation: Conversation, items: Sequence[Any], reply_id: str) -> None:
-        """A reply has come: the next request will have it in it, or name it."""
+    def record_reply(self, conversation: ClientConversation, messages: Sequence[Any], reply_id: str) -> None:
+        """Record a reply: the next request will contain its messages, or name it."""
         with self.lock:
-            if conversation.asked_at is not None:
-                conversation.answered_at = next(reversed(chain(items, conversation.asked_at)), None)
-                self._remember(conversation, conversation.answered_at)
+            if conversation.request_key is not None:
+                fingerprints = fingerprint_messages(messages, conversation.request_key)
+                conversation.reply_key = fingerprints[-1] if fingerprints else None
+                self._add_key(conversation, conversation.reply_key)
             if reply_id:
-                self._forget_place(conversation, conversation.held_at)
-                conversation.held_at = reply_id
-                self._remember(conversation, reply_id)
+                self._remove_key(conversation, conversation.server_key)
+                conversation.server_key = reply_id
+                self._add_key(conversation, reply_id)
 
-    def caller_of(self, goal: str, besides: Conversation) -> Caller | None:
-        """The open call whose arguments a conversation begins with: then it works for that call."""
-        begins = goal[:_LOOKED_AT].strip()
-        if not begins:
+    def find_parent_call(self, goal: str, child: ClientConversation) -> ParentCall | None:
+        """Return the open call with an argument that is the beginning of a conversation, if there is one.
+
+        Then the conversation is that of a sub-agent, which works for the call.
+        """
+        beginning = goal[:_MAX_CHARACTERS_COMPARED].strip()
+        if not beginning:
             return None
-        for other in reversed(self.all()):
-            if other is besides or other.run is None or other.run.has_ended:
+        for other in reversed(self.list_all()):
+            if other is child or other.run is None or other.run.has_ended:
                 continue
-            for call in list(other.open.values()):
-                if any(_stands_in(value, begins) for value in _texts(call.args)):
-                    return Caller(other, call)
+            for call in list(other.open_calls.values()):
+                if any(_is_contained(text, beginning) for text in _list_texts(call.args)):
+                    return ParentCall(other, call)
         return None
 
-    # --- inside ----------------------------------------------------------------------------------
+    # --- finding ---------------------------------------------------------------------------------
 
-    def _held(self, held_at: str, home: str | None) -> Found | None:
-        candidates = [it for it in self._at.get(held_at, ()) if _is_free(it)]
-        return Found(_best(candidates, home), 0) if candidates else None
+    def _find(self, exchange: "Exchange", host_run_id: str | None) -> ConversationMatch | None:
+        server_key = exchange.server_state.id
+        if server_key is not None:
+            return self._find_by_server_key(server_key, host_run_id)
+        by_messages = self._find_by_fingerprints(exchange.fingerprints, host_run_id)
+        return by_messages or self._find_by_results(exchange.messages)
 
-    def _continued(self, marks: Sequence[int], home: str | None) -> Found | None:
-        for place in range(len(marks) - 1, -1, -1):
-            known = self._at.get(marks[place]) if marks[place] else None
+    def _start(self, exchange: "Exchange") -> ConversationMatch:
+        known = 0 if exchange.server_state.id is not None else find_last_turn(exchange.messages)
+        return ConversationMatch(ClientConversation(next(self._numbers)), known)
+
+    def _find_by_server_key(self, server_key: str, host_run_id: str | None) -> ConversationMatch | None:
+        candidates = [it for it in self._by_key.get(server_key, ()) if _can_continue(it)]
+        return ConversationMatch(_choose(candidates, host_run_id), 0) if candidates else None
+
+    def _find_by_fingerprints(
+        self, fingerprints: Sequence[int], host_run_id: str | None
+    ) -> ConversationMatch | None:
+        for index in range(len(fingerprints) - 1, -1, -1):
+            fingerprint = fingerprints[index]
+            known = self._by_key.get(fingerprint) if fingerprint else None
             if known is None:
                 continue
-            # The same request once more is another conversation, unless the first came to nothing.
-            goes_on = place + 1 < len(marks)
+            # The same request once more is another conversation, unless the first one failed.
+            has_more = index + 1 < len(fingerprints)
             candidates = [
                 it
                 for it in known
-                if _is_free(it) and (goes_on or it.answered_at == marks[place] or it.failed is not None)
+                if _can_continue(it)
+                and (has_more or it.reply_key == fingerprint or it.failed_outcome is not None)
             ]
             if candidates:
-                return Found(_best(candidates, home), place + 1)
+                return ConversationMatch(_choose(candidates, host_run_id), index + 1)
         return None
 
-    def _answering(self, items: Sequence[Any]) -> Found | None:
-        place = last_results(items)
-        came = {step.call_id for item in items[place:] for step in steps_of(item) if step.kind == "result"}
-        if not came:
+    def _find_by_results(self, messages: Sequence[Any]) -> ConversationMatch | None:
+        first = find_last_results(messages)
+        steps = [step for message in messages[first:] for step in read_steps(message)]
+        call_ids = {step.call_id for step in steps if step.kind == "result"}
+        if not call_ids:
             return None
-        candidates = [it for it in self._kept.values() if came <= (it.open.keys() | it.answered)]
+        candidates = [
+            it
+            for it in self._conversations.values()
+            if call_ids <= (it.open_calls.keys() | it.answered_calls)
+        ]
         if len(candidates) != 1:
             return None
         candidates[0].edits = None
-        candidates[0].rewritten += 1
-        return Found(candidates[0], place)
+        candidates[0].rewrite_count += 1
+        return ConversationMatch(candidates[0], first)
 
-    def _keep(self, conversation: Conversation) -> Conversation | None:
-        self._kept[conversation.number] = conversation
-        self._kept.move_to_end(conversation.number)
-        if len(self._kept) <= _KEPT:
-            return None
-        _, oldest = self._kept.popitem(last=False)
-        self._forget_places(oldest)
-        return oldest
+    # --- keys ------------------------------------------------------------------------------------
 
-    def _remember(self, conversation: Conversation, place: int | str | None) -> None:
-        if place is not None and conversation not in (known := self._at.setdefault(place, [])):
+    def _update_keys(self, conversation: ClientConversation, exchange: "Exchange") -> None:
+        self._remove_keys(conversation)
+        fingerprints, server_key = exchange.fingerprints, exchange.server_state.id
+        conversation.request_key = (fingerprints[-1] if fingerprints and server_key is None else 0) or None
+        conversation.server_key = server_key
+        self._add_key(conversation, conversation.request_key)
+        self._add_key(conversation, server_key)
+
+    def _add_key(self, conversation: ClientConversation, key: int | str | None) -> None:
+        if key is not None and conversation not in (known := self._by_key.setdefault(key, [])):
             known.append(conversation)
 
-    def _forget_places(self, conversation: Conversation) -> None:
-        for place in (conversation.asked_at, conversation.answered_at, conversation.held_at):
-            self._forget_place(conversation, place)
-        conversation.asked_at = conversation.answered_at = conversation.held_at = None
+    def _remove_keys(self, conversation: ClientConversation) -> None:
+        for key in (conversation.request_key, conversation.reply_key, conversation.server_key):
+            self._remove_key(conversation, key)
+        conversation.request_key = conversation.reply_key = conversation.server_key = None
 
-    def _forget_place(self, conversation: Conversation, place: int | str | None) -> None:
-        known = self._at.get(place) if place is not None else None
-        if place is None or known is None:
+    def _remove_key(self, conversation: ClientConversation, key: int | str | None) -> None:
+        known = self._by_key.get(key) if key is not None else None
+        if key is None or known is None:
             return
         if conversation in known:
             known.remove(conversation)
         if not known:
-            del self._at[place]
+            del self._by_key[key]
 
 
-def _is_free(conversation: Conversation) -> bool:
-    """Whether it can go on: nobody waits for a reply in it, though one may have been left half read."""
-    latest = conversation.under_way
-    return latest is None or latest.is_settled or latest.is_streaming
+def _can_continue(conversation: ClientConversation) -> bool:
+    """Return whether no reply is awaited in it; one that is streamed may have been left half read."""
+    latest = conversation.exchange
+    return latest is None or latest.is_finished or latest.is_streaming
 
 
-def _best(candidates: Sequence[Conversation], home: str | None) -> Conversation:
-    """Of several that look alike, the one of the same run, and then the latest."""
-    return max(candidates, key=lambda it: (it.home == home, it.number))
+def _choose(candidates: Sequence[ClientConversation], host_run_id: str | None) -> ClientConversation:
+    """Return the latest conversation, before all others one of the same run of the host."""
+    return max(candidates, key=lambda it: (it.host_run_id == host_run_id, it.number))
 
 
-def _texts(args: Any) -> list[str]:
+def _list_texts(args: Any) -> list[str]:
     values = list(args.values()) if isinstance(args, dict) else [args]
     return [value for value in values if isinstance(value, str)]
 
 
-def _stands_in(value: str, begins: str) -> bool:
-    words = value[:_LOOKED_AT].strip()
-    return words == begins or (len(words) >= _LONG_ENOUGH and words in begins)
+def _is_contained(argument: str, beginning: str) -> bool:
+    text = argument[:_MAX_CHARACTERS_COMPARED].strip()
+    return text == beginning or (len(text) >= _MIN_CHARACTERS_CONTAINED and text in beginning)

@@ -1,65 +1,75 @@
-"""Replies on their way to the host: read as they pass, whole, in pieces, or when the host opens them."""
+"""Watch replies on their way to the host: whole, streamed, or parsed by the host later.
+
+A stream must stay the library's own object, and its helpers read it themselves, so it is watched from inside.
+"""
 
 import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from steadyhelm.adapters.clients.exchanges import Exchange
+from steadyhelm.adapters.clients.hooks import Exchange
 
 
-def received(exchange: Exchange, result: Any) -> Any:
-    """What the host gets: the reply itself, or a stream that is watched while it is read."""
+def watch_result(exchange: Exchange, result: Any) -> Any:
+    """Return what a method of the client returned, watched: a reply, or an awaitable for one."""
+    if inspect.isawaitable(result):
+        return watch_awaited_reply(exchange, result)
+    return watch_reply(exchange, result)
+
+
+def watch_reply(exchange: Exchange, result: Any) -> Any:
+    """Return what the host gets: the reply itself, or a stream that is watched while it is read."""
     with exchange.guard("reply"):
-        answer = exchange.dialect.read(result)
-        if answer is not None:
-            exchange.took(answer)
+        reply = exchange.format.read_reply(result)
+        if reply is not None:
+            exchange.receive(reply)
         elif hasattr(result, "http_response") and callable(getattr(result, "parse", None)):
-            _when_opened(exchange, result)
+            _watch_parse(exchange, result)
         elif _is_stream(result):
-            return watch_stream(exchange, result)
+            return watch_reply_stream(exchange, result)
         else:
-            exchange.leave()
+            exchange.close()
     return result
 
 
-async def awaited(exchange: Exchange, coming: Any) -> Any:
-    """The same for a reply that is awaited."""
+async def watch_awaited_reply(exchange: Exchange, awaitable: Any) -> Any:
+    """Do as `watch_reply` for a reply that is awaited."""
     try:
-        result = await coming
+        result = await awaitable
     except BaseException as exc:
-        failed(exchange, exc)
+        record_failure(exchange, exc)
         raise
-    return received(exchange, result)
+    return watch_reply(exchange, result)
 
 
-def failed(exchange: Exchange, error: BaseException) -> None:
-    """The request came to nothing; who takes it back has not failed."""
+def record_failure(exchange: Exchange, error: BaseException) -> None:
+    """Record that a request failed; one that was cancelled did not fail."""
     with exchange.guard("failure"):
-        exchange.fail(error) if isinstance(error, Exception) else exchange.leave()
+        exchange.fail(error) if isinstance(error, Exception) else exchange.close()
 
 
-def watch_stream(exchange: Exchange, stream: Any) -> Any:
-    """The stream, watched: itself where it can be watched from inside, else something that stands for it."""
+def watch_reply_stream(exchange: Exchange, stream: Any) -> Any:
+    """Return the stream itself where it can be watched from inside, else a proxy for it."""
     pieces = getattr(stream, "_iterator", None)
     if pieces is None:
         return WatchedPieces(exchange, stream, stream)
     stream._iterator = WatchedPieces(exchange, pieces)  # noqa: SLF001 - the only way to watch it in place
     close = getattr(stream, "close", None)
     if inspect.ismethod(close):
-        stream.close = _closing(exchange, weakref.WeakMethod(close))
+        stream.close = _make_close(exchange, weakref.WeakMethod(close))
     return stream
 
 
 class WatchedPieces:
-    """The pieces of a reply, each looked at as it passes.
+    """The pieces of a reply, each read when the host takes it.
 
-    With a `source` it stands for that stream, in all that is asked of it.
+    With a `source` it is a proxy for that stream: other attributes are passed through.
     """
 
     def __init__(self, exchange: Exchange, pieces: Any, source: Any = None) -> None:
         self._exchange = exchange
-        self._gathering = exchange.stream()
+        self._builder = exchange.start_stream()
         self._source = source
         if not hasattr(pieces, "__next__") and not hasattr(pieces, "__anext__"):
             pieces = iter(pieces) if hasattr(pieces, "__iter__") else aiter(pieces)
@@ -72,12 +82,12 @@ class WatchedPieces:
         try:
             piece = next(self._pieces)
         except StopIteration:
-            self._over()
+            self._close_exchange()
             raise
         except BaseException as exc:
-            failed(self._exchange, exc)
+            record_failure(self._exchange, exc)
             raise
-        self._take(piece)
+        self._add(piece)
         return piece
 
     def __aiter__(self) -> Self:
@@ -87,12 +97,12 @@ class WatchedPieces:
         try:
             piece = await anext(self._pieces)
         except StopAsyncIteration:
-            self._over()
+            self._close_exchange()
             raise
         except BaseException as exc:
-            failed(self._exchange, exc)
+            record_failure(self._exchange, exc)
             raise
-        self._take(piece)
+        self._add(piece)
         return piece
 
     def __getattr__(self, name: str) -> Any:
@@ -103,40 +113,40 @@ class WatchedPieces:
         self._source.__enter__()
         return self
 
-    def __exit__(self, *left: object) -> Any:
-        self._over(is_over=False)
-        return self._source.__exit__(*left)
+    def __exit__(self, *error: object) -> Any:
+        self._close_exchange(is_over=False)
+        return self._source.__exit__(*error)
 
     async def __aenter__(self) -> Self:
         await self._source.__aenter__()
         return self
 
-    async def __aexit__(self, *left: object) -> Any:
-        self._over(is_over=False)
-        return await self._source.__aexit__(*left)
+    async def __aexit__(self, *error: object) -> Any:
+        self._close_exchange(is_over=False)
+        return await self._source.__aexit__(*error)
 
     def __del__(self) -> None:
-        # Garbage may be collected while a lock of ours is held: nothing is told from here.
+        # Garbage may be collected while this thread holds one of our locks: it is recorded later.
         exchange = self.__dict__.get("_exchange")
-        if exchange is not None and not exchange.is_settled:
-            exchange.watch.dropped(exchange)
+        if exchange is not None and not exchange.is_finished:
+            exchange.watcher.note_dropped(exchange)
 
-    def _take(self, piece: Any) -> None:
+    def _add(self, piece: Any) -> None:
         try:
-            is_last = self._gathering.take(piece)
+            is_last = self._builder.add(piece)
         except Exception as exc:  # noqa: BLE001 - the host must not notice
-            self._exchange.watch.monitor.health.swallowed("client adapter, a piece of a reply", exc)
+            self._exchange.watcher.monitor.health.swallowed("client adapter, a piece of a reply", exc)
             return
         if is_last:
-            self._over()
+            self._close_exchange()
 
-    def _over(self, *, is_over: bool = True) -> None:
+    def _close_exchange(self, *, is_over: bool = True) -> None:
         with self._exchange.guard("end of a reply"):
-            self._exchange.leave(is_over=is_over)
+            self._exchange.close(is_over=is_over)
 
 
-class WatchedManager:
-    """Stands for what opens a stream when it is entered; the stream itself is the library's own."""
+class WatchedStreamManager:
+    """A proxy for the context manager that opens a stream; the stream is the library's own."""
 
     def __init__(self, exchange: Exchange, manager: Any) -> None:
         self._exchange = exchange
@@ -151,35 +161,35 @@ class WatchedManager:
         try:
             stream = self._manager.__enter__()
         except BaseException as exc:
-            failed(self._exchange, exc)
+            record_failure(self._exchange, exc)
             raise
-        return self._opened(stream)
+        return self._watch_opened(stream)
 
-    def __exit__(self, *left: object) -> Any:
-        self._left()
-        return self._manager.__exit__(*left)
+    def __exit__(self, *error: object) -> Any:
+        self._close_exchange()
+        return self._manager.__exit__(*error)
 
     async def __aenter__(self) -> Any:
         self._exchange.is_sent = True
         try:
             stream = await self._manager.__aenter__()
         except BaseException as exc:
-            failed(self._exchange, exc)
+            record_failure(self._exchange, exc)
             raise
-        return self._opened(stream)
+        return self._watch_opened(stream)
 
-    async def __aexit__(self, *left: object) -> Any:
-        self._left()
-        return await self._manager.__aexit__(*left)
+    async def __aexit__(self, *error: object) -> Any:
+        self._close_exchange()
+        return await self._manager.__aexit__(*error)
 
-    def _opened(self, stream: Any) -> Any:
+    def _watch_opened(self, stream: Any) -> Any:
         with self._exchange.guard("stream"):
-            watch_stream(self._exchange, getattr(stream, "_raw_stream", stream))
+            watch_reply_stream(self._exchange, getattr(stream, "_raw_stream", stream))
         return stream
 
-    def _left(self) -> None:
+    def _close_exchange(self) -> None:
         with self._exchange.guard("end of a stream"):
-            self._exchange.leave()
+            self._exchange.close()
 
 
 def _is_stream(result: Any) -> bool:
@@ -188,23 +198,22 @@ def _is_stream(result: Any) -> bool:
     return hasattr(result, "__iter__") or hasattr(result, "__aiter__")
 
 
-def _when_opened(exchange: Exchange, response: Any) -> None:
-    """A response that the host opens itself is read when it does."""
-    parse = response.parse
+def _watch_parse(exchange: Exchange, response: Any) -> None:
+    """Read a raw response when the host parses it."""
+    original = response.parse
 
-    def parsed(*args: Any, **kwargs: Any) -> Any:
-        value = parse(*args, **kwargs)
-        return awaited(exchange, value) if inspect.isawaitable(value) else received(exchange, value)
+    def parse(*args: Any, **kwargs: Any) -> Any:
+        return watch_result(exchange, original(*args, **kwargs))
 
     exchange.is_streaming = True
-    response.parse = parsed
+    response.parse = parse
 
 
-def _closing(exchange: Exchange, close: "weakref.WeakMethod[Any]") -> Any:
-    def closed() -> Any:
+def _make_close(exchange: Exchange, original: "weakref.WeakMethod[Any]") -> Any:
+    def close() -> Any:
         with exchange.guard("end of a stream"):
-            exchange.leave()
-        method = close()
+            exchange.close()
+        method = original()
         return method() if method is not None else None
 
-    return closed
+    return close

@@ -1,0 +1,151 @@
+"""Recognise a conversation by the fingerprints of its messages.
+
+A message has a fingerprint of who speaks, what they say and the ids of calls. Instructions and reasoning have
+none, since hosts rewrite and drop them; nor do the contents of results, since hosts shorten them later.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from steadyhelm.adapters.clients.translate import get_text
+from steadyhelm.bounded import BoundedDict
+
+_ROLES_WITHOUT_FINGERPRINT: Final = frozenset({"system", "developer", "reasoning", "item_reference"})
+_REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_PART_FIELDS: Final = ("text", "refusal", "tool_use_id", "id")
+_MAX_REQUESTS_CACHED: Final = 64
+_MAX_MESSAGES_ADDED: Final = 24
+_MESSAGES_READ_AGAIN: Final = 4
+
+
+def fingerprint_messages(messages: Iterable[Any], previous: int = 0) -> list[int]:
+    """Return for each message a fingerprint of the conversation up to it; `previous` is of what came before.
+
+    A message without a fingerprint of its own has that of the message before it.
+    """
+    fingerprints, latest = [], previous
+    for message in messages:
+        own = _fingerprint_message(message)
+        if own is not None:
+            latest = hash((latest, own))
+        fingerprints.append(latest)
+    return fingerprints
+
+
+def group_by_fingerprint(messages: Sequence[Any], fingerprints: Sequence[int]) -> list[list[Any]]:
+    """Return the messages in groups that end with one that has a fingerprint; those behind it are left out.
+
+    Places in a conversation are counted in groups, since messages without a fingerprint come and go.
+    """
+    groups: list[list[Any]] = []
+    group: list[Any] = []
+    previous = 0
+    for message, fingerprint in zip(messages, fingerprints, strict=True):
+        group.append(message)
+        if fingerprint != previous:
+            groups.append(group)
+            group, previous = [], fingerprint
+    return groups
+
+
+class _CachedRequest(NamedTuple):
+    """The messages of a request, kept so that no other object can have the id of one of them."""
+
+    messages: list[Any]
+    fingerprints: list[int]
+
+
+class FingerprintCache:
+    """The fingerprints of the latest requests, so that only the new messages of the next one are read.
+
+    A host keeps its messages and adds to them: where a request begins with the very objects of an earlier
+    one, it begins with the same fingerprints. The first and the last of these messages are read again, since
+    a host may change a message that it has sent.
+    """
+
+    def __init__(self) -> None:
+        self._requests: BoundedDict[int, _CachedRequest] = BoundedDict(_MAX_REQUESTS_CACHED)
+
+    def fingerprint(self, messages: Sequence[Any]) -> list[int]:
+        """Return the fingerprints of a request, the same as those of `fingerprint_messages`."""
+        earlier = self._take_earlier(messages)
+        if earlier is None:
+            fingerprints = fingerprint_messages(messages)
+        else:
+            known = len(earlier.messages) - _MESSAGES_READ_AGAIN
+            fingerprints = earlier.fingerprints[:known]
+            fingerprints += fingerprint_messages(messages[known:], fingerprints[-1])
+        if len(messages) > 2 * _MESSAGES_READ_AGAIN:
+            self._requests[id(messages[-1])] = _CachedRequest(list(messages), fingerprints)
+        return fingerprints
+
+    def forget(self, messages: Sequence[Any], length: int) -> None:
+        """Forget a request that had the first `length` of these messages: its conversation is over."""
+        if 0 < length <= len(messages):
+            self._requests.pop(id(messages[length - 1]), None)
+
+    def _take_earlier(self, messages: Sequence[Any]) -> _CachedRequest | None:
+        for index in range(len(messages) - 1, max(-1, len(messages) - 1 - _MAX_MESSAGES_ADDED), -1):
+            cached = self._requests.get(id(messages[index]))
+            if cached is None or len(cached.messages) != index + 1:
+                continue
+            if not all(map(operator.is_, cached.messages, messages)):
+                continue
+            first = fingerprint_messages(messages[:_MESSAGES_READ_AGAIN])
+            if first != cached.fingerprints[:_MESSAGES_READ_AGAIN]:
+                continue
+            del self._requests[id(messages[index])]
+            return cached
+        return None
+
+
+def _fingerprint_message(message: Any) -> Hashable | None:
+    # This is called for every message of every request: it must be fast.
+    get = message.get if isinstance(message, dict) else _make_getter(message)
+    role, content = get("role"), get("content")
+    if not isinstance(role, str):
+        role = str(get("type"))
+    if role in _ROLES_WITHOUT_FINGERPRINT:
+        return None
+    call_id = get("tool_call_id") or get("call_id")
+    if isinstance(call_id, str):
+        return (role, call_id)
+    calls = get("tool_calls")
+    call_ids = tuple([get_text(call, "id") for call in calls]) if isinstance(calls, list) else ()
+    return (role, content if isinstance(content, str) else _fingerprint_content(content), call_ids)
+
+
+def _make_getter(message: Any) -> Callable[[str], Any]:
+    # Reading a field that a Pydantic model does not have takes longer than reading all the others.
+    is_model = isinstance(getattr(type(message), "__pydantic_fields__", None), dict)
+    if is_model and not getattr(message, "__pydantic_extra__", True):
+        fields: dict[str, Any] = message.__dict__
+        return fields.get
+    return functools.partial(_get_attribute, message)
+
+
+def _get_attribute(message: Any, name: str) -> Any:
+    return getattr(message, name, None)
+
+
+def _fingerprint_content(content: Any) -> Hashable:
+    if not isinstance(content, list):
+        return ""
+    found = [fingerprint for fingerprint in map(_fingerprint_part, content) if fingerprint]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _fingerprint_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    get = part.get if isinstance(part, dict) else _make_getter(part)
+    kind = get("type")
+    if isinstance(kind, str) and kind in _REASONING_TYPES:
+        return ""
+    for name in _PART_FIELDS:
+        value = get(name)
+        if value and isinstance(value, str):
+            return value
+    return kind if isinstance(kind, str) else ""
