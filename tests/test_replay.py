@@ -9,7 +9,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.health import Health
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.replay import Judge, spared
+from steadyhelm.replay import Judge, find_steps_after
 from steadyhelm.settings import Settings
 
 
@@ -211,4 +211,4 @@ class TestSpared:
         """
         Only the steps up to the user's next word are spared.
         """
-        assert ["c", "d"] == [event.action_name for event in spared(run_of("abcd ef").events, 1)]
+        assert ["c", "d"] == [event.action_name for event in find_steps_after(run_of("abcd ef").events, 1)]

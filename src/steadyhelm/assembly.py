@@ -1,4 +1,4 @@
-"""Joins the parts: `DriftMonitor`, the front door, is built here."""
+"""Build `DriftMonitor`, the class that users start with, from the settings."""
 
 import atexit
 import functools
@@ -12,6 +12,15 @@ from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
+from steadyhelm.components import (
+    build_alert_worker,
+    find_channel,
+    look_up_price,
+    make_detector_factory,
+    make_keeper,
+    make_steering,
+    open_store,
+)
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
@@ -22,15 +31,6 @@ from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_recorder import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
-from steadyhelm.parts import (
-    build_alert_worker,
-    channel_for,
-    detector_factory,
-    make_keeper,
-    make_steering,
-    open_store,
-    price_of,
-)
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.redaction import Redactor
 from steadyhelm.settings import SETTINGS, Settings, load
@@ -39,7 +39,7 @@ from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
 
-# The front door shows its defaults; an argument that equals its default leaves the word to the settings.
+# The signature shows the defaults; an argument that equals its default leaves the choice to the settings.
 _REPEATS: Final = 4
 _TOKENS: Final = 50_000
 _DURATION_MS: Final = 300_000.0
@@ -79,7 +79,7 @@ class DriftMonitor(Monitor):
         payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
         sample_rate: The share of runs that is watched.
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
-        sinks: Further sinks that get every record.
+        sinks: Further sinks that receive every record.
         config: A settings file, instead of the one that would be found.
         make_detectors: Returns fresh detectors for each run, instead of those that are installed.
         clock: Returns the time, in seconds.
@@ -115,7 +115,7 @@ class DriftMonitor(Monitor):
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
         settings = load(
-            _unless_default(
+            _drop_defaults(
                 mode=mode,
                 durability=durability,
                 payloads=payloads,
@@ -128,7 +128,7 @@ class DriftMonitor(Monitor):
             | {
                 "db_path": str(db_path) if db_path is not None else None,
                 "alerts.webhook": alert_webhook,
-                "detectors": _detector_options(
+                "detectors": _merge_detector_options(
                     detectors or {},
                     action_loop={
                         "max_repeats": (loop_max_repeats, _REPEATS),
@@ -149,13 +149,13 @@ class DriftMonitor(Monitor):
         ).settings
         self.settings = settings
         health = Health()
-        store = _store_or_none(settings, health)
+        store = _try_open_store(settings, health)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
-        kept = [self._store_sink(settings, store)] if store is not None else []
-        sinks = [*sinks, *_otel_or_none(settings, health)]
+        kept = [self._make_store_sink(settings, store)] if store is not None else []
+        sinks = [*sinks, *_try_make_otel_sinks(settings, health)]
         super().__init__(
             agent_id,
-            make_detectors=make_detectors or detector_factory(settings, health),
+            make_detectors=make_detectors or make_detector_factory(settings, health),
             dispatch=Dispatch(
                 [*kept, *sinks],
                 health=health,
@@ -175,7 +175,7 @@ class DriftMonitor(Monitor):
             tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
             keeper=make_keeper(settings, health),
-            price=_price_or_none(settings, health),
+            price=_try_make_price(settings, health),
             sample_rate=settings.sample_rate,
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
@@ -192,7 +192,7 @@ class DriftMonitor(Monitor):
         _close_at_exit(self)
 
     def wrap(self, agent: Any, **options: Any) -> Any:
-        """The agent, watched: use it as before.
+        """Return the agent, watched: use it as before.
 
         Objects of the frameworks in `docs/integrations` are watched at every model call and tool call, any
         other object with a method such as `invoke` or `run` by what goes in and what comes out.
@@ -205,21 +205,21 @@ class DriftMonitor(Monitor):
                     f"This agent is watched already: give {', '.join(options)} the first time."
                 )
             return agent
-        for name in self._adapters(agent):
-            adapter = self._adapter(name)
+        for name in self._find_adapters(agent):
+            adapter = self._load_adapter(name)
             if adapter is not None and adapter.can_wrap(agent):
-                return self._marked(adapter(self, agent, **options))
-        self._say_what_it_takes(agent)
-        return self._marked(GenericAdapter(self, agent, **options))
+                return self._mark(adapter(self, agent, **options))
+        self._warn_about_unknown_object(agent)
+        return self._mark(GenericAdapter(self, agent, **options))
 
-    def _marked(self, watched: Any) -> Any:
-        """What we watch, known again when it is given to us once more."""
+    def _mark(self, watched: Any) -> Any:
+        """Mark a watched object, so that wrapping it again returns it."""
         if isinstance(watched, WatchedObject):
             watched._watched_by = self  # noqa: SLF001 - its own names begin so
         return watched
 
-    def _adapters(self, agent: Any) -> Iterator[str]:
-        """The adapters that may know this object; one whose packages are too old says so and is left out."""
+    def _find_adapters(self, agent: Any) -> Iterator[str]:
+        """Yield the adapters that may know this object, without those whose packages are too old."""
         inside = agent.__dict__.get("_agent", agent) if isinstance(agent, WatchedObject) else agent
         for framework in find_frameworks(inside):
             missing = framework.describe_missing()
@@ -227,21 +227,21 @@ class DriftMonitor(Monitor):
                 yield framework.name
             else:
                 needs = f"watching {framework.title} needs {missing}"
-                self._only_from_outside(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'")
+                self._warn_limited_view(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'")
         yield from registry.others(registry.ADAPTERS)
 
-    def _adapter(self, name: str) -> type[Adapter] | None:
-        """An adapter by its name; one that cannot be loaded is left out, which is said."""
+    def _load_adapter(self, name: str) -> type[Adapter] | None:
+        """Return an adapter by its name; None, with a warning, when it cannot be loaded."""
         try:
             adapter: type[Adapter] = registry.load(registry.ADAPTERS, name)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the agent goes on
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
             cause = exc.__cause__ or exc
-            self._only_from_outside(f"the adapter {name} does not fit what is installed here: {cause}")
+            self._warn_limited_view(f"the adapter {name} does not fit what is installed here: {cause}")
             return None
         return adapter
 
-    def _say_what_it_takes(self, agent: Any) -> None:
-        """An object of a framework we know, but not one that can be watched at every step."""
+    def _warn_about_unknown_object(self, agent: Any) -> None:
+        """Warn about an object of a known framework that cannot be watched at every step."""
         for framework in find_frameworks(agent):
             if not framework.modules or framework.describe_missing():
                 continue
@@ -250,9 +250,9 @@ class DriftMonitor(Monitor):
                     f"wrap() got the class {agent.__name__}. Of {framework.title} it takes {framework.takes}."
                 )
             kind = type(agent).__name__
-            self._only_from_outside(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}")
+            self._warn_limited_view(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}")
 
-    def _only_from_outside(self, why: str) -> None:
+    def _warn_limited_view(self, why: str) -> None:
         logger.warning("Steadyhelm sees only what goes in and comes out: %s", why)
         self.health.count(f"watched from outside only: {why}")
 
@@ -264,7 +264,7 @@ class DriftMonitor(Monitor):
         kind: str = "",
         ignore: Sequence[str] = (),
     ) -> Any:
-        """A decorator: every call of the function is recorded as a tool call.
+        """Decorate a function: every call of it is recorded as a tool call.
 
         `kind` says what the tool does where that cannot be guessed (`poll`, `read`, `write`,
         `idempotent`), `ignore` which arguments do not make it another call.
@@ -274,14 +274,14 @@ class DriftMonitor(Monitor):
         if kind or ignore:
             declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
             self.declare(name or str(getattr(function, "__name__", "call")), declaration)
-        return self._decorated(function, TOOL_CALL, name)
+        return self._decorate(function, TOOL_CALL, name)
 
     def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
-        """A decorator: every call of the function is recorded as a model call."""
-        return self._decorated(function, LLM_REQUEST, name)
+        """Decorate a function: every call of it is recorded as a model call."""
+        return self._decorate(function, LLM_REQUEST, name)
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
-        """Put live runs aside, write what is queued and stop sending, within the time given."""
+        """Suspend live runs, write what is queued and stop sending alerts, within the time given."""
         if self._alert_worker is not None:
             # What the last batch calls for should still go out: written first, then sent.
             self.suspend_all()
@@ -290,17 +290,17 @@ class DriftMonitor(Monitor):
         return super().close(timeout_s)
 
     def after_fork(self) -> None:
-        """In a child process: everything that holds a thread, a lock or a connection begins anew."""
+        """Start afresh in a child process: every thread, queue and connection is made anew."""
         super().after_fork()
         if self._alert_worker is not None:
             self._alert_worker.after_fork()
 
-    def _decorated(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
+    def _decorate(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
         if function is None:
             return functools.partial(watch_function, self, action_type=action_type, name=name)
         return watch_function(self, function, action_type=action_type, name=name)
 
-    def _store_sink(self, settings: Settings, store: Store) -> StoreSink:
+    def _make_store_sink(self, settings: Settings, store: Store) -> StoreSink:
         return StoreSink(
             store,
             calibration_runs=settings.calibration_runs,
@@ -309,7 +309,7 @@ class DriftMonitor(Monitor):
                 cooldown_s=settings.alerts_cooldown_s,
                 digest_s=settings.alerts_digest_s,
             ),
-            channels=[channel_for(settings.alerts_webhook)] if self._alert_worker is not None else (),
+            channels=[find_channel(settings.alerts_webhook)] if self._alert_worker is not None else (),
             on_baseline=self.learnt,
             on_alert=self._alert_worker.wake if self._alert_worker is not None else None,
             payload_days=settings.retention_payload_days,
@@ -317,8 +317,8 @@ class DriftMonitor(Monitor):
         )
 
 
-def _unless_default(**arguments: Any) -> dict[str, Any]:
-    """The arguments that say something else than the defaults, by setting name."""
+def _drop_defaults(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that differ from the defaults, by setting name."""
     by_attribute = {setting.attribute: setting.name for setting in SETTINGS}
     return {
         by_attribute[attribute]: value
@@ -327,7 +327,7 @@ def _unless_default(**arguments: Any) -> dict[str, Any]:
     }
 
 
-def _detector_options(
+def _merge_detector_options(
     given: dict[str, dict[str, Any]], **arguments: dict[str, tuple[Any, Any]]
 ) -> dict[str, dict[str, Any]]:
     options = {name: dict(values) for name, values in given.items()}
@@ -338,8 +338,8 @@ def _detector_options(
     return options
 
 
-def _store_or_none(settings: Settings, health: Health) -> SQLiteStore | None:
-    """A database we cannot use must not keep an agent from starting: it is watched, and nothing is kept."""
+def _try_open_store(settings: Settings, health: Health) -> SQLiteStore | None:
+    """Return the store; None, with a warning, when it cannot be used: the agent starts all the same."""
     if settings.disabled:
         return None
     try:
@@ -350,21 +350,21 @@ def _store_or_none(settings: Settings, health: Health) -> SQLiteStore | None:
         return None
 
 
-def _price_or_none(settings: Settings, health: Health) -> Price | None:
-    """Prices that cannot be looked up must not keep an agent from starting: calls then cost what they say."""
+def _try_make_price(settings: Settings, health: Health) -> Price | None:
+    """Return the price function; None, with a warning, when prices cannot be looked up."""
     if not settings.budget_prices:
         return None
     try:
-        price_of({"model": "none", "input_tokens": 1}, 0.0)
+        look_up_price({"model": "none", "input_tokens": 1}, 0.0)
     except MissingExtraError as exc:
         logger.warning("Steadyhelm looks up no prices: %s", exc)
         health.count("prices cannot be looked up")
         return None
-    return price_of
+    return look_up_price
 
 
-def _otel_or_none(settings: Settings, health: Health) -> list[Sink]:
-    """A package that is not there must not keep an agent from starting: OpenTelemetry is told nothing."""
+def _try_make_otel_sinks(settings: Settings, health: Health) -> list[Sink]:
+    """Return the OpenTelemetry sink if it is enabled; none, with a warning, when its package is missing."""
     if not settings.otel_enabled or settings.disabled:
         return []
     try:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field, structs
 
+from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.engine import registry
@@ -17,7 +18,6 @@ from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
-from steadyhelm.parts import detector_factory, make_steering
 from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
@@ -50,14 +50,14 @@ class IncidentReport(Struct, frozen=True, kw_only=True):
 
 
 class NotChecked(Struct, frozen=True, kw_only=True):
-    """A detector that could not look, and why."""
+    """A detector that could not look, with its reason."""
 
     detector: str
     reason: str
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """What a replay says about one run: a line of what `steadyhelm scan --format json` prints."""
+    """The report on one run: a line of what `steadyhelm scan --format json` prints."""
 
     run_id: str
     events: int
@@ -73,8 +73,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
         return max((finding.severity.rank for finding in self.findings), default=-1)
 
 
-class Answer(NamedTuple):
-    """What Steadyhelm would have done for the first time at one step, counted from 0.
+class FirstResponse(NamedTuple):
+    """The first response of its level that Steadyhelm would have made, at one step, counted from 0.
 
     `finding` is the worst of what was noticed there, `verdict` what the caller would have been asked for.
     """
@@ -86,18 +86,18 @@ class Answer(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A run, what the replay says about it, and what its words for people are made of."""
+    """A run with its report, incidents and responses."""
 
     run: ReadRun
     report: RunReport
     incidents: Sequence[Incident]
-    answers: Sequence[Answer]
+    answers: Sequence[FirstResponse]
     doubts: Sequence[tuple[str, str, float]] = ()
-    """The tools and files that findings brought into doubt, with the trust left in them."""
+    """The tools and files that findings lowered the trust in, with the trust left."""
 
 
 class Replay:
-    """One run on its way through a session: show it event by event, then end it.
+    """One recorded run, shown to a session event by event, then ended.
 
     Args:
         session: A session that has seen nothing yet.
@@ -109,29 +109,29 @@ class Replay:
         self._missing = missing
         self._findings: list[FindingReport] = []
         self._incidents: dict[str, Incident] = {}
-        self._answers: list[Answer] = []
+        self._answers: list[FirstResponse] = []
         self._action = DriftAction.CONTINUE
         self._place = 0
 
     def observe(self, event: TraceEvent) -> list[FindingReport]:
-        """What is found at this event."""
+        """Judge this event and return its findings."""
         seen = self._session.observe(event)
         found = self._take(int(event.event_id), seen.decision.findings, seen.incidents)
         if seen.decision.action.level > self._action.level:
             self._action = seen.decision.action
-            worst = _worst(seen.decision, found)
-            self._answers.append(Answer(self._action, self._place, worst, seen.decision.verdict))
+            worst = _find_worst(seen.decision, found)
+            self._answers.append(FirstResponse(self._action, self._place, worst, seen.decision.verdict))
         self._place += 1
         return found
 
     def foresee(self, call: TraceEvent) -> Decision:
-        """What would be said now, before it is made, to a call whose recorded result nobody knows yet."""
+        """Return the decision for a recorded call before it is made, without its result."""
         unknown = {"output_data": None, "error": None, "result_hash": 0, "token_count": 0, "cost_usd": None}
         began_at = call.timestamp - call.duration_ms / 1000
         return self._session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
 
     def end(self, run: ReadRun) -> Judged:
-        """All events of the run were shown: judge it as a whole, and sum up."""
+        """End the run after its last event: judge it as a whole, and return the report."""
         # Known before the end: a detector that ends its work may forget why it could not look.
         reasons = self._session.not_checked.items()
         not_checked = [NotChecked(detector=name, reason=why) for name, why in reasons]
@@ -144,7 +144,7 @@ class Replay:
             findings=self._findings,
             incidents=_incident_reports(run, incidents),
             action=self._action,
-            tokens_saved=_tokens_saved(run.events, self._answers),
+            tokens_saved=_count_tokens_saved(run.events, self._answers),
             not_checked=[*not_checked, *self._missing],
         )
         return Judged(run, report, incidents, self._answers, ending.summary.doubts)
@@ -162,12 +162,12 @@ class Judge:
     """Judges recorded runs, each with fresh detectors.
 
     Args:
-        settings: Which detectors there are, and their options.
-        store: Where the agents' baselines and moved thresholds are read; None judges each run alone.
-        kinds: Only detectors of these kinds look; None lets all of them.
-        health: Where a detector that fails is counted.
+        settings: The detectors and their options.
+        store: Has the agents' baselines and moved thresholds; None judges each run alone.
+        kinds: The kinds of detectors that look; None for all.
+        health: Counts detectors that fail.
         tools: What is known about tools, by name, instead of what the settings say.
-        mode: What callers would have been asked for; what is advised is the same in every mode.
+        mode: The mode that decides the verdicts; actions are the same in every mode.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Judge:
         self._store = store
         if kinds is not None:
             settings = with_kinds(settings, kinds)
-        self._make_detectors = detector_factory(with_soft_limits(settings))
+        self._make_detectors = make_detector_factory(with_soft_limits(settings))
         self._health = health or Health()
         self._tools = parse_declarations(settings.tools) if tools is None else tools
         self._steering = make_steering(settings)
@@ -198,18 +198,18 @@ class Judge:
 
     @property
     def troubles(self) -> dict[str, int]:
-        """What went wrong while replaying, by reason: figures of a detector that failed are not its own."""
+        """The errors while replaying, counted by reason: results of a detector that failed are incomplete."""
         return {why: times for why, times in self._health.totals().items() if why.startswith("error in")}
 
     def judge(self, run: ReadRun) -> Judged:
-        """Show the run to a session, event by event, and sum up."""
+        """Judge a recorded run and return the report."""
         replay = self.begin(run.info)
         for event in run.events:
             replay.observe(event)
         return replay.end(run)
 
     def begin(self, info: RunInfo) -> Replay:
-        """A replay of this run, of which no event was seen yet."""
+        """Return a replay of this run that has seen no event yet."""
         session = self._sessions_of(info.agent_id).begin(info)
         if self._store is None or session.baseline.calibration_runs:
             return Replay(session)
@@ -227,14 +227,14 @@ class Judge:
                 calibration_runs=self._settings.calibration_runs,
                 tools=self._tools,
                 steering=self._steering,
-                # Time stands still: what was read of a baseline holds for the whole replay.
+                # A fixed clock: a baseline is read once for the whole replay.
                 clock=lambda: 0.0,
             )
         return self._sessions[agent_id]
 
 
 def with_soft_limits(settings: Settings) -> Settings:
-    """The settings with only those hard limits that somebody set: real sessions pass every default."""
+    """Return the settings with only the hard limits that were set: real sessions pass every default."""
     options = dict(settings.detectors.get("resource_spike", {}))
     given = [name for name in _LIMITS if name in options]
     if not given:
@@ -245,7 +245,7 @@ def with_soft_limits(settings: Settings) -> Settings:
 
 
 def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:
-    """The settings with every detector turned off that makes findings of other kinds."""
+    """Return the settings with every detector of another kind turned off."""
     detectors = dict(settings.detectors)
     for name in registry.names(registry.DETECTORS):
         if registry.load(registry.DETECTORS, name).kind not in kinds:
@@ -281,26 +281,26 @@ def _finding(finding: DriftEvent, at: int) -> FindingReport:
     )
 
 
-def _worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingReport | None:
-    """The finding that called for the strongest answer; `reports` stand in the order of the findings."""
+def _find_worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingReport | None:
+    """Return the finding that called for the strongest response; `reports` are in the same order."""
     pairs = zip(decision.findings, reports, strict=True)
-    return max(pairs, key=lambda pair: _weight(pair[0]), default=(None, None))[1]
+    return max(pairs, key=lambda pair: _rank_finding(pair[0]), default=(None, None))[1]
 
 
-def _weight(finding: DriftEvent) -> tuple[int, float, bool]:
+def _rank_finding(finding: DriftEvent) -> tuple[int, float, bool]:
     level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else first_level(finding)
     return level.level, finding.score, bool(finding.context.get("hard_limit"))
 
 
-def _tokens_saved(events: Sequence[TraceEvent], answers: Sequence[Answer]) -> int | None:
-    """Tokens spent after the run would have been re-planned or stopped, until its end or the user's word."""
+def _count_tokens_saved(events: Sequence[TraceEvent], answers: Sequence[FirstResponse]) -> int | None:
+    """Return the tokens spent after a new plan or stop, until the run's end or the user's next message."""
     level = DriftAction.SUMMARIZE_REPLAN.level
     stopped = next((answer.place for answer in answers if answer.action.level >= level), None)
-    return None if stopped is None else sum(event.token_count for event in spared(events, stopped))
+    return None if stopped is None else sum(event.token_count for event in find_steps_after(events, stopped))
 
 
-def spared(events: Sequence[TraceEvent], place: int) -> list[TraceEvent]:
-    """The steps after this one, until the user speaks."""
+def find_steps_after(events: Sequence[TraceEvent], place: int) -> list[TraceEvent]:
+    """Return the steps after this one, until the user's next message."""
     after = events[place + 1 :]
     spoken = next((i for i, event in enumerate(after) if event.action_type == USER_MESSAGE), len(after))
     return list(after[:spoken])

@@ -6,7 +6,7 @@ from whole_program import process, steadyhelm
 
 from steadyhelm.cli.config import list_detectors, list_options
 from steadyhelm.cli.init import EXAMPLES, describe_allowed, settings_lines
-from steadyhelm.parts import detector_factory
+from steadyhelm.components import make_detector_factory
 from steadyhelm.settings import SETTINGS, Settings, load
 
 
@@ -30,7 +30,7 @@ class TestFile:
         loaded = load(path=written, environment={})
 
         assert {"default"} == set(loaded.origins.values())
-        detector_factory(loaded.settings)
+        make_detector_factory(loaded.settings)
 
     def test_every_line_can_be_taken_out_of_its_comment(self, written):
         """
@@ -39,7 +39,7 @@ class TestFile:
         loaded = load(path=uncommented(written), environment={})
 
         assert {f"file {written}"} == set(loaded.origins.values())
-        detector_factory(loaded.settings)
+        make_detector_factory(loaded.settings)
 
     def test_defaults_are_the_defaults(self, written):
         """
@@ -89,7 +89,7 @@ class TestFile:
         (apart / "steadyhelm.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = inf\n")
 
         assert 0 == steadyhelm("config").status
-        detector_factory(load(environment={}).settings)
+        make_detector_factory(load(environment={}).settings)
 
 
 class TestCommand:

@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.components import make_detector_factory
 from steadyhelm.corrections.attribution import TurnContent, collect_content, find_turn
 from steadyhelm.corrections.conversation import ReplyTracker
 from steadyhelm.corrections.deferred import find_corrections, score_findings
 from steadyhelm.detectors.user_correction import UserCorrection
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo, TraceEvent
-from steadyhelm.parts import detector_factory
 from steadyhelm.settings import Settings
 
 WRONG = "no, that is still broken"
@@ -232,7 +232,7 @@ class TestNeverAnInput:
     STEPS = (*TWO_FILES, ("u", WRONG), ("c", "CHANGELOG.md"), ("r", "Fixed."), ("u", "no, it still crashes"))
 
     def decisions(self, steps, until):
-        installed = [one for one in detector_factory(Settings())() if one.name != UserCorrection.name]
+        installed = [one for one in make_detector_factory(Settings())() if one.name != UserCorrection.name]
         info = RunInfo(agent_id="a", run_id="r", goal="speed up the parser")
         session = Session(info, [*installed, UserCorrection()], BaselineStats(agent_id="a"))
         return [session.observe(one).decision for one in conversation(*steps)][: until + 1]

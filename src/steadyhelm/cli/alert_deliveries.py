@@ -98,7 +98,7 @@ def send_test(
 
 def send(context: typer.Context) -> None:
     """Send the alerts that are due now. Otherwise the next watched run sends them."""
-    from steadyhelm.parts import build_alert_worker
+    from steadyhelm.components import build_alert_worker
 
     settings: Settings = context.obj.load().settings
     if not settings.alerts_webhook:
@@ -145,14 +145,14 @@ def _send_one(settings: "Settings") -> "SendResult":
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from steadyhelm.parts import build_alert_worker, channel_for, open_store
+    from steadyhelm.components import build_alert_worker, find_channel, open_store
 
     with TemporaryDirectory(prefix="steadyhelm-") as folder:
         apart = msgspec.structs.replace(settings, db_path=str(Path(folder) / "test.db"))
         with closing(open_store(apart)) as store:
             worker = build_alert_worker(settings, store)
             assert worker is not None
-            return worker.send_test(channel_for(settings.alerts_webhook))
+            return worker.send_test(find_channel(settings.alerts_webhook))
 
 
 def _make_refusal(reason: str) -> "SendResult":

@@ -141,12 +141,12 @@ def _parse_value(name: str, text: str) -> Any:
 
 def _check_option(detector: str, option: str, value: Any) -> None:
     """Create the detector with this option; raises SettingsError when the value is not valid."""
+    from steadyhelm.components import make_detector_factory
     from steadyhelm.engine.health import Health
-    from steadyhelm.parts import detector_factory
     from steadyhelm.settings import load
 
     settings = load({"detectors": {detector: {option: value}}}, environment={}).settings
-    detector_factory(settings, Health())()
+    make_detector_factory(settings, Health())()
 
 
 def _read_document(path: Path) -> "TOMLDocument":

@@ -39,7 +39,7 @@ class GlobalOptions(NamedTuple):
 
     def open_store(self, *, read_only: bool = True) -> "SQLiteStore":
         """Return the database; raises NotFoundError with what to do when there is none yet."""
-        from steadyhelm.parts import open_store
+        from steadyhelm.components import open_store
 
         settings = self.load().settings
         if not settings.database.exists():

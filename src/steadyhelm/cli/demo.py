@@ -75,7 +75,7 @@ def _prepare_database(given: Path | None) -> Path:
 def _start_monitor(path: Path) -> Iterator["DriftMonitor"]:
     """Yield a monitor with default settings: the demo shows the same whatever the settings here are."""
     from steadyhelm.assembly import DriftMonitor
-    from steadyhelm.parts import open_store
+    from steadyhelm.components import open_store
 
     with _without_settings() as empty:
         monitor = DriftMonitor(AGENT, alert_webhook="", db_path=path, mode="guide", config=empty)

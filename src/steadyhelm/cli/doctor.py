@@ -155,7 +155,7 @@ def _check_variables() -> Iterator[Check]:
 
 
 def _check_database(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.parts import open_store
+    from steadyhelm.components import open_store
 
     path = settings.database
     if not path.exists():
@@ -237,7 +237,7 @@ def _check_deliveries(store: "Outbox") -> Iterator[Check]:
 
 
 def _check_address(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.parts import channel_for
+    from steadyhelm.components import find_channel
     from steadyhelm.sinks.alerts.address_guard import parse_url
 
     if not settings.alerts_webhook:
@@ -248,12 +248,12 @@ def _check_address(settings: "Settings") -> Iterator[Check]:
     except SettingsError as exc:
         yield Check(name="alerts", status="FAIL", message=str(exc))
         return
-    words = f"go to {host} as {channel_for(settings.alerts_webhook)}"
+    words = f"go to {host} as {find_channel(settings.alerts_webhook)}"
     yield Check(name="alerts", status="ok", message=words, advice="steadyhelm alerts test sends one.")
 
 
 def _check_embedder(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.parts import make_embedder
+    from steadyhelm.components import make_embedder
 
     try:
         make_embedder(settings)
@@ -284,8 +284,8 @@ def _check_detectors(settings: "Settings") -> Iterator[Check]:
 
 def _check_detector(name: str, settings: "Settings") -> Check:
     from steadyhelm.cli.self_tests import SELF_TESTS
+    from steadyhelm.components import make_detector_factory
     from steadyhelm.engine.health import Health
-    from steadyhelm.parts import detector_factory
 
     title = f"detector {name}"
     options = settings.detectors.get(name, {})
@@ -293,7 +293,7 @@ def _check_detector(name: str, settings: "Settings") -> Check:
     if options.get("enabled") is False:
         advice = f"Remove detectors.{name}.enabled to turn it on."
         return Check(name=title, status="warning", message="off in the settings", advice=advice)
-    make = detector_factory(alone, Health())
+    make = make_detector_factory(alone, Health())
     if name not in SELF_TESTS:
         make()
         return Check(name=title, status="ok", message="can be created; it has no self-test")
@@ -315,7 +315,7 @@ def _options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str,
 
 
 def _check_steering(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.parts import make_keeper, make_steering
+    from steadyhelm.components import make_keeper, make_steering
 
     for name, make in (("steering", make_steering), ("checkpoints", make_keeper)):
         try:

@@ -262,7 +262,7 @@ def _open_baselines(path: Path | None, settings: "Settings") -> Iterator["Store 
         return
     from msgspec import structs
 
-    from steadyhelm.parts import open_store
+    from steadyhelm.components import open_store
 
     if not path.is_file():
         fail(f"--baseline {safe(path)}: there is no such database.", EXIT_USAGE)

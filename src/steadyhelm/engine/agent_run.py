@@ -289,8 +289,8 @@ class AgentRun:
     def apply_answer(self, answer: object, instruction: Instruction, call_id: str = "") -> Instruction:
         """Apply the user's answer to the question in `instruction`, and return what to do now.
 
-        Yes lets the agent continue, no ends the run, other words guide it: before a call they stand in for
-        its result. An answer other than no to a question about a used-up budget adds a quarter to it.
+        Yes lets the agent continue, no ends the run, other words guide it: before a call they replace its
+        result. An answer other than no to a question about a used-up budget adds a quarter to it.
         """
         return self._instructions.apply_answer(answer, instruction, call_id)
 

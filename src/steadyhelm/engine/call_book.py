@@ -27,7 +27,7 @@ class CallBook:
     """The calls of one run: under way, or waiting for the user's answer.
 
     Where several surfaces of a framework see the same call, the first that reports it owns it.
-    Not safe for several threads: whoever keeps it holds a lock.
+    Not safe for several threads: its owner holds a lock.
     """
 
     def __init__(self) -> None:

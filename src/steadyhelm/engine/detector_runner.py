@@ -57,7 +57,7 @@ class DetectorRunner:
                 self._note_failure(detector, exc)
 
     def follow_goal(self, goal: GoalTracker) -> None:
-        """Give the tracked goal to the detectors of goal drift."""
+        """Pass the tracked goal to the detectors of goal drift."""
         for detector in self._goal_detectors:
             detector.follow_goal(goal)
 

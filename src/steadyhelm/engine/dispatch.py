@@ -99,7 +99,7 @@ class Dispatch:
         return True
 
     def acknowledge(self) -> None:
-        """In durable mode: wait until everything put so far is written. Else there is nothing to wait for."""
+        """Wait until everything put so far is written, in durable mode; else return at once."""
         if self.is_durable:
             with self._lock:
                 ticket = self._put_count
@@ -141,7 +141,7 @@ class Dispatch:
         return result
 
     def after_fork(self) -> None:
-        """In a child process: a new queue, lock and thread; what was queued is the parent's to write."""
+        """Start afresh in a child process: the parent writes what was queued."""
         self._begin()
 
     @property
@@ -207,7 +207,7 @@ class Dispatch:
         self._write_one_by_one(sink, records)
 
     def _write_one_by_one(self, sink: Sink, records: list[Record]) -> None:
-        """One bad record must not take its whole batch with it; two bad ones mean the sink is down."""
+        """Write the records of a failed batch one by one; after two failures the sink counts as down."""
         failed = 0
         for place, record in enumerate(records):
             try:

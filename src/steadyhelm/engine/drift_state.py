@@ -72,10 +72,10 @@ class DriftState:
 
     def __init__(self, run: RunInfo, steering: Steering, budget: AdaptiveBudget | None = None) -> None:
         self.steering = steering
-        self.budget = budget if budget is not None else steering.budget_for(run)
+        self.budget = budget if budget is not None else steering.make_budget(run)
         self.last_extension: BudgetDecision | None = None
         self._run = run
-        self._engine = steering.engine()
+        self._engine = steering.make_engine()
         self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal)
         self._known_goal: str | None = run.goal
         self._goal_reason = "no goal was given"

@@ -1,4 +1,4 @@
-"""What went wrong on our side, counted by reason: the agent never notices, `steadyhelm doctor` shows it."""
+"""Count what went wrong on our side, by reason: the agent never notices, `steadyhelm doctor` shows it."""
 
 import logging
 from collections import Counter
@@ -25,7 +25,7 @@ class Health:
         self._fresh: Counter[str] = Counter()
 
     def count(self, reason: str, n: int = 1) -> None:
-        """Note `n` losses; the first of a reason and every thousandth are logged."""
+        """Count `n` losses; the first of a reason and every thousandth are logged."""
         with self._lock:
             before = self._total[reason]
             self._total[reason] += n
@@ -34,19 +34,19 @@ class Health:
             logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
 
     def swallowed(self, where: str, exc: BaseException) -> None:
-        """Note an error of ours, or of a plug-in or callback, that the agent must not see."""
+        """Count an error of ours, or of a plug-in or callback, that the agent must not see."""
         self.count(f"error in {where}")
         logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)
         if self.loud:
             raise exc
 
     def totals(self) -> dict[str, int]:
-        """Everything counted in this process, by reason."""
+        """Return everything counted in this process, by reason."""
         with self._lock:
             return dict(self._total)
 
     def take_fresh(self) -> dict[str, int]:
-        """What was counted since the last call, for the store to add up over processes."""
+        """Return what was counted since the last call, for the store to add up over processes."""
         with self._lock:
             fresh, self._fresh = self._fresh, Counter()
         return dict(fresh)

@@ -74,13 +74,13 @@ class IncidentTracker(Struct):
 
     def predict_answers(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, LastResponse]:
         """Return the latest answers as they would be if this call were made and led to these findings."""
-        return self.outcomes.predict_answers(call, _reported_kinds(findings))
+        return self.outcomes.predict_answers(call, _find_reported_kinds(findings))
 
     def judge(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> list[Incident]:
         """Judge open interventions by this event; return the incidents whose outcome was decided."""
         if not self.outcomes.running:
             return []
-        seen = _reported_kinds(findings)
+        seen = _find_reported_kinds(findings)
         if any(finding.kind == CORRECTION for finding in findings):
             # One more correction decides the outcome, though it is not reported by itself.
             seen.add(CORRECTION)
@@ -209,7 +209,7 @@ class IncidentTracker(Struct):
         ]
 
 
-def _reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:
+def _find_reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:
     """Return the kinds of the findings of severity MED and above."""
     return {finding.kind for finding in findings if finding.severity is not Severity.LOW}
 

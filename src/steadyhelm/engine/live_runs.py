@@ -126,7 +126,7 @@ class LiveRuns:
         return RunActivation(self, run_id)
 
     def continue_in_child(self, pid: int) -> None:
-        """Give every run an id of its own in a forked process: two processes never share one."""
+        """Rename every run in a forked process: two processes never share one."""
         runs = list(self._live.items())
         self._live = OrderedDict()
         for run_id, recorder in runs:
@@ -138,7 +138,7 @@ class LiveRuns:
                 self._participants[new_id] = self._participants.pop(run_id)
 
     def _current_id(self, run_id: str) -> str:
-        """Return the id a run has now: every fork gives it another."""
+        """Return the id a run has now: every fork renames it."""
         while run_id in self._renamed:
             run_id = self._renamed[run_id]
         return run_id

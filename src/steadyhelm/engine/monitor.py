@@ -343,7 +343,7 @@ class Monitor:
         wall_s: float = 0.0,
         run_id: str | None = None,
     ) -> BudgetDecision:
-        """Give a run more because the user says so, for instance when they were asked: no rule applies."""
+        """Add to the budget of a run because the user says so: no rule applies."""
         given = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
         return self._extend_budget(BUDGET_GRANTED, {"reason": reason, **given}, run_id)
 

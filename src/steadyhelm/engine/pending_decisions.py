@@ -24,7 +24,7 @@ NOT_CALLED: Final[dict[str, str]] = {
 class PendingDecisions:
     """The decisions of one run that were not carried out yet: guidance, and at most one that is stronger.
 
-    Not safe for several threads: whoever keeps it holds a lock.
+    Not safe for several threads: its owner holds a lock.
     """
 
     def __init__(self) -> None:

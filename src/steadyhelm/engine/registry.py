@@ -59,7 +59,7 @@ OWN: Final = {
 
 
 def load(group: str, name: str) -> Any:
-    """The plug-in of that name; ours first, so that nobody replaces one of them unseen."""
+    """Return the plug-in of that name; ours first, so that no package replaces one of them unnoticed."""
     own = OWN[group].get(name)
     if own is not None:
         module, attribute = own.split(":")
@@ -72,18 +72,18 @@ def load(group: str, name: str) -> Any:
 
 
 def names(group: str) -> list[str]:
-    """Every plug-in of a group, ours first."""
+    """Return the names of every plug-in of a group, ours first."""
     return [*OWN[group], *others(group)]
 
 
 def usual_monitor(**settings: Any) -> Any:
-    """A monitor of the usual make: named, not imported, since it stands above whoever asks for it."""
+    """Return a `DriftMonitor`: loaded by its name, since its module is in a higher layer."""
     module, attribute = _USUAL_MONITOR.split(":")
     return getattr(importlib.import_module(module), attribute)(**settings)
 
 
 def others(group: str) -> list[str]:
-    """The plug-ins of a group that are not ours."""
+    """Return the names of the plug-ins of a group that other packages bring."""
     return [entry.name for entry in _others(group)]
 
 

@@ -118,6 +118,8 @@ class RunRecorder:
         payload = services.capture.encode(
             input_data, output_data, metadata, None if error is None else to_error_text(error)
         )
+        if type(token_count) is not int or token_count < 0:
+            token_count = to_count(token_count)
         at = None if timestamp is None else to_number(timestamp)
         if cost_usd is None and services.price is not None and metadata:
             cost_usd = services.price(metadata, services.clock() if at is None else at)
@@ -138,7 +140,9 @@ class RunRecorder:
                     timestamp=services.clock() if at is None else at,
                     event_id=event_id or f"{run.run_id}.{seq}",
                     seq=seq,
-                    token_count=to_count(token_count) if token_count else 0,
+                    token_count=token_count
+                    if type(token_count) is int and token_count >= 0
+                    else to_count(token_count),
                     duration_ms=duration_ms if type(duration_ms) is float else to_number(duration_ms),
                     started_seq=started_seq,
                     call_id=call_id,

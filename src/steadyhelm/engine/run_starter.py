@@ -128,7 +128,7 @@ class RunStarter:
             self._suspended.append(recorder.session.run.run_id)
 
     def return_budget(self, recorder: RunRecorder) -> None:
-        """Give the unused budget of a run that ends back to the live run around it."""
+        """Return the unused budget of a run that ends to the live run around it."""
         parent_id, budget = recorder.session.run.parent_run_id, recorder.session.drift.budget
         parent = self._runs.get(parent_id) if parent_id else None
         if parent is not None and budget is not None:

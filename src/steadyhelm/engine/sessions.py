@@ -65,7 +65,7 @@ class Sessions:
             mode=self._mode,
             can=can,
             steering=self._steering,
-            budget=budget or self._steering.budget_for(info, self._profile(info.task_type)),
+            budget=budget or self._steering.make_budget(info, self._profile(info.task_type)),
             thresholds=self._thresholds(),
             tools=self.tools,
             health=self._health,

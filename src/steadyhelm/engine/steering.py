@@ -1,4 +1,4 @@
-"""How runs are steered: the policy's thresholds and weights, the budget, the words."""
+"""How runs are steered: thresholds and weights of the policy, budget, texts."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from steadyhelm.policy.guidance import DEFAULT_WORDINGS, Wordings
 
 
 class Steering(Struct, frozen=True, kw_only=True):
-    """What every run of an agent is steered by.
+    """How every run of an agent is steered.
 
     `budget` holds the arguments of the `AdaptiveBudget` each run gets, None for no budget;
     `budget_rules` those of a run whose limits come from tasks of its type completed before, None for none;
@@ -34,12 +34,12 @@ class Steering(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         # Whatever makes no sense is refused now, not in the middle of a run.
-        self.engine()
+        self.make_engine()
         if self.budget is not None:
             AdaptiveBudget(**self.budget)
 
-    def engine(self) -> DriftEngine:
-        """A fresh engine with these thresholds and weights."""
+    def make_engine(self) -> DriftEngine:
+        """Return a fresh drift engine with these thresholds and weights."""
         return DriftEngine(
             self.nudge_threshold,
             self.replan_threshold,
@@ -48,8 +48,8 @@ class Steering(Struct, frozen=True, kw_only=True):
             self.signal_weights,
         )
 
-    def budget_for(self, run: RunInfo, profile: TaskProfile | None = None) -> AdaptiveBudget | None:
-        """A fresh budget for a run, by what tasks of its type have taken where that is wanted and known."""
+    def make_budget(self, run: RunInfo, profile: TaskProfile | None = None) -> AdaptiveBudget | None:
+        """Return a fresh budget for a run, by the profile of its task type if there is one."""
         options = self.budget
         if self.budget_rules is not None and profile is not None:
             known = recommend_budget(profile, run.task_type)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from steadyhelm.components import open_store
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
 from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
-from steadyhelm.parts import open_store
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
 from steadyhelm.replay import with_soft_limits
 from steadyhelm.settings import home, load

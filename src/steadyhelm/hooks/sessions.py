@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
+from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.health import Health
@@ -19,7 +20,6 @@ from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.memory import HookMemory, memory_in
 from steadyhelm.hooks.session_step import SessionStep
-from steadyhelm.parts import detector_factory, make_steering
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import Loss, Record, SavedState
@@ -53,7 +53,7 @@ def build_hook_parts(settings: "Settings") -> HookParts:
     health = Health()
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     capture = Capture(redactor, settings.payloads)
-    return HookParts(settings, detector_factory(settings, health), capture, health)
+    return HookParts(settings, make_detector_factory(settings, health), capture, health)
 
 
 class RecordList:

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.fingerprints import fingerprint
-from steadyhelm.replay import Judged, spared
+from steadyhelm.replay import Judged, find_steps_after
 from steadyhelm.reports.evidence import Episode, EvidenceFormatter, find_replan_step, select_stretches
 
 CELL_SIZE: Final = 20
@@ -178,7 +178,7 @@ class _Layout:
         if self._judged.report.tokens_saved is None:
             return range(0)
         place = find_replan_step(self._judged.answers)
-        return range(place + 1, place + 1 + len(spared(self._events, place)))
+        return range(place + 1, place + 1 + len(find_steps_after(self._events, place)))
 
     def _brackets(self, episode: Episode, level: int) -> Iterator[Bracket]:
         """Yield brackets from the first step to the last, one a row, with a tick at each step of evidence."""

@@ -15,7 +15,7 @@ from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Answer, FindingReport, Judged, spared
+from steadyhelm.replay import FindingReport, FirstResponse, Judged, find_steps_after
 from steadyhelm.reports.formats import printable
 
 STRIP_LEGEND: Final = (
@@ -199,7 +199,7 @@ def describe_response(judged: Judged) -> str:
     saved = judged.report.tokens_saved
     if saved is None:
         return text
-    steps = len(spared(events, find_replan_step(answers)))
+    steps = len(find_steps_after(events, find_replan_step(answers)))
     total = sum(event.token_count for event in events)
     cost = f" and {saved:,} of {total:,} tokens" if total else ""
     return f"{text}; {steps} step{'s' * (steps != 1)}{cost} came after the new plan was due"
@@ -216,7 +216,7 @@ def describe_trust(judged: Judged) -> str:
     )
 
 
-def find_replan_step(answers: Sequence[Answer]) -> int:
+def find_replan_step(answers: Sequence[FirstResponse]) -> int:
     """Return the step at which a new plan was due."""
     return next(it.place for it in answers if it.action.level >= DriftAction.SUMMARIZE_REPLAN.level)
 

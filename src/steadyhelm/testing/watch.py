@@ -9,6 +9,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.assembly import DriftMonitor
+from steadyhelm.components import make_detector_factory
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch
@@ -17,7 +18,6 @@ from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.findings import Severity
-from steadyhelm.parts import detector_factory
 from steadyhelm.recordings.recognition import open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
@@ -87,7 +87,7 @@ class Watch(DriftMonitor):
         Monitor.__init__(
             self,
             agent_id,
-            make_detectors=detector_factory(with_soft_limits(self.settings)),
+            make_detectors=make_detector_factory(with_soft_limits(self.settings)),
             dispatch=Dispatch([self._memory], health=health, durable=True),
             capture=Capture(self._redactor),
             health=health,

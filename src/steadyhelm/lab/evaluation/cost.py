@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.components import make_detector_factory
 from steadyhelm.detector import Detector
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.fingerprints import fingerprint
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.parts import detector_factory
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import with_kinds, with_soft_limits
 from steadyhelm.settings import Settings
@@ -49,7 +49,7 @@ class DetectorCost(Struct, frozen=True, kw_only=True):
 
 def measure_cost(settings: Settings, runs: Sequence[ReadRun], *, kind: str = "loop") -> DetectorCost:
     """Return what all detectors of a kind cost together on these runs."""
-    make = detector_factory(with_soft_limits(with_kinds(settings, {kind})))
+    make = make_detector_factory(with_soft_limits(with_kinds(settings, {kind})))
     alone = [(run.info, run.events) for run in runs]
     given = [(info, [_add_fingerprints(event) for event in events]) for info, events in alone]
     joined = _join_runs(alone)

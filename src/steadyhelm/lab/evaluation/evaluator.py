@@ -19,7 +19,7 @@ from steadyhelm.lab.evaluation.scoring import (
 )
 from steadyhelm.lab.evaluation.simple_rules import RULES
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge, RunReport, spared
+from steadyhelm.replay import FindingReport, Judge, RunReport, find_steps_after
 
 TOGETHER = "together"
 _EVENTS_BEFORE: Final = 4
@@ -223,7 +223,7 @@ def _sum_tokens_after(score: RunScore) -> int:
     if score.first is None:
         return 0
     place = next(i for i, event in enumerate(score.run.events) if int(event.event_id) == score.first)
-    return sum(event.token_count for event in spared(score.run.events, place))
+    return sum(event.token_count for event in find_steps_after(score.run.events, place))
 
 
 def _list_wrong_runs(scores: Sequence[RunScore]) -> Iterator[WrongRun]:

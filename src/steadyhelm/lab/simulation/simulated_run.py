@@ -15,7 +15,7 @@ from steadyhelm.lab.evaluation.scoring import RunScore
 from steadyhelm.lab.simulation.ground_truth import RunTruth, SetTruth, read_run_truth
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge, Judged, Replay, spared
+from steadyhelm.replay import FindingReport, Judge, Judged, Replay, find_steps_after
 
 REPLAN_LEVEL: Final = DriftAction.SUMMARIZE_REPLAN
 """From this response level on a run is re-planned or stopped; below it, it is only reminded."""
@@ -161,7 +161,7 @@ def _find_budget_end(judged: Judged, tokens: int | None) -> BudgetEnd | None:
     steps_left = _count_steps(events[place + 1 :])
     if not steps_left:
         return None
-    left = sum(event.token_count for event in spared(events, place))
+    left = sum(event.token_count for event in find_steps_after(events, place))
     return BudgetEnd(
         run_id=judged.run.info.run_id,
         at=first.at,

@@ -1,4 +1,4 @@
-"""The parts a monitor is made of, each chosen and made as the settings say."""
+"""Build the components of a monitor from the settings: store, detectors, policy, checkpoints, alerts."""
 
 import functools
 import inspect
@@ -25,12 +25,12 @@ from steadyhelm.stores.sqlite import SQLiteStore
 
 
 def open_store(settings: Settings, *, read_only: bool = False) -> SQLiteStore:
-    """The store the settings name; raises StoreError with what to do when it cannot be used."""
+    """Return the store the settings name; raises StoreError with what to do when it cannot be used."""
     return SQLiteStore(settings.database, read_only=read_only, synchronous=settings.synchronous)
 
 
 def make_embedder(settings: Settings) -> Embedder:
-    """The embedder the settings name."""
+    """Return the embedder the settings name."""
     if settings.embedder == "minilm":
         from steadyhelm.embedders.minilm import MiniLM  # noqa: PLC0415 - an extra
         from steadyhelm.embedders.weights import get_default_model_dir  # noqa: PLC0415 - the same
@@ -41,17 +41,17 @@ def make_embedder(settings: Settings) -> Embedder:
     return Idf()
 
 
-def detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
-    """A function that gives fresh detectors; every option is checked now, not in the middle of a run."""
+def make_detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
+    """Return a function that makes fresh detectors; every option is checked now, not during a run."""
     installed = registry.names(registry.DETECTORS)
     unknown = sorted(set(settings.detectors) - set(installed))
     if unknown:
         raise SettingsError(f"There is no detector named {unknown[0]!r}. Installed: {', '.join(installed)}.")
-    makers = [maker for name in installed if (maker := _detector_maker(name, settings, health)) is not None]
+    makers = [maker for name in installed if (maker := _prepare_detector(name, settings, health)) is not None]
     return lambda: [make() for make in makers]
 
 
-def _detector_maker(name: str, settings: Settings, health: Health | None) -> Callable[[], Detector] | None:
+def _prepare_detector(name: str, settings: Settings, health: Health | None) -> Callable[[], Detector] | None:
     options = dict(settings.detectors.get(name, {}))
     enabled = options.pop("enabled", True)
     if not isinstance(enabled, bool):
@@ -62,7 +62,7 @@ def _detector_maker(name: str, settings: Settings, health: Health | None) -> Cal
     _check_options(name, kind, options)
     parameters = inspect.signature(kind).parameters
     if "embedder" in parameters:
-        options["embedder"] = _embedder_or_default(settings, health)
+        options["embedder"] = _try_make_embedder(settings, health)
     if "limits_set" in parameters:
         options.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
     make = functools.partial(kind, **options)
@@ -73,8 +73,8 @@ def _detector_maker(name: str, settings: Settings, health: Health | None) -> Cal
     return make
 
 
-def _embedder_or_default(settings: Settings, health: Health | None) -> Embedder:
-    """Weights that are not there must not keep an agent from starting: the default stands in, and says so."""
+def _try_make_embedder(settings: Settings, health: Health | None) -> Embedder:
+    """Return the embedder; the default one, with a warning, when its weights are missing."""
     try:
         return make_embedder(settings)
     except (SteadyhelmError, OSError) as exc:
@@ -94,7 +94,7 @@ def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> 
             )
 
 
-_SETTINGS_OF: Final = {
+_SETTING_NAMES: Final = {
     "signal_weights": "policy.weights",
     "nudge_threshold": "policy.nudge_threshold",
     "replan_threshold": "policy.replan_threshold",
@@ -106,11 +106,11 @@ _SETTINGS_OF: Final = {
     "wall_s": "budget.wall_s",
     "most_extensions": "budget.extensions",
 }
-_ARGUMENTS: Final = re.compile("|".join(_SETTINGS_OF))
+_ARGUMENT_NAMES: Final = re.compile("|".join(_SETTING_NAMES))
 
 
 def make_steering(settings: Settings) -> Steering:
-    """How the settings want runs to be steered; raises SettingsError when that makes no sense."""
+    """Return how runs are steered; raises SettingsError when the settings make no sense."""
     limits = {
         "initial_steps": settings.budget_steps or None,
         "initial_tokens": settings.budget_tokens or None,
@@ -130,13 +130,13 @@ def make_steering(settings: Settings) -> Steering:
     }
     words = {level: getattr(settings, f"guidance_{level}") for level in ("remind", "replan", "reset", "ask")}
     try:
-        return _steering(settings, limits, rules, words)
+        return _build_steering(settings, limits, rules, words)
     except SettingsError as exc:
         # The engine knows its arguments by other names than the settings have.
-        raise SettingsError(_ARGUMENTS.sub(lambda found: _SETTINGS_OF[found[0]], str(exc))) from None
+        raise SettingsError(_ARGUMENT_NAMES.sub(lambda found: _SETTING_NAMES[found[0]], str(exc))) from None
 
 
-def _steering(
+def _build_steering(
     settings: Settings, limits: dict[str, Any], rules: dict[str, Any], words: dict[str, str]
 ) -> Steering:
     return Steering(
@@ -154,7 +154,7 @@ def _steering(
 
 
 def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointKeeper:
-    """What keeps checkpoints: a folder where one is set, memory otherwise."""
+    """Return what keeps checkpoints: a folder where one is set, else memory."""
     on_loss = health.count if health is not None else None
     if not settings.checkpoints_folder:
         return MemoryKeeper(per_run=settings.checkpoints_per_run, on_loss=on_loss)
@@ -162,16 +162,16 @@ def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointK
     return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
 
 
-def price_of(metadata: Mapping[str, Any], at: float) -> float | None:
-    """What a model call cost, by the model and the tokens its metadata names; None when they do not say."""
+def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
+    """Return what a model call cost, by the model and tokens in its metadata; None without them."""
     if "model" not in metadata:
         return None
     counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
     return cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
 
 
-def channel_for(url: str) -> str:
-    """The name of the channel that understands this address."""
+def find_channel(url: str) -> str:
+    """Return the name of the channel for this address."""
     for name in registry.names(registry.CHANNELS):
         if name != "webhook" and registry.load(registry.CHANNELS, name).matches(url):
             return name
@@ -187,7 +187,7 @@ def build_alert_worker(
         return None
     return AlertWorker(
         store,
-        {channel_for(url): url},
+        {find_channel(url): url},
         secret=settings.alerts_signing_secret or None,
         allow_hosts=settings.alerts_allow_hosts,
         on_loss=health.count if health is not None else None,
