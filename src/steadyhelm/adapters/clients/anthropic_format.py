@@ -73,6 +73,7 @@ class _MessageBuilder:
         self._has_ended = False
 
     def add(self, event: Any) -> bool:
+        """Add an event; return whether it was the last."""
         kind = get_text(event, "type")
         index = get_field(event, "index")
         if kind == "message_start":

@@ -158,6 +158,8 @@ def _end_all_runs(reference: "weakref.ref[Monitor]") -> None:
 
 
 class _ReplacedMethod(NamedTuple):
+    """A method that was replaced; `was_own` is whether it was set on the object, not its class."""
+
     owner: Any
     name: str
     method: Any

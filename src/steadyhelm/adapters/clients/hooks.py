@@ -111,6 +111,8 @@ class ReplyFailed(Exception):  # noqa: N818 - reported in a reply, not raised by
 
 
 class _Guidance(NamedTuple):
+    """Guidance among the groups of messages of an edited conversation."""
+
     text: str
 
 

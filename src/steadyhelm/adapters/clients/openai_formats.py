@@ -185,6 +185,7 @@ class _ResponseBuilder:
         self._has_ended = False
 
     def add(self, event: Any) -> bool:
+        """Add an event; return whether it was the last."""
         kind = get_text(event, "type")
         if kind in _END_EVENTS or kind == "response.created":
             self._response = get_field(event, "response")
