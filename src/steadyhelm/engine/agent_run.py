@@ -5,47 +5,21 @@ back. Decisions wait here until a hook point is reached where they can be carrie
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from msgspec import structs
+from typing import Any, Final
 
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, ModelReply
-from steadyhelm.decisions import PROCEED, UNDECIDED, Decision, Verdict
+from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
 from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
-from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions
+from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
-from steadyhelm.engine.pending_decisions import PendingDecisions, format_reason
+from steadyhelm.engine.pending_decisions import PendingDecisions
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.forks import ForkSafeLock
 
-if TYPE_CHECKING:
-    from steadyhelm.engine.monitor import Monitor
-
 _MODEL_CALLS_KEPT: Final = 1024
-_TURNS_PER_CHECKPOINT: Final = 3
-
-
-class RunOwner(Protocol):
-    """What a run knows of the adapter it belongs to; see `steadyhelm.boundary.driver.Boundary`."""
-
-    monitor: "Monitor"
-    source: str
-    can: dict[HookPoint, frozenset[Verdict]]
-    verdicts: frozenset[Verdict]
-    ask: Callable[[str], str | bool] | None
-    sees_models: bool
-    control: tuple[type[BaseException], ...]
-
-    def guard(self, where: str) -> AbstractContextManager[None]:
-        """Return a context manager that counts errors of ours and hides them from the agent."""
-        ...
-
-    def forget(self, run: "AgentRun") -> None:
-        """Forget a run that has ended."""
-        ...
 
 
 class AgentRun:
@@ -79,7 +53,6 @@ class AgentRun:
         self._model_calls: dict[str, float] = {}
         self._issued_seq = 0
         self._turns = 0
-        self._checkpoint_due = True
         self._monitor.runs.add_participant(run_id, self, boundary.verdicts)
 
     @property
@@ -139,7 +112,7 @@ class AgentRun:
                 if len(self._model_calls) > _MODEL_CALLS_KEPT:
                     del self._model_calls[next(iter(self._model_calls))]
             if state is not None:
-                self._take_checkpoint(state)
+                self._instructions.take_checkpoint(state, self._turns)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._swallow("before_model", exc)
 
@@ -161,18 +134,15 @@ class AgentRun:
             if began_s is None and key:
                 return
             reply = reply or ModelReply()
-            told = {
-                "model": reply.model,
-                "input_tokens": reply.input_tokens,
-                "output_tokens": reply.output_tokens,
-            }
+            counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
+            details = {"model": reply.model, **counts}
             self._record(
                 LLM_REQUEST,
                 reply.model or "llm",
                 output_data={"text": reply.text} if reply.text else None,
                 token_count=reply.input_tokens + reply.output_tokens,
                 duration_ms=0.0 if began_s is None else (time.perf_counter() - began_s) * 1000,
-                metadata={name: value for name, value in told.items() if value},
+                metadata={name: value for name, value in details.items() if value},
                 cost_usd=reply.cost_usd,
                 error=error,
             )
@@ -195,9 +165,8 @@ class AgentRun:
 
         Guidance about the call waits for its result.
         """
-        instruction = (
-            self._instructions.judge_failure("before_tool") if self._monitor.fails_closed else CONTINUE
-        )
+        fails_closed = self._monitor.fails_closed
+        instruction = self._instructions.judge_failure("before_tool") if fails_closed else CONTINUE
         answers = self._instructions.answered
         try:
             if not self._claim_call(call_id, surface):
@@ -297,17 +266,6 @@ class AgentRun:
     def report_not_carried_out(self, why: str) -> None:
         """Report that the latest decision could not be carried out: it is not judged."""
         self._monitor.not_carried_out(why, run_id=self.run_id)
-
-    def stop(self, decision: Decision) -> Instruction:
-        """Stop the run: return the instruction, and repeat it at every hook point from now on."""
-        why = format_reason(decision)
-        with self.lock:
-            # A framework may swallow the stop and continue: then the next hook point repeats it.
-            self.pending.strong = structs.replace(decision, verdict="stop")
-            self.stopped = self.stopped or RunStopped(
-                f"Run stopped. {why}", run_id=self.run_id, decision=decision
-            )
-        return Instruction(verdict="stop", text=why, decision=decision)
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -417,7 +375,7 @@ class AgentRun:
         if decision is UNDECIDED and self._monitor.fails_closed:
             decision = NOT_JUDGED
         if "force_checkpoint" in decision.hooks:
-            self._checkpoint_due = True
+            self._instructions.checkpoint_due = True
         if decision.verdict != "proceed":
             with self.lock:
                 self.pending.add(decision)
@@ -433,15 +391,6 @@ class AgentRun:
 
     def _swallow(self, where: str, exc: Exception) -> None:
         self._monitor.health.swallowed(f"{self.boundary.source} adapter, {where}", exc)
-
-    def _take_checkpoint(self, state: str) -> None:
-        """Take a checkpoint at the beginning, every few turns, and when it is asked for."""
-        if self._monitor.mode != "enforce" or "rollback" not in self.verdicts:
-            return
-        if self._checkpoint_due or self._turns % _TURNS_PER_CHECKPOINT == 0:
-            self._checkpoint_due = False
-            label = f"{self.boundary.source}:{state}"
-            self._monitor.checkpoint(label=label, turn=self._turns, run_id=self.run_id)
 
     def _is_failure(self, error: BaseException) -> bool:
         """Return whether the agent failed by an error that no step has reported."""

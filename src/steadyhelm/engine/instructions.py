@@ -1,26 +1,51 @@
 """From decisions to instructions for the adapter: what can be done, what was asked, what was answered."""
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import structs
 
 from steadyhelm.adapter import CONTINUE, HookPoint, Instruction
 from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
 from steadyhelm.engine.call_book import PendingCall
-from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, read_answer
+from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, format_reason, read_answer
+from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from steadyhelm.engine.agent_run import AgentRun
+    from steadyhelm.engine.monitor import Monitor
 
 NOT_JUDGED: Final = Decision(
     action=DriftAction.ASK_USER,
     verdict="stop",
     guidance="Steadyhelm could not judge this step, and is set to let nothing pass that it cannot judge.",
 )
+_TURNS_PER_CHECKPOINT: Final = 3
 BUDGET_GRANT_SHARE: Final = 0.25
 """The share of a used-up budget that an answer other than no adds to it."""
+
+
+class RunOwner(Protocol):
+    """What a run knows of the adapter it belongs to; see `steadyhelm.boundary.driver.Boundary`."""
+
+    monitor: "Monitor"
+    source: str
+    can: dict[HookPoint, frozenset[Verdict]]
+    verdicts: frozenset[Verdict]
+    ask: Callable[[str], str | bool] | None
+    sees_models: bool
+    control: tuple[type[BaseException], ...]
+
+    def guard(self, where: str) -> AbstractContextManager[None]:
+        """Return a context manager that counts errors of ours and hides them from the agent."""
+        ...
+
+    def forget(self, run: "AgentRun") -> None:
+        """Forget a run that has ended."""
+        ...
 
 
 class RunInstructions:
@@ -35,6 +60,7 @@ class RunInstructions:
         self._asking = ForkSafeLock()
         self.answered = 0
         """How many questions were answered."""
+        self.checkpoint_due = True
 
     def judge_failure(self, point: HookPoint) -> Instruction:
         """Return what to do where we fail ourselves: stop if nothing may pass that was not judged."""
@@ -79,6 +105,27 @@ class RunInstructions:
             verdict="rollback", text=instruction.text, decision=instruction.decision, checkpoint=checkpoint
         )
 
+    def take_checkpoint(self, state: str, turn: int) -> None:
+        """Take a checkpoint at the beginning, every few turns, and when it is asked for."""
+        run, monitor = self._run, self._run.boundary.monitor
+        if monitor.mode != "enforce" or "rollback" not in run.verdicts:
+            return
+        if self.checkpoint_due or turn % _TURNS_PER_CHECKPOINT == 0:
+            self.checkpoint_due = False
+            monitor.checkpoint(label=f"{run.boundary.source}:{state}", turn=turn, run_id=run.run_id)
+
+    def stop(self, decision: Decision) -> Instruction:
+        """Stop the run: return the instruction, and repeat it at every hook point from now on."""
+        why = format_reason(decision)
+        run = self._run
+        with run.lock:
+            # A framework may swallow the stop and continue: then the next hook point repeats it.
+            run.pending.strong = structs.replace(decision, verdict="stop")
+            run.stopped = run.stopped or RunStopped(
+                f"Run stopped. {why}", run_id=run.run_id, decision=decision
+            )
+        return Instruction(verdict="stop", text=why, decision=decision)
+
     def settle(self, instruction: Instruction, answered: int, call_id: str = "") -> Instruction:
         """Return the instruction to carry out: a stop is recorded first, a question is asked if possible.
 
@@ -86,7 +133,7 @@ class RunInstructions:
         """
         run = self._run
         if instruction.verdict == "stop":
-            return run.stop(instruction.decision)
+            return self.stop(instruction.decision)
         if instruction.verdict != "ask" or run.boundary.ask is None:
             return instruction
         with self._asking:
@@ -129,7 +176,7 @@ class RunInstructions:
 
     def _end_by_user(self, decision: Decision, *, before_call: bool) -> Instruction:
         """Stop the run; before a call of a framework that cannot stop there, the call is refused first."""
-        stop = self._run.stop(decision)
+        stop = self.stop(decision)
         if not before_call or "stop" in self._run.can.get("before_tool", ()):
             return stop
         return Instruction(verdict="deny", text=NOT_CALLED["stop"], decision=decision)
@@ -146,7 +193,7 @@ class RunInstructions:
         if answer is None:
             run.report_not_carried_out("the user could not be asked")
             run.drop_call(call_id)
-            return run.stop(instruction.decision)
+            return self.stop(instruction.decision)
         applied = self.apply_answer(answer, instruction, call_id)
         is_elsewhere = "guide" not in run.can.get("before_model", ()) and "guide" in run.verdicts
         if applied.verdict == "guide" and is_elsewhere:

@@ -115,9 +115,8 @@ class RunRecorder:
             return PROCEED
         services, session = self._services, self.session
         name = action_name if type(action_name) is str else str(action_name)
-        payload = services.capture.encode(
-            input_data, output_data, metadata, None if error is None else to_error_text(error)
-        )
+        text = None if error is None else to_error_text(error)
+        payload = services.capture.encode(input_data, output_data, metadata, text)
         if type(token_count) is not int or token_count < 0:
             token_count = to_count(token_count)
         at = None if timestamp is None else to_number(timestamp)
