@@ -46,9 +46,7 @@ class Broken(Repeats):
 
 
 def judge_with(kind=Repeats, **options):
-    judge = Judge(Settings(), **options)
-    judge._make_detectors = lambda: [kind()]
-    return judge
+    return Judge(Settings(), make_detectors=lambda: [kind()], **options)
 
 
 def run_of(picture):

@@ -3,7 +3,7 @@
 The session is the one that watches live agents; nothing is written to any store.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field, structs
@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
+from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
@@ -168,6 +169,7 @@ class Judge:
         health: Counts detectors that fail.
         tools: What is known about tools, by name, instead of what the settings say.
         mode: The mode that decides the verdicts; actions are the same in every mode.
+        make_detectors: Returns fresh detectors for each run, instead of those the settings name.
     """
 
     def __init__(
@@ -179,13 +181,14 @@ class Judge:
         health: Health | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
         mode: Mode = "observe",
+        make_detectors: Callable[[], Sequence[Detector]] | None = None,
     ) -> None:
         self._settings = settings
         self._mode: Mode = mode
         self._store = store
         if kinds is not None:
             settings = with_kinds(settings, kinds)
-        self._make_detectors = make_detector_factory(with_soft_limits(settings))
+        self._make_detectors = make_detectors or make_detector_factory(with_soft_limits(settings))
         self._health = health or Health()
         self._tools = parse_declarations(settings.tools) if tools is None else tools
         self._steering = make_steering(settings)

@@ -390,8 +390,11 @@ class TestWords:
         """
         The next turn of the conversation does not bring back what a rollback took out of it.
         """
-        monitor, requests, session = monitors("enforce"), [], AgentSession()
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor, requests, session = (
+            monitors("enforce", make_detectors=lambda: [Alarm(at=3)]),
+            [],
+            AgentSession(),
+        )
         turns = [turn(Ask("add", {"a": 1, "b": 2}, "c1")), turn(look("c2")), turn(look("c3", "b"))]
         agent = monitor.wrap(agent_of(turns, requests=requests))
         run(agent, session=session)
@@ -415,8 +418,7 @@ class TestWords:
         """
         What cannot be carried out is reported, and the words are said.
         """
-        monitor, requests = monitors("enforce"), []
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor, requests = monitors("enforce", make_detectors=lambda: [Alarm(at=3)]), []
         ran(
             monitor.wrap(agent_of(looks(5), requests=requests, client=KeepsConversations)),
             session=AgentSession(),

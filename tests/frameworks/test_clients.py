@@ -266,8 +266,7 @@ class TestOpenAI:
         """
         What is cut out leaves no thought without what followed it, and no output without its call.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=3)])
         watched = client(*lookups(3), IT_IS_3, watch=monitor)
         items, response = [USER], None
         while response is None or response.output[-1].type == "function_call":
@@ -285,8 +284,7 @@ class TestOpenAI:
         """
         A conversation that the model's side keeps under one name cannot be cut, and a confirmed loop ends it.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         watched = client(*lookups(2), IT_IS_3, watch=monitor)
         watched.responses.create(**RESPONSE, conversation="conv_1")
 

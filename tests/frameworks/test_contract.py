@@ -293,8 +293,7 @@ class TestSteered:
         """
         A confirmed loop takes the agent back: the model does not see what came since, but hears why.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=3)])
         turns = [calls("add", a=1, b=2), calls("lookup", first=2, key="x"), calls("lookup", first=3, key="y")]
         played = stage.play(Scene(turns=turns), monitor, how)
 

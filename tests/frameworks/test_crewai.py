@@ -606,8 +606,7 @@ class TestSteered:
                 context.messages[:] = [{"role": "user", "content": "so far: nothing"}]
 
         hook(InterceptionPoint.PRE_MODEL_CALL, summarise)
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=3)])
         task = office.task("find", *(call("lookup", f"c{n}", key=str(n)) for n in range(3)))
         monitor.wrap(office.crew(task)).kickoff()
 

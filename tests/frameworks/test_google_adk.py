@@ -608,8 +608,7 @@ class TestConversation:
         """
         A stretch that the agent was taken back over is not shown again in later turns of the session.
         """
-        monitor, requests = monitors("enforce"), []
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor, requests = monitors("enforce", make_detectors=lambda: [Alarm(at=2)]), []
         talk = watched(monitor, agent("a", *lookups(2), says("Another way."), requests=requests))
         talk.say()
         talk.say("And now?")
@@ -624,8 +623,7 @@ class TestConversation:
         """
         With a static instruction the framework moves messages about: what wants a return ends with a stop.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         root = agent("a", *lookups(2), static_instruction="Be brief.", instruction="Now.")
         with pytest.raises(RunStopped) as raised:
             watched(monitor, root).say()
@@ -642,8 +640,7 @@ class TestConversation:
         """
         A checkpoint is in one agent's view of the conversation: another agent hears words, and that is told.
         """
-        monitor, requests = monitors("enforce"), []
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor, requests = monitors("enforce", make_detectors=lambda: [Alarm(at=2)]), []
         first = agent("a", calls("lookup", key="x"), says("A"))
         second = agent("b", calls("lookup", "c2", key="y"), requests=requests)
         watched(monitor, SequentialAgent(name="both", sub_agents=[first, second])).say()

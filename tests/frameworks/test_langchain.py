@@ -208,8 +208,7 @@ class TestGraphsBuiltByHand:
         """
         A graph with a checkpointer goes back without middleware too: the words are put into its state.
         """
-        monitor, played = monitors("enforce"), Played()
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor, played = monitors("enforce", make_detectors=lambda: [Alarm(at=2)]), Played()
         graph = graph_of(lookups(2), played=played, checkpointer=InMemorySaver())
         state = monitor.wrap(graph).invoke(ASKED, THREAD)
 
@@ -400,8 +399,7 @@ class TestMiddlewareAlone:
         """
         Going back needs whoever made the outermost call; without that a confirmed loop ends the run.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         agent = agent_of(lookups(9), SteadyhelmMiddleware(monitor), checkpointer=InMemorySaver())
 
         with pytest.raises(RunStopped) as stopped:
@@ -606,8 +604,7 @@ class TestOtherMiddleware:
 class TestAsked:
     def enforced(self, monitors, at=2):
         """A monitor that is sure of a loop at one call, and has nothing to return to."""
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=at)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=at)])
         return monitor
 
     def asking(self, monitor, turns, **options):
@@ -816,8 +813,7 @@ class TestAsked:
 
 class TestTakenBack:
     def taken_back(self, monitors, graph_options=None, **options):
-        monitor, played = monitors("enforce"), Played()
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor, played = monitors("enforce", make_detectors=lambda: [Alarm(at=2)]), Played()
         middleware = SteadyhelmMiddleware(monitor)
         agent = agent_of(lookups(2), middleware, played=played, **options)
         return monitor, played, monitor.wrap(agent)
@@ -900,8 +896,7 @@ class TestTakenBack:
         graph.add_node("tools", ToolNode(tools, messages_key="talk"))
         graph.add_edge(START, "think").add_edge("tools", "think")
         graph.add_conditional_edges("think", lambda state: tools_condition(state, messages_key="talk"))
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         agent = monitor.wrap(graph.compile(checkpointer=InMemorySaver()))
         state = agent.invoke({"talk": [("user", GOAL)]}, THREAD)
 
@@ -1101,8 +1096,7 @@ class TestWrapped:
         """
         The outer monitor takes the graph back through the inner one, which only watches.
         """
-        one, other = monitors(), monitors("enforce")
-        other._sessions._make_detectors = lambda: [Alarm(at=2)]
+        one, other = monitors(), monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         graph = graph_of(lookups(2), checkpointer=InMemorySaver())
         state = other.wrap(one.wrap(graph)).invoke(ASKED, THREAD)
 

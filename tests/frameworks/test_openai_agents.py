@@ -865,8 +865,7 @@ class TestSteered:
         """
         Nothing can be taken out of what the server keeps: a confirmed loop stops the run instead.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         error = ran(monitor.wrap(Runner), agent_with(*again(2)), auto_previous_response_id=True)
 
         assert RunStopped is type(error)
@@ -876,8 +875,7 @@ class TestSteered:
         """
         After a hand-over with a filter the places of old mean nothing: no call is torn from its result.
         """
-        monitor = monitors("enforce")
-        monitor._sessions._make_detectors = lambda: [Alarm(at=2)]
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
         other = agent_with(turn(call("lookup", "c2", key="b")), name="other")
 
         def shorter(data):

@@ -408,8 +408,7 @@ class TestWords:
         """
         After a rollback `agent.messages` is what the model sees, and the next invocation builds on that.
         """
-        monitor, requests = monitors("enforce"), []
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor, requests = monitors("enforce", make_detectors=lambda: [Alarm(at=3)]), []
         turns = [turn(Ask("add", {"a": 1, "b": 2}, "c1")), turn(look("c2")), turn(look("c3", "b"))]
         agent = monitor.wrap(agent_of(turns, requests=requests, model=RolesKept))
         agent("find a")
@@ -423,8 +422,7 @@ class TestWords:
         """
         Where the conversation was cut short meanwhile there is nothing to return to: the words are said.
         """
-        monitor, requests = monitors("enforce"), []
-        monitor._sessions._make_detectors = lambda: [Alarm(at=3)]
+        monitor, requests = monitors("enforce", make_detectors=lambda: [Alarm(at=3)]), []
         turns = [turn(Ask("add", {"a": 1, "b": 2}, "c1")), turn(look("c2")), turn(look("c3", "b"))]
         window = SlidingWindowConversationManager(window_size=2, per_turn=True)
         agent_ = monitor.wrap(agent_of(turns, requests=requests, conversation_manager=window))

@@ -40,11 +40,14 @@ class Repeats(Detector):
         )
 
 
-def judge_with(*kinds, health=None):
+def judge_with(*kinds, settings=None, **options):
     """A judge whose detectors are these: what ours make of the pictures is their own tests' affair."""
-    judge = Judge(Settings(), kinds={"loop"}, health=health)
-    judge._make_detectors = lambda: [kind() for kind in kinds or (Repeats,)]
-    return judge
+    return Judge(
+        settings or Settings(),
+        kinds={"loop"},
+        make_detectors=lambda: [kind() for kind in kinds or (Repeats,)],
+        **options,
+    )
 
 
 def entry(sign, place):

@@ -15,7 +15,6 @@ from steadyhelm.lab.simulation.ground_truth import read_run_truth, read_set_trut
 from steadyhelm.lab.simulation.report_html import render_simulation
 from steadyhelm.lab.simulation.report_text import format_simulation
 from steadyhelm.lab.simulation.simulate import SimulationReport, simulate
-from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -43,16 +42,13 @@ class Alternates(Repeats):
 
 
 def judging(*kinds):
-    judge = judge_with(*kinds)
-    judge._mode = "enforce"
-    return judge
+    return judge_with(*kinds, mode="enforce")
 
 
 def simulate_lines(*lines, kinds=(), samples=20, **budget):
     """What our own detectors would do is their tests' affair: these know exact repetition only."""
     chosen = Settings(**{f"budget_{name}": limit for name, limit in budget.items()})
-    judge = Judge(chosen, mode="enforce")
-    judge._make_detectors = judging(*kinds)._make_detectors
+    judge = judge_with(*kinds, settings=chosen, mode="enforce")
     return simulate([set_of(*lines)], chosen, samples=samples, judge=judge)
 
 
