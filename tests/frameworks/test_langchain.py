@@ -604,8 +604,7 @@ class TestOtherMiddleware:
 class TestAsked:
     def enforced(self, monitors, at=2):
         """A monitor that is sure of a loop at one call, and has nothing to return to."""
-        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=at)])
-        return monitor
+        return monitors("enforce", make_detectors=lambda: [Alarm(at=at)])
 
     def asking(self, monitor, turns, **options):
         """An agent that can be asked about and cannot go back: nobody wrapped it."""
