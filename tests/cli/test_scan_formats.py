@@ -108,8 +108,8 @@ class TestHtml:
         """
         page = page_of(runs)
 
-        assert "It would have reminded the agent at step " in page
-        assert re.search(r"\d00 of 600 tokens would have been saved</text>", page)
+        assert "Response levels: remind at step " in page
+        assert re.search(r"at most \d00 of 600 tokens saved</text>", page)
 
     def test_clean_and_broken(self, runs):
         """

@@ -29,8 +29,8 @@ class TestText:
             '              6x search {"q":"x"} → nothing',
             "  run       [......]",
         ] == lines[4:6]
-        assert lines[6].startswith("  response  would have reminded the agent at step ")
-        assert re.search(r"; \d steps? and \d00 of 600 tokens came after the new plan was due$", lines[6])
+        assert lines[6].startswith("  response  remind at step ")
+        assert re.search(r"; \d steps? and \d00 of 600 tokens came after a new plan was due$", lines[6])
 
     def test_clean_runs_are_counted(self, apart):
         """

@@ -51,7 +51,7 @@ class TestText:
         assert text.splitlines()[0].endswith(" r  runs.jsonl:1")
         assert '6x search {"q":"x"} → nothing' in text
         assert ".[......]" in text
-        assert "would have reminded the agent" in text
+        assert "remind at step" in text
 
     def test_failures(self, evidence):
         """

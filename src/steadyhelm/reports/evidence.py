@@ -16,7 +16,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import FindingReport, FirstResponse, Judged, find_steps_after
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import pluralize, printable, response_level
 
 STRIP_LEGEND: Final = (
     "A run step by step: . call  x failed call  r reply  u user  s state  [ ] where it drifted"
@@ -25,12 +25,6 @@ UNKNOWN_AGENT: Final = "scan"
 """The agent id of a run whose file names no agent."""
 
 _MARKS: Final = {TOOL_CALL: ".", LLM_REQUEST: "r", USER_MESSAGE: "u", STATE_TRANSITION: "s"}
-_RESPONSE_WORDS: Final = {
-    DriftAction.INJECT_REMINDER: "reminded the agent",
-    DriftAction.SUMMARIZE_REPLAN: "asked for a new plan",
-    DriftAction.CHECKPOINT_RESET: "gone back to the last good state",
-    DriftAction.ASK_USER: "asked the user",
-}
 _ROWS_SHOWN: Final = 4
 _ARGUMENTS_WIDTH: Final = 60
 _RESULT_WIDTH: Final = 60
@@ -192,17 +186,16 @@ def describe_steps(run: ReadRun, episode: Episode) -> str:
 
 
 def describe_response(judged: Judged) -> str:
-    """Return what Steadyhelm would have done and when, and what was spent after a new plan was due."""
+    """Return the response levels and their steps, and what was spent after a new plan was due."""
     events, answers = judged.run.events, judged.answers
-    done = [f"{_RESPONSE_WORDS[answer.action]} at step {answer.place + 1}" for answer in answers]
-    text = f"would have {', then '.join(done)}"
+    text = ", ".join(f"{response_level(it.action, it.verdict)} at step {it.place + 1}" for it in answers)
     saved = judged.report.tokens_saved
     if saved is None:
         return text
     steps = len(find_steps_after(events, find_replan_step(answers)))
     total = sum(event.token_count for event in events)
     cost = f" and {saved:,} of {total:,} tokens" if total else ""
-    return f"{text}; {steps} step{'s' * (steps != 1)}{cost} came after the new plan was due"
+    return f"{text}; {pluralize(steps, 'step')}{cost} came after a new plan was due"
 
 
 def describe_trust(judged: Judged) -> str:

@@ -167,7 +167,7 @@ class HtmlReport:
 def _cards(totals: ScanTotals, saved: int) -> dict[str, int]:
     cards = {"runs": totals.runs, "flagged": totals.flagged}
     cards |= {f"with {kind}": n for kind, n in totals.kinds.most_common()}
-    cards |= {"tokens that would have been saved": saved} if saved else {}
+    cards |= {"tokens saved at most": saved} if saved else {}
     cards |= {"read in part": totals.in_part} if totals.in_part else {}
     cards |= {"unreadable": totals.unreadable} if totals.unreadable else {}
     return cards
@@ -195,7 +195,7 @@ def _token_bar(judged: Judged) -> _TokenBar | None:
     return _TokenBar(
         width=_TOKEN_BAR_WIDTH,
         saved_width=max(2, round(_TOKEN_BAR_WIDTH * saved / total)),
-        title=f"{saved:,} of {total:,} tokens would have been saved",
+        title=f"at most {saved:,} of {total:,} tokens saved",
     )
 
 
