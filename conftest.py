@@ -39,7 +39,7 @@ def _own_home(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _outside_of_runs():
-    """A run that an earlier test left open in this thread is not this test's."""
+    """Leave the run that an earlier test left open in this thread."""
     token = live_runs._stack.set(())
     yield
     live_runs._stack.reset(token)
@@ -47,7 +47,7 @@ def _outside_of_runs():
 
 @pytest.fixture(autouse=True)
 def _loud(monkeypatch):
-    """What the host would never notice fails a test: an error we swallow is raised again."""
+    """Raise the errors that we swallow in production, so that they fail a test."""
     monkeypatch.setattr(Health, "loud", True)
 
 

@@ -182,7 +182,7 @@ class ClaudeConversation:
     # --- the messages ----------------------------------------------------------------------------
 
     def show_reply(self, reply: ShownReply, *, calls: tuple[str, ...], parent_call: str | None) -> None:
-        """A message shows a reply, or a part of one."""
+        """Take in a reply, or a part of one, from a message."""
         recorder = self._find_recorder(parent_call)
         if recorder is not None:
             recorder.calls_shown.update(calls)
