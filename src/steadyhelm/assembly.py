@@ -310,7 +310,7 @@ class DriftMonitor(Monitor):
                 digest_s=settings.alerts_digest_s,
             ),
             channels=[find_channel(settings.alerts_webhook)] if self._alert_worker is not None else (),
-            on_baseline=self.learnt,
+            on_baseline=self.use_baseline,
             on_alert=self._alert_worker.wake if self._alert_worker is not None else None,
             payload_days=settings.retention_payload_days,
             run_days=settings.retention_run_days,

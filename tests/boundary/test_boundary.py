@@ -468,7 +468,7 @@ class TestAnswers:
         with boundary.run("find it") as run:
             while not boundary.monitor.budget(run.run_id).exhausted:
                 run.before_tool(f"c{len(asked)}", "fetch")
-                run.after_tool(f"c{len(asked)}", f"page {boundary.monitor.seen(run.run_id)}")
+                run.after_tool(f"c{len(asked)}", f"page {boundary.monitor.count_events(run.run_id)}")
                 asked.clear()
             calls = [
                 threading.Thread(target=run.before_tool, args=(f"x{n}", "fetch", {"page": n}))

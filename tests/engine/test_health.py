@@ -85,7 +85,7 @@ class TestSwallowing:
         """
         health = Health()
         with caplog.at_level(logging.DEBUG, "steadyhelm"):
-            health.swallowed("the store", ValueError("no space"))
+            health.swallow("the store", ValueError("no space"))
 
         assert {"error in the store": 1} == health.totals()
         assert "no space" in caplog.text
@@ -95,4 +95,4 @@ class TestSwallowing:
         Under test it is raised again.
         """
         with pytest.raises(ValueError, match="no space"):
-            Health().swallowed("the store", ValueError("no space"))
+            Health().swallow("the store", ValueError("no space"))

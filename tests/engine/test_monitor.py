@@ -695,7 +695,7 @@ class TestReentry:
         monitor.record_event("tool_call", "outside")
 
         assert ["proceed", "proceed"] == [decision.verdict for decision in inner]
-        assert 2 == monitor.seen("session-1")
+        assert 2 == monitor.count_events("session-1")
         assert {"event recorded while another event was being recorded": 2} == monitor.health.totals()
         monitor.close()
 

@@ -85,7 +85,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             if node.kind in ("tool", "agent"):
                 node.started_seq = self._count_steps(node)
         except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-            self._monitor.health.swallowed("span processor", exc)
+            self._monitor.health.swallow("span processor", exc)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Record the step that the span reports."""
@@ -97,7 +97,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
                 # In a context of its own: a run that begins here must not become the host's current one.
                 contextvars.copy_context().run(self._record, span, node)
         except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-            self._monitor.health.swallowed("span processor", exc)
+            self._monitor.health.swallow("span processor", exc)
 
     def shutdown(self) -> None:
         """Write what is known so far; the monitor takes care of runs that are still open."""

@@ -148,7 +148,7 @@ class Boundary:
         try:
             yield
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.monitor.health.swallowed(f"{self.source} adapter, {where}", exc)
+            self.monitor.health.swallow(f"{self.source} adapter, {where}", exc)
 
     def forget(self, run: AgentRun) -> None:
         """Forget a run that has ended."""

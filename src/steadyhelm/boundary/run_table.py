@@ -72,7 +72,7 @@ class RunTable(Generic[R]):
         if record is None:
             return None
         run = record.run
-        if run is not None and not run.has_ended and self._boundary.monitor.seen(run.run_id):
+        if run is not None and not run.has_ended and self._boundary.monitor.count_events(run.run_id):
             return record
         self._end(record)
         return None

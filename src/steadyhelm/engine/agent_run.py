@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, ModelReply
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
 from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
 from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions, RunOwner
@@ -50,7 +51,7 @@ class AgentRun:
         self._joined = joined
         self._errors = ReportedErrors()
         self._instructions = RunInstructions(self)
-        self._model_calls: dict[str, float] = {}
+        self._model_calls: BoundedDict[str, float] = BoundedDict(_MODEL_CALLS_KEPT)
         self._issued_seq = 0
         self._turns = 0
         self._monitor.runs.add_participant(run_id, self, boundary.verdicts)
@@ -109,8 +110,6 @@ class AgentRun:
         try:
             with self.lock:
                 self._model_calls[key] = time.perf_counter()
-                if len(self._model_calls) > _MODEL_CALLS_KEPT:
-                    del self._model_calls[next(iter(self._model_calls))]
             if state is not None:
                 self._instructions.take_checkpoint(state, self._turns)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
@@ -365,7 +364,7 @@ class AgentRun:
                 decision = recorder.record(action_type, name, **fields)
             except Exception as exc:  # noqa: BLE001 - the agent must not notice
                 decision = UNDECIDED
-                self._monitor.health.swallowed("record_event", exc)
+                self._monitor.health.swallow("record_event", exc)
         else:
             # Suspended, or never started: the monitor resumes it.
             decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
@@ -390,7 +389,7 @@ class AgentRun:
         return recorder.session.next_seq if recorder is not None and recorder.is_live else 0
 
     def _swallow(self, where: str, exc: Exception) -> None:
-        self._monitor.health.swallowed(f"{self.boundary.source} adapter, {where}", exc)
+        self._monitor.health.swallow(f"{self.boundary.source} adapter, {where}", exc)
 
     def _is_failure(self, error: BaseException) -> bool:
         """Return whether the agent failed by an error that no step has reported."""

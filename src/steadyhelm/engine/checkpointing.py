@@ -64,7 +64,7 @@ class RunCheckpoints:
                 return None
             run.report(CHECKPOINT_TAKEN, {"seq": taken.seq, "label": label})
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self._services.health.swallowed("checkpoint", exc)
+            self._services.health.swallow("checkpoint", exc)
             return None
         return structs.replace(taken, reduced=kept.reduced)
 
@@ -83,7 +83,7 @@ class RunCheckpoints:
                 run_id, since = run.session.run.run_id, run.session.drifting_since
             return self.keeper.get_last_checkpoint(run_id, agent_id=self._services.agent_id, before_seq=since)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self._services.health.swallowed("get_last_checkpoint", exc)
+            self._services.health.swallow("get_last_checkpoint", exc)
             return None
 
     def roll_back(self, run: RunRecorder | None) -> Checkpoint | None:
@@ -97,6 +97,6 @@ class RunCheckpoints:
             self.keeper.drop(found.run_id, agent_id=self._services.agent_id, after_seq=found.seq)
             run.report(ROLLED_BACK, {"seq": found.seq, "turn": found.turn})
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self._services.health.swallowed("roll_back", exc)
+            self._services.health.swallow("roll_back", exc)
             return None
         return found

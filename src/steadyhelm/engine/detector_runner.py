@@ -157,7 +157,7 @@ class DetectorRunner:
             self.detectors = [other for other in self.detectors if other is not detector]
             self.detectors.append(_FailedDetector(name, exc))
             self._goal_detectors = _goal_detectors(self.detectors)
-        self._health.swallowed(f"detector {name}", exc)
+        self._health.swallow(f"detector {name}", exc)
 
 
 def _goal_detectors(detectors: Sequence[Detector]) -> list[Detector]:

@@ -115,7 +115,7 @@ class Dispatch:
                 sink.flush()
             except Exception as exc:  # noqa: BLE001 - a sink may fail in any way
                 complete = False
-                self._health.swallowed(f"sink {sink.name}", exc)
+                self._health.swallow(f"sink {sink.name}", exc)
         with self._lock:
             remaining = self._put_count - self._written_count
         return FlushResult(complete=complete, remaining=remaining, losses=self._health.totals())
@@ -137,7 +137,7 @@ class Dispatch:
             try:
                 sink.close()
             except Exception as exc:  # noqa: BLE001 - see flush
-                self._health.swallowed(f"sink {sink.name}", exc)
+                self._health.swallow(f"sink {sink.name}", exc)
         return result
 
     def after_fork(self) -> None:

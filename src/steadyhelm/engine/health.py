@@ -33,7 +33,7 @@ class Health:
         if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
             logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
 
-    def swallowed(self, where: str, exc: BaseException) -> None:
+    def swallow(self, where: str, exc: BaseException) -> None:
         """Count an error of ours, or of a plug-in or callback, that the agent must not see."""
         self.count(f"error in {where}")
         logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)

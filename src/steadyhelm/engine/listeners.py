@@ -58,6 +58,6 @@ class Listeners:
         try:
             callback(subject)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self._health.swallowed(what, exc)
+            self._health.swallow(what, exc)
         finally:
             self._calling.now = False

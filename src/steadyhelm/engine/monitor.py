@@ -175,7 +175,7 @@ class Monitor:
                 can=can,
             )
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("start_run", exc)
+            self.health.swallow("start_run", exc)
             return given or self._starter.make_id()
         return recorder.session.run.run_id
 
@@ -194,7 +194,7 @@ class Monitor:
                 self._starter.return_budget(recorder)
                 recorder.end(outcome)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("end_run", exc)
+            self.health.swallow("end_run", exc)
 
     def run(self, goal: str | None = None, **options: Any) -> Run:
         """Return a run as a context manager, for `with` and `async with`; takes what `start_run` takes."""
@@ -205,7 +205,7 @@ class Monitor:
         try:
             self._starter.suspend(run_id or self.runs.find_current() or "")
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("suspend", exc)
+            self.health.swallow("suspend", exc)
 
     def suspend_all(self) -> None:
         """Suspend every live run."""
@@ -259,7 +259,7 @@ class Monitor:
                 cost_usd=cost_usd,
             )
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("record_event", exc)
+            self.health.swallow("record_event", exc)
             return UNDECIDED
 
     def before_tool(
@@ -276,7 +276,7 @@ class Monitor:
         try:
             return recorder.foresee(name, args, started_seq=started_seq)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("before_tool", exc)
+            self.health.swallow("before_tool", exc)
             return UNDECIDED
 
     def call_refused(
@@ -405,7 +405,7 @@ class Monitor:
         """Return a context manager: code in its block belongs to that run, which neither starts nor ends."""
         return self.runs.activate(run_id)
 
-    def seen(self, run_id: str) -> int:
+    def count_events(self, run_id: str) -> int:
         """Return how many events of a live run were recorded so far."""
         recorder = self.runs.get(run_id)
         return recorder.session.next_seq if recorder is not None else 0
@@ -489,9 +489,9 @@ class Monitor:
         """Declare what is known about a tool, for runs that start from now on."""
         self._sessions.tools[tool] = declaration
 
-    def learnt(self, baseline: BaselineStats) -> None:
+    def use_baseline(self, baseline: BaselineStats) -> None:
         """Use a newer baseline of this agent."""
-        self._sessions.learnt(baseline)
+        self._sessions.use_baseline(baseline)
 
     def after_fork(self) -> None:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
@@ -524,7 +524,7 @@ class Monitor:
         try:
             return _NO_BUDGET if recorder is None else recorder.extend_budget(name, metadata) or _NO_BUDGET
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("record_event", exc)
+            self.health.swallow("record_event", exc)
             return _NO_BUDGET
 
     def _report(
@@ -538,5 +538,5 @@ class Monitor:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
             return recorder.report(name, metadata, call_id=call_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallowed("record_event", exc)
+            self.health.swallow("record_event", exc)
             return UNDECIDED

@@ -110,7 +110,7 @@ class Sessions:
         self._baselines[version, task_type] = (now, baseline)
         return baseline
 
-    def learnt(self, baseline: BaselineStats) -> None:
+    def use_baseline(self, baseline: BaselineStats) -> None:
         """Use a newer baseline."""
         if baseline.agent_id == self._agent_id:
             self._baselines[baseline.version, baseline.task_type] = (self._clock(), baseline)

@@ -116,7 +116,7 @@ class ClientConversation:
         run = self.run
         if run is None or run.has_ended:
             return
-        if not run.boundary.monitor.seen(run.run_id):
+        if not run.boundary.monitor.count_events(run.run_id):
             run.boundary.forget(run)  # the host has ended it, or its monitor is closed
             return
         run.end(outcome=self.failed_outcome or LEFT_EARLY)  # a final reply would have ended it already

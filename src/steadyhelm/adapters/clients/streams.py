@@ -135,7 +135,7 @@ class WatchedPieces:
         try:
             is_last = self._builder.add(piece)
         except Exception as exc:  # noqa: BLE001 - the host must not notice
-            self._exchange.watcher.monitor.health.swallowed("client adapter, a piece of a reply", exc)
+            self._exchange.watcher.monitor.health.swallow("client adapter, a piece of a reply", exc)
             return
         if is_last:
             self._close_exchange()

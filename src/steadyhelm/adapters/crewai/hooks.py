@@ -171,7 +171,7 @@ def _make_hook(where: str, act: Callable[[WorkContext, Any], Any]) -> Callable[[
         except HookAborted:
             raise
         except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-            context.boundary.monitor.health.swallowed(f"crewai adapter, {where}", exc)
+            context.boundary.monitor.health.swallow(f"crewai adapter, {where}", exc)
             return None
 
     return hook

@@ -312,7 +312,7 @@ def _forward(callback: str) -> Any:
             except GraphBubbleUp as exc:
                 steering = steering or exc
             except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-                handler.monitor.health.swallowed(f"langchain adapter, {callback}", exc)
+                handler.monitor.health.swallow(f"langchain adapter, {callback}", exc)
         if steering is not None:
             raise steering
 

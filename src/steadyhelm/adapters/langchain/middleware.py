@@ -137,7 +137,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
             ):
                 self._add_capabilities(node, run, before_model=before_model)
         except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-            monitor.health.swallowed("langchain adapter, middleware", exc)
+            monitor.health.swallow("langchain adapter, middleware", exc)
             return None
         return node
 
@@ -203,7 +203,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
             try:
                 result = read_result(output, call_id)
             except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
-                self._boundary.monitor.health.swallowed("langchain adapter, tool's result", exc)
+                self._boundary.monitor.health.swallow("langchain adapter, tool's result", exc)
         run.after_tool(call_id, result.value, error=result.error)
 
     def _put_question(

@@ -194,7 +194,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         try:
             return self._resume(ctx) or self._start(ctx)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self._boundary.monitor.health.swallowed("pydantic_ai adapter, begin", exc)
+            self._boundary.monitor.health.swallow("pydantic_ai adapter, begin", exc)
             return None
 
     def _resume(self, ctx: Any) -> RunState | None:
