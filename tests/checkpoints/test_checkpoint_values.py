@@ -147,14 +147,14 @@ class TestPlainDataConverter:
             role: str
             parts: list
 
-        class ContentPart(msgspec.Struct):
+        class Part(msgspec.Struct):
             text: str
 
         class Model:
             def model_dump(self):
                 return {"type": "ai", "n": 1}
 
-        kept, notes = reduced([Message("user", [ContentPart("hi")]), Model()])
+        kept, notes = reduced([Message("user", [Part("hi")]), Model()])
 
         assert [{"role": "user", "parts": [{"text": "hi"}]}, {"type": "ai", "n": 1}] == kept
         assert (
