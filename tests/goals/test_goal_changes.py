@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.changes import apply_change, classify_message
+from steadyhelm.goals.tracker import apply_change, classify_message
 from steadyhelm.goals.vocabulary import GoalDNA
 
 GOAL = "Build a REST API for user management with PostgreSQL"

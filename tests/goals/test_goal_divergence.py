@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.goals.divergence import find_divergence, find_targets
-from steadyhelm.goals.vocabulary import GoalDNA
+from steadyhelm.goals.vocabulary import GoalDNA, find_divergence, find_targets
 
 LOGIN = "Fix the login bug in auth.py"
 

@@ -11,8 +11,8 @@ from steadyhelm.embedders.idf import BUCKETS, MIN_RUNS, Idf, count_words, mark_w
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.goals.divergence import find_divergence
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
+from steadyhelm.goals.vocabulary import find_divergence
 from steadyhelm.windows import conformal_threshold
 
 WINDOW_OUTPUTS: Final = 3

@@ -8,8 +8,16 @@ from msgspec import Struct, field
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import CALL_REFUSED, PROGRESS, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.fingerprints import fingerprint
-from steadyhelm.goals.plan_tools import ITEMS_KEPT, PlanChange, is_plan_tool, read_plan_change
-from steadyhelm.goals.work_signals import SuiteRun, find_file_change, find_suite_run, hash_text
+from steadyhelm.goals.work_signals import (
+    ITEMS_KEPT,
+    PlanChange,
+    SuiteRun,
+    find_file_change,
+    find_suite_run,
+    hash_text,
+    is_plan_tool,
+    read_plan_change,
+)
 
 PATIENCE: Final = 8
 _MAX_WITHOUT_PLAN: Final = 0.8

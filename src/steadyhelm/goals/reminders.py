@@ -7,9 +7,8 @@ import msgspec
 from msgspec import Struct, field
 
 from steadyhelm.errors import FormatError, SettingsError
-from steadyhelm.goals.single_line import to_single_line
-from steadyhelm.goals.tree import GoalTree
-from steadyhelm.goals.tree_views import format_percent
+from steadyhelm.goals.tree import GoalTree, format_percent
+from steadyhelm.goals.tree_nodes import to_single_line
 
 ReminderMode = Literal["minimal", "compact", "full"]
 

@@ -1,7 +1,7 @@
 """Keep a goal with its sub-goals and steps, their progress, and how stuck the work is."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Self
 
 import msgspec
@@ -9,11 +9,18 @@ from msgspec import Struct, field
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
 from steadyhelm.goals import tree_nodes
-from steadyhelm.goals.plan_nodes import build_nodes
-from steadyhelm.goals.plans import MAX_ITEMS, read_plan
-from steadyhelm.goals.single_line import to_single_line
-from steadyhelm.goals.tree_nodes import MAX_EFFORT, MAX_ROOT_CHARS, ROOT, Count, GoalNode, GoalStatus
-from steadyhelm.goals.tree_views import render_tree
+from steadyhelm.goals.plan_lines import STATUS_MARKS
+from steadyhelm.goals.plans import MAX_ITEMS, build_nodes, read_plan
+from steadyhelm.goals.tree_nodes import (
+    MAX_EFFORT,
+    MAX_ROOT_CHARS,
+    ROOT,
+    Count,
+    GoalNode,
+    GoalStatus,
+    Nodes,
+    to_single_line,
+)
 
 MAX_GOALS: Final = MAX_ITEMS + 1
 _TRIED_KEPT: Final = 20
@@ -263,3 +270,42 @@ class GoalTree(Struct):
         due = self.progress - self.asked
         self._refresh()
         self.asked = round(self.progress - due, _DECIMALS)
+
+
+# Render a goal tree as text for people and models: one line per goal, marked with its status.
+
+
+def format_percent(share: float) -> str:
+    """Return a share as a percentage, rounded down: less than all is never shown as 100 %.
+
+    >>> format_percent(0.999), format_percent(1.0), format_percent(0.2)
+    ('99 %', '100 %', '20 %')
+    """
+    return f"{int(share * 100 + 1e-9)} %"
+
+
+def render_tree(nodes: Nodes, progress: float, *, most_lines: int) -> str:
+    """Return the whole tree as text. Lines beyond `most_lines` are counted instead."""
+    lines = list(_iter_lines(nodes, ROOT, 0))
+    shown = lines[: max(1, most_lines)]
+    if len(lines) > len(shown):
+        shown.append(f"… and {len(lines) - len(shown)} more lines")
+    heading = f"Goal: {nodes[ROOT].description or '(not given)'} ({format_percent(progress)})"
+    return "\n".join([heading, *shown])
+
+
+def _iter_lines(nodes: Nodes, node_id: str, level: int) -> Iterator[str]:
+    for child in nodes[node_id].children:
+        node = nodes[child]
+        yield f"{'  ' * level}[{STATUS_MARKS[node.status]}] {child}. {node.description}"
+        if remark := _describe_error(node):
+            yield f"{'  ' * level}    {remark}"
+        yield from _iter_lines(nodes, child, level + 1)
+
+
+def _describe_error(node: GoalNode) -> str:
+    """Return why it failed, was skipped or is blocked; empty when no reason was given."""
+    if node.children or not node.error:
+        return ""
+    why = {GoalStatus.FAILED: "failed", GoalStatus.SKIPPED: "skipped", GoalStatus.BLOCKED: "blocked"}
+    return f"{why[node.status]}: {node.error}" if node.status in why else ""

@@ -1,4 +1,4 @@
-"""Describe a task by a vocabulary that grows with the work, and measure how far a step is from it.
+"""Describe a task by a vocabulary that grows with the work, and find how far and how a step diverges from it.
 
 A short goal and a concrete step share few words even when the agent is on course, so the two word sets are
 not compared directly.
@@ -7,13 +7,23 @@ and earlier steps that named words of the goal.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.goals.tokens import CHARS_READ, MAX_CHARS_READ, WEIGHT_BY_LENGTH, Tokens, to_text, tokenize
+from steadyhelm.goals.tokens import (
+    CHARS_READ,
+    MAX_CHARS_READ,
+    WEIGHT_BY_LENGTH,
+    Tokens,
+    find_work_words,
+    map_spellings,
+    sum_weights,
+    to_text,
+    tokenize,
+)
 
 Source = Literal["user", "plan", "accepted", "file", "work", "past"]
 
@@ -188,3 +198,122 @@ def find_ids(text: str) -> list[str]:
     """
     found = _ID.findall(text[:_ASKED_CHARS_READ])
     return list(dict.fromkeys(name.lstrip("#").lower() for name in found))
+
+
+# Find how a step diverges from its task: more than was asked, another topic, or the wrong target.
+
+
+DivergenceKind = Literal["scope_creep", "topic_change", "wrong_target"]
+TargetKind = Literal["file", "id", "name"]
+
+_WORDS_SHOWN: Final = 6
+_MIN_FOREIGN_WORDS: Final = 2
+_MIN_EXTRA_WORDS: Final = 3
+_EXTRA_WEIGHT_RATIO: Final = 2.0
+_GOAL_CHARS_READ: Final = 2000
+
+_FILE: Final = re.compile(r"(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b")
+_NAME: Final = re.compile(
+    r"(?<=[a-z,;:] )[A-Z]\w{2,40}\b|(?<!\w)[A-Za-z][a-z]+[A-Z]\w{1,40}|(?<!\w)[A-Za-z]+_\w{1,40}"
+)
+
+_DESCRIPTIONS: Final[dict[DivergenceKind, str]] = {
+    "scope_creep": "much of it was not asked for",
+    "topic_change": "nothing of the goal is left in it",
+    "wrong_target": "the right kind of work on another thing",
+}
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """A kind of divergence and the words that show it, as they were written.
+
+    `foreign` are the step's words that were not asked for (for a wrong target, the things it names instead),
+    `missing` the goal's words that the step does not contain, `shared` those it does.
+    """
+
+    kind: DivergenceKind
+    foreign: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """The divergence in plain words."""
+        return f"{_DESCRIPTIONS[self.kind]} ({', '.join(self.foreign)})"
+
+
+def find_divergence(dna: GoalDNA, text: str) -> Divergence | None:
+    """Return how a step diverges from its task; None when it does not, or says too little.
+
+    >>> dna = GoalDNA("Fix the login bug in auth.py")
+    >>> find_divergence(dna, "Fixing the login bug in payments.py").description
+    'the right kind of work on another thing (payments.py)'
+    >>> find_divergence(dna, "Researching quantum computing papers").kind
+    'topic_change'
+    >>> extra = "Login fixed; also adding a dashboard, themes, avatars and weekly newsletters"
+    >>> find_divergence(dna, extra).kind
+    'scope_creep'
+    >>> find_divergence(dna, "The login bug comes from the session cookie")
+    """
+    step = map_spellings(text)
+    shared = [word for word in step if dna.is_asked(word)]
+    foreign = [word for word in step if not dna.is_known(word)]
+    if shared or find_work_words(text) & find_work_words(dna.goal):
+        other = _find_other_targets(dna, text)
+        if other:
+            return _build_divergence("wrong_target", dna, step, other, shared)
+    spellings = [step[word] for word in sorted(foreign, key=lambda word: -WEIGHT_BY_LENGTH[len(word)])]
+    touched = len(step) - len(shared) - len(foreign)
+    if not shared and len(foreign) >= _MIN_FOREIGN_WORDS and len(foreign) > touched:
+        return _build_divergence("topic_change", dna, step, spellings, shared)
+    if (
+        shared
+        and len(foreign) >= _MIN_EXTRA_WORDS
+        and sum_weights(foreign) >= _EXTRA_WEIGHT_RATIO * sum_weights(shared)
+    ):
+        return _build_divergence("scope_creep", dna, step, spellings, shared)
+    return None
+
+
+def find_targets(text: str, max_chars: int = CHARS_READ) -> dict[TargetKind, list[str]]:
+    """Return the things a text names, by kind: files, ids, and names (of people, places, code).
+
+    >>> find_targets("Refund order #W9 to Mia Garcia as in refunds.py, see RefundPolicy")
+    {'file': ['refunds.py'], 'name': ['Mia', 'Garcia', 'RefundPolicy']}
+    """
+    begin = text[:max_chars]
+    files = list(dict.fromkeys(_FILE.findall(begin)))
+    rest = _FILE.sub(" ", begin)
+    ids = find_ids(rest)
+    names = [name for name in dict.fromkeys(_NAME.findall(rest)) if name.lower() not in ids]
+    found: dict[TargetKind, list[str]] = {"file": files, "id": ids, "name": names}
+    return {kind: things for kind, things in found.items() if things}
+
+
+def _find_other_targets(dna: GoalDNA, text: str) -> list[str]:
+    """Return the files, ids or names in a step when the goal names such things and the step none of them."""
+    wanted = find_targets(dna.goal, _GOAL_CHARS_READ)
+    for kind, things in find_targets(text).items():
+        if kind in wanted and not any(_is_asked(dna, kind, thing) for thing in things):
+            return things
+    return []
+
+
+def _is_asked(dna: GoalDNA, kind: TargetKind, thing: str) -> bool:
+    """Return whether the goal or the user named the thing. True for a name without content words."""
+    if kind == "id":
+        return dna.is_asked(thing)
+    words = tokenize(thing).content
+    return not words or any(dna.is_asked(word) for word in words)
+
+
+def _build_divergence(
+    kind: DivergenceKind, dna: GoalDNA, step: dict[str, str], foreign: Sequence[str], shared: Sequence[str]
+) -> Divergence:
+    goal = map_spellings(dna.goal, _GOAL_CHARS_READ)
+    return Divergence(
+        kind=kind,
+        foreign=tuple(foreign[:_WORDS_SHOWN]),
+        missing=tuple(spelling for word, spelling in goal.items() if word not in step)[:_WORDS_SHOWN],
+        shared=tuple(step[word] for word in shared)[:_WORDS_SHOWN],
+    )
