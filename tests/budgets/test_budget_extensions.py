@@ -3,7 +3,7 @@ import math
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.extensions import MAX_JUSTIFICATION_CHARS
+from steadyhelm.budgets.adjustments import MAX_JUSTIFICATION_CHARS
 
 
 def nearly_done(*, progress=0.95, tokens=900, **settings):

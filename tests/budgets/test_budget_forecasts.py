@@ -3,7 +3,7 @@ import random
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.forecasts import Forecast
+from steadyhelm.budgets.status import Forecast
 
 
 def spent(budget, *tokens):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.amounts import LIMITS
 from steadyhelm.budgets.memory import MAX_DECISIONS
+from steadyhelm.budgets.meters import LIMITS
 
 NUMBERS = st.one_of(
     st.integers(0, 40),

@@ -5,11 +5,26 @@ from typing import Any, Final, Self, Unpack
 
 from msgspec import structs
 
-from steadyhelm.budgets.amounts import LIMITS, MAX_LIMIT, UNITS, LimitName, to_text, to_units
-from steadyhelm.budgets.extensions import decide_extension, grant
-from steadyhelm.budgets.forecasts import Forecast, forecast_steps
-from steadyhelm.budgets.memory import BudgetMemory, ChildShare, decode_memory, encode_memory
-from steadyhelm.budgets.meters import Meter
+from steadyhelm.budgets.adjustments import (
+    count_progress,
+    count_spending,
+    count_step,
+    decide_extension,
+    grant,
+    is_exhausted,
+    measure_velocity,
+    rewind,
+)
+from steadyhelm.budgets.memory import (
+    BudgetMemory,
+    BudgetRules,
+    ChildShare,
+    FurtherRules,
+    decode_memory,
+    encode_memory,
+    parse_limit,
+)
+from steadyhelm.budgets.meters import LIMITS, MAX_LIMIT, UNITS, LimitName, Meter, to_text, to_units
 from steadyhelm.budgets.profiles import (
     MAX_NAME_CHARS,
     BudgetRecommendation,
@@ -20,15 +35,13 @@ from steadyhelm.budgets.profiles import (
     recommend_from_memory,
     store_profile,
 )
-from steadyhelm.budgets.rules import BudgetRules, FurtherRules, parse_limit
-from steadyhelm.budgets.status import build_status, check_limits, find_unchecked_limits, measure_pace
-from steadyhelm.budgets.steps import (
-    count_progress,
-    count_spending,
-    count_step,
-    is_exhausted,
-    measure_velocity,
-    rewind,
+from steadyhelm.budgets.status import (
+    Forecast,
+    build_status,
+    check_limits,
+    find_unchecked_limits,
+    forecast_steps,
+    measure_pace,
 )
 from steadyhelm.decisions import BudgetDecision, BudgetState, TaskProfile
 from steadyhelm.errors import SettingsError

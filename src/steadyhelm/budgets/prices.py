@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from steadyhelm.budgets.amounts import to_units
+from steadyhelm.budgets.meters import to_units
 from steadyhelm.errors import MissingExtraError
 
 _MAX_NAME_CHARS: Final = 200

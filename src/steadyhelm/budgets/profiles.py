@@ -7,7 +7,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from steadyhelm.budgets.amounts import (
+from steadyhelm.budgets.memory import BudgetMemory
+from steadyhelm.budgets.meters import (
     MAX_LIMIT,
     MAX_UNITS,
     UNITS,
@@ -16,7 +17,6 @@ from steadyhelm.budgets.amounts import (
     to_text,
     to_units,
 )
-from steadyhelm.budgets.memory import BudgetMemory
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import FormatError
 
