@@ -11,7 +11,7 @@ from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
-from steadyhelm.loops.segments import SegmentTracker
+from steadyhelm.loops.loop_detector import SegmentTracker
 
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")
 REFUSED = {

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.events import TOOL_CALL
-from steadyhelm.loops.segments import SegmentTracker
+from steadyhelm.loops.loop_detector import SegmentTracker
 from steadyhelm.loops.steps import read_step
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.loops.text_overlap import hash_text, split_words, word_overlap
+from steadyhelm.loops.loop_detector import hash_text, split_words, word_overlap
 
 WORDS = st.lists(st.sampled_from(["find", "pan", "scroll", "mouse", "menu", "grep"])).map(
     lambda words: split_words(" ".join(words).encode())

@@ -12,10 +12,15 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, copy_memory
+from steadyhelm.loops.loop_detector import (
+    MAX_EVIDENCE_IDS,
+    LoopDetector,
+    LoopMatch,
+    SegmentTracker,
+    copy_memory,
+)
 from steadyhelm.loops.near_repeats import PreviousCall
 from steadyhelm.loops.outcomes import CallOutcome
-from steadyhelm.loops.segments import SegmentTracker
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
 from steadyhelm.noise import find_volatile_parts
 

@@ -5,11 +5,16 @@ from typing import Final
 from msgspec import Struct, field
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, copy_memory
+from steadyhelm.loops.loop_detector import (
+    MAX_EVIDENCE_IDS,
+    LoopDetector,
+    LoopMatch,
+    SegmentTracker,
+    copy_memory,
+    hash_text,
+)
 from steadyhelm.loops.outcomes import SUCCESS
-from steadyhelm.loops.segments import SegmentTracker
 from steadyhelm.loops.steps import ToolStep, find_path, first_argument, read_step
-from steadyhelm.loops.text_overlap import hash_text
 
 REVERTS_OF_LOOP: Final = 2
 

@@ -16,13 +16,14 @@ from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
     LoopMatch,
+    SegmentTracker,
     copy_memory,
     is_report_due,
+    split_words,
+    word_overlap,
 )
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, hash_error
-from steadyhelm.loops.segments import SegmentTracker
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
-from steadyhelm.loops.text_overlap import split_words, word_overlap
 
 SAME_CALL_FAILURES: Final = 3
 SAME_COMMAND_FAILURES: Final = 4

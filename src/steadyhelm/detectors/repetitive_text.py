@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
-from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch
-from steadyhelm.loops.text_overlap import hash_text
+from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
 
 SAME_REPLIES_OF_LOOP: Final = 3
 LONG_PASSAGE_REPEATS: Final = 4

@@ -11,13 +11,14 @@ from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
     LoopMatch,
+    SegmentTracker,
     copy_memory,
     is_report_due,
+    split_words,
+    word_overlap,
 )
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
-from steadyhelm.loops.segments import SegmentTracker
 from steadyhelm.loops.steps import ToolStep, read_step
-from steadyhelm.loops.text_overlap import split_words, word_overlap
 
 SAME_ANSWERS_OF_LOOP: Final = 6
 SAME_ANSWERS_REWORDED: Final = 3

@@ -1,9 +1,13 @@
-"""What the loop detectors share: a memory that matches events, and the finding a match becomes."""
+"""What the loop detectors share: a memory that matches events, the finding a match becomes,
+where a loop can begin and end, and how alike two texts are.
+"""
 
+import re
 from typing import ClassVar, Final, Protocol, TypeVar
+from zlib import crc32
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
@@ -110,3 +114,67 @@ def is_report_due(count: int, patience: int) -> bool:
 def copy_memory(memory: _Memory) -> _Memory:
     """Return a deep copy of a memory, to try a call on it that has not been made yet."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(memory), type=type(memory))
+
+
+_MAX_WORK_CALLS: Final = 64
+
+
+class SegmentTracker(Struct):
+    """Recognise what starts a new segment of a run: work not done before, or a user message not sent before.
+
+    Repetitions are counted within one segment.
+    The same edit made again is not new work, and a harness that sends the same text again is not a user.
+    Nothing else starts a segment: a refused call does not.
+    """
+
+    work_calls: dict[int, None] = field(default_factory=dict)
+    last_message: int = 0
+
+    def record_work(self, call_key: int) -> bool:
+        """Record a call that changed something, and return whether it was not made before."""
+        if call_key in self.work_calls:
+            return False
+        self.work_calls[call_key] = None
+        if len(self.work_calls) > _MAX_WORK_CALLS:
+            del self.work_calls[next(iter(self.work_calls))]
+        return True
+
+    def record_message(self, event: TraceEvent) -> bool:
+        """Record a user message, and return whether its text is new; False for any other event."""
+        if event.action_type != USER_MESSAGE:
+            return False
+        before, self.last_message = self.last_message, hash_text(event.text)
+        return before != self.last_message
+
+
+_WORD: Final = re.compile(rb"[A-Za-z0-9_]+")
+_MAX_WORDS: Final = 200
+_MAX_CHARS: Final = 8192
+
+
+def split_words(arguments: bytes) -> frozenset[bytes]:
+    """Return the distinct words of canonical arguments, in lower case."""
+    return frozenset(_WORD.findall(arguments.lower())[:_MAX_WORDS])
+
+
+def word_overlap(one: frozenset[bytes], other: frozenset[bytes]) -> float:
+    """Return the share of words that two sets have in common, of all words in either; 1.0 for two empty sets.
+
+    >>> word_overlap(split_words(b"find|pan|scroll"), split_words(b"scroll|find|pan"))
+    1.0
+    """
+    common = len(one & other)
+    either = len(one) + len(other) - common
+    return common / either if either else 1.0
+
+
+def hash_text(text: str) -> int:
+    """Return a checksum of a text; of a long one, of its beginning, its end and its length.
+
+    >>> hash_text("north") == hash_text("north"), hash_text("north") == hash_text("south")
+    (True, False)
+    """
+    if len(text) > _MAX_CHARS:
+        half = _MAX_CHARS // 2
+        text = f"{text[:half]}{len(text)}{text[-half:]}"
+    return crc32(text.encode("utf-8", "replace"))
