@@ -3,7 +3,7 @@ from pathlib import Path
 from steadyhelm import environment
 from steadyhelm.embedders.weights import get_default_model_dir
 from steadyhelm.settings import home
-from steadyhelm.style.profile_store import get_user_folder
+from steadyhelm.style.profile_files import get_user_folder
 
 
 class TestHome:

@@ -87,7 +87,7 @@ EXCEPTIONS = {
     # A price list belongs to a day; the call's own time comes in as an argument.
     "budgets/prices.py": {"datetime", "genai_prices", "datetime.fromtimestamp"},
     # Profiles, word lists and weights are data files: read once, and then what they say is plain data.
-    "style/profile_store.py": {"pathlib", "importlib.resources", "steadyhelm.environment"},
+    "style/profile_files.py": {"pathlib", "importlib.resources", "steadyhelm.environment"},
     "lexicons.py": {"pkgutil"},
     "corrections/model.py": {"pkgutil"},
     # Reads the records that the contract defines, never a store.

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from steadyhelm.sinks.callback import Callback as Callback
     from steadyhelm.store import Store as Store
     from steadyhelm.stores.sqlite import SQLiteStore as SQLiteStore
-    from steadyhelm.style.reply_score import ReplyScore as ReplyScore
+    from steadyhelm.style.scoring import ReplyScore as ReplyScore
     from steadyhelm.style.scoring import score_reply as score_reply
 
     ActionLoopDetector = ActionLoop
@@ -124,7 +124,7 @@ _HOMES: Final = {
     "MultiResolutionLoopDetector": "steadyhelm.compat.multi_resolution:MultiResolutionLoopDetector",
     "NotFoundError": "steadyhelm.errors:NotFoundError",
     "ReplyLabel": "steadyhelm.corrections.reply_classifier:ReplyLabel",
-    "ReplyScore": "steadyhelm.style.reply_score:ReplyScore",
+    "ReplyScore": "steadyhelm.style.scoring:ReplyScore",
     "ResourceSpike": "steadyhelm.detectors.resource_spike:ResourceSpike",
     "ResourceSpikeDetector": "steadyhelm.detectors.resource_spike:ResourceSpike",
     "RunInfo": "steadyhelm.events:RunInfo",

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from watched_agent import CommandLine
 
 from steadyhelm.cli import profile
-from steadyhelm.style.profile_store import BUNDLED_PROFILES
+from steadyhelm.style.profile_files import BUNDLED_PROFILES
 
 PADDED = (
     "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, it is worth "

@@ -4,8 +4,7 @@ import pytest
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.style.fitting import MIN_REPLIES, fit_profile
-from steadyhelm.style.profile_files import build_profile, decode_document, format_document
-from steadyhelm.style.profile_store import load_bundled
+from steadyhelm.style.profile_files import build_profile, decode_document, format_document, load_bundled
 
 SHORT = [f"Step {n} is done. All tests pass on both machines." for n in range(20)]
 LONG = ["The row is read, checked and format_document to the table of its day. " * n for n in range(20, 60)]

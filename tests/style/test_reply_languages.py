@@ -5,8 +5,7 @@
 import pytest
 
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.style.languages import LANGUAGES, detect_language
-from steadyhelm.style.prose import read_prose
+from steadyhelm.style.prose import LANGUAGES, detect_language, read_prose
 
 SAMPLES = {
     "en": "The file is read twice because the header is needed before the rows are.",

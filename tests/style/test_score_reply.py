@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.style.profile import Profile
-from steadyhelm.style.profile_store import BUNDLED_PROFILES, load_bundled
+from steadyhelm.style.profile_files import BUNDLED_PROFILES, load_bundled
 from steadyhelm.style.scoring import score_reply
 
 SCORED = tuple(name for name in BUNDLED_PROFILES if name != "machine")

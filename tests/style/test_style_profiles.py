@@ -7,10 +7,12 @@ import pytest
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
 from steadyhelm.style.markers import MarkerTerms
 from steadyhelm.style.profile import RANGES, HardRules, Profile
-from steadyhelm.style.profile_files import build_profile, decode_document, format_document
-from steadyhelm.style.profile_store import (
+from steadyhelm.style.profile_files import (
     BUNDLED_PROFILES,
+    build_profile,
+    decode_document,
     find_profile,
+    format_document,
     get_user_folder,
     list_profiles,
     load_bundled,

@@ -15,7 +15,7 @@ from steadyhelm.reports.terminal import console, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.style.profile import Profile
-    from steadyhelm.style.reply_score import ReplyScore
+    from steadyhelm.style.scoring import ReplyScore
 
 app = typer.Typer(
     help="Style profiles: how an agent should write its replies.", no_args_is_help=True, rich_markup_mode=None
@@ -41,7 +41,7 @@ Output = Annotated[
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles that come with Steadyhelm, and your own."""
-    from steadyhelm.style.profile_store import find_profile, get_user_folder, list_profiles
+    from steadyhelm.style.profile_files import find_profile, get_user_folder, list_profiles
 
     rows: list[tuple[object, ...]] = []
     broken: list[str] = []
@@ -66,7 +66,7 @@ def list_profiles(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show everything in a profile, including what it inherits."""
-    from steadyhelm.style.profile_store import find_profile, list_profiles
+    from steadyhelm.style.profile_files import find_profile, list_profiles
 
     profile = find_profile(name)
     if as_json:
@@ -118,8 +118,7 @@ def check(
 @app.command("new")
 def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Yes = False) -> None:
     """Write a new profile to start from."""
-    from steadyhelm.style.profile_files import format_document
-    from steadyhelm.style.profile_store import find_profile
+    from steadyhelm.style.profile_files import find_profile, format_document
 
     _check_name(name)
     base = find_profile(extends)
@@ -155,8 +154,7 @@ def calibrate(
 ) -> None:
     """Learn a profile from good replies, and write it."""
     from steadyhelm.style.fitting import fit_profile
-    from steadyhelm.style.profile_files import format_document
-    from steadyhelm.style.profile_store import find_profile
+    from steadyhelm.style.profile_files import find_profile, format_document
 
     _check_name(name)
     learnt = fit_profile(
@@ -184,7 +182,7 @@ def _check_name(name: str) -> None:
 
 
 def _load_profile(name: str) -> "Profile":
-    from steadyhelm.style.profile_store import find_profile, read_profile
+    from steadyhelm.style.profile_files import find_profile, read_profile
 
     path = Path(name)
     is_file = path.suffix in {".toml", ".json"} or os.sep in name
@@ -201,7 +199,7 @@ def _read_text(path: Path) -> str:
 
 
 def _write_profile(name: str, document: str, output: Path | None, *, yes: bool) -> Path:
-    from steadyhelm.style.profile_store import get_user_folder
+    from steadyhelm.style.profile_files import get_user_folder
 
     path = output if output is not None else get_user_folder() / f"{name}.toml"
     if path.exists():

@@ -9,10 +9,9 @@ from steadyhelm.detector import Detector
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.style.nudges import Nudge, NudgeTracker
-from steadyhelm.style.profile_store import find_profile
-from steadyhelm.style.reply_score import ReplyScore
-from steadyhelm.style.rules import NO_RULES
-from steadyhelm.style.scoring import score_reply
+from steadyhelm.style.profile import NO_RULES
+from steadyhelm.style.profile_files import find_profile
+from steadyhelm.style.scoring import ReplyScore, score_reply
 from steadyhelm.style.trajectory import ShapeReading, Trajectory
 
 MIN_WORDS: Final = 12

@@ -11,8 +11,7 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.style.markers import MarkerTerms
 from steadyhelm.style.profile import COMPLEXITY, LENGTH, VERBOSITY, Profile
 from steadyhelm.style.prose import fold_words
-from steadyhelm.style.reply_score import ReplyScore
-from steadyhelm.style.scoring import score_reply
+from steadyhelm.style.scoring import ReplyScore, score_reply
 from steadyhelm.windows import quantile
 
 MIN_REPLIES: Final = 10

@@ -1,17 +1,177 @@
 """Score the style of a reply from 0 to 100, with the markers that make up the score."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, Literal
 
-from steadyhelm.style.engagement import find_quadrant, measure_engagement
-from steadyhelm.style.languages import detect_language
-from steadyhelm.style.markers import FoundMarkers, Marker
-from steadyhelm.style.profile import COMPLEXITY, LENGTH, STRUCTURAL_COMPONENTS, VERBOSITY, Profile
-from steadyhelm.style.profile_store import find_profile
-from steadyhelm.style.prose import Prose, read_prose
-from steadyhelm.style.reply_score import Component, ReplyScore
-from steadyhelm.style.rules import find_broken_rules
+from msgspec import Struct, to_builtins
+
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.style.markers import HEDGES, FoundMarkers, Marker
+from steadyhelm.style.profile import (
+    COMPLEXITY,
+    LENGTH,
+    STRUCTURAL_COMPONENTS,
+    VERBOSITY,
+    BrokenRule,
+    Profile,
+    find_broken_rules,
+)
+from steadyhelm.style.profile_files import find_profile
+from steadyhelm.style.prose import Prose, detect_language, read_prose
+
+Quadrant = Literal["on_course", "drifted", "inert", "lost"]
+
+MIN_WORDS: Final = 12
+"""A shorter reply is not called inert: `Done.` may be a complete answer."""
+
+# Concrete content (code, a path, a figure, a cause, a change that was made, a recommendation, a next step, a
+# request for what is needed) raises the engagement of a reply. Handing the work back without naming anything
+# lowers it.
+_CODE_POINTS: Final = 30
+_OUTCOME_POINTS: Final = 30
+_ADVICE_POINTS: Final = 20
+_FIGURE_POINTS: Final = 15
+_DIRECT_POINTS: Final = 20
+_HANDED_BACK_PENALTY: Final = 25
+_HEDGE_PENALTY: Final = 10
+_MAX_HEDGES: Final = 4
+
+_SUBSTANCE_POINTS: Final = 35
+_MIN_LONG_WORDS: Final = 5
+_LONG_WORD_CHARS: Final = 5
+_DIGIT: Final = re.compile(r"\d")
+
+
+def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: bool) -> float | None:
+    """Return the engagement, 0 to 100; None for a reply that is too short or in an unknown language."""
+    figures = _DIGIT.search(prose.text) is not None
+    concrete = _CODE_POINTS * prose.has_matter + _FIGURE_POINTS * figures
+    if not readable:
+        return float(concrete + _DIRECT_POINTS) if concrete else None
+    if len(prose.words) < MIN_WORDS and not prose.has_matter:
+        return None
+    outcomes = _has_word("outcomes", prose)
+    concrete += _OUTCOME_POINTS * outcomes + _ADVICE_POINTS * (_has_word("advice", prose))
+    score = concrete + _DIRECT_POINTS * (not markers or any(map(str.isalpha, prose.text[: markers[0].start])))
+    if prose.has_matter or outcomes:
+        return float(min(100, score))
+    hedges = sum(marker.component == HEDGES for marker in markers)
+    score -= _HEDGE_PENALTY * min(hedges, _MAX_HEDGES)
+    if _names_things(prose, markers):
+        score += _SUBSTANCE_POINTS
+    elif not figures and _is_handed_back(prose):
+        score -= _HANDED_BACK_PENALTY
+    return float(max(0, min(100, score)))
+
+
+def _is_handed_back(prose: Prose) -> bool:
+    return load_lexicon(__package__, "engagement")["hands back"].search(prose.text) is not None
+
+
+def _has_word(name: str, prose: Prose) -> bool:
+    return not load_lexicon(__package__, "engagement")[name].word_set.isdisjoint(prose.words)
+
+
+def _names_things(prose: Prose, markers: Sequence[Marker]) -> bool:
+    """Return whether a reply has enough longer words apart from markers and polite words."""
+    padding = {word for marker in markers for word in marker.term.split()}
+    polite = load_lexicon(__package__, "engagement")["politeness"].word_set
+    things = {word for word in prose.words if len(word) >= _LONG_WORD_CHARS} - padding - polite
+    return len(things) >= _MIN_LONG_WORDS
+
+
+def find_quadrant(*, drifting: bool, engagement: float | None, floor: float) -> Quadrant:
+    """Return the quadrant of a reply by drift and engagement. Unknown engagement does not count against it.
+
+    >>> find_quadrant(drifting=False, engagement=0.0, floor=20.0)
+    'inert'
+    """
+    inert = engagement is not None and engagement < floor
+    if drifting:
+        return "lost" if inert else "drifted"
+    return "inert" if inert else "on_course"
+
+
+_OFFENDER_POINTS: Final = 0.5
+_TERMS_SHOWN: Final = 4
+_MEASURE_FORMATS: Final = {
+    VERBOSITY: "{:.0f} words a sentence",
+    LENGTH: "{:.0f} words",
+    COMPLEXITY: "{:.0%} long words",
+}
+
+
+class Component(Struct, frozen=True, kw_only=True):
+    """One component of a score: its value before and its points after weighting, and its markers."""
+
+    name: str
+    value: float
+    weight: float
+    points: float
+    measured: float = 0.0
+    markers: tuple[Marker, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The terms found, each once, those found most often first."""
+        counts: dict[str, int] = {}
+        for marker in self.markers:
+            counts[marker.term] = counts.get(marker.term, 0) + 1
+        return tuple(sorted(counts, key=lambda term: -counts[term]))
+
+    def __str__(self) -> str:
+        if self.markers:
+            return f"{self.name} ({', '.join(self.words[:_TERMS_SHOWN])})"
+        return f"{self.name} ({_MEASURE_FORMATS[self.name].format(self.measured)})"
+
+
+class ReplyScore(Struct, frozen=True, kw_only=True):
+    """The style score of a reply by one profile.
+
+    `components` are the parts of the score: their points sum to it.
+    `not_checked` is the reason why something could not be checked, or None.
+    """
+
+    score: float
+    threshold: float
+    profile: str
+    components: tuple[Component, ...]
+    words: int
+    sentences: int
+    language: str | None = None
+    engagement: float | None = None
+    quadrant: Quadrant = "on_course"
+    broken: tuple[BrokenRule, ...] = ()
+    not_checked: str | None = None
+
+    @property
+    def drifting(self) -> bool:
+        """Whether the score has reached the profile's threshold."""
+        return self.score >= self.threshold
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the score has reached the threshold or a hard rule is broken."""
+        return self.drifting or bool(self.broken)
+
+    @property
+    def offenders(self) -> tuple[Component, ...]:
+        """The components with the most points, the largest first."""
+        found = (component for component in self.components if component.points > _OFFENDER_POINTS)
+        return tuple(sorted(found, key=lambda component: -component.points))
+
+    def points(self) -> dict[str, float]:
+        """Return the points of each component by name."""
+        return {component.name: component.points for component in self.components}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the score as plain data, with the result and the offenders."""
+        plain: dict[str, Any] = to_builtins(self)
+        offenders = [str(it) for it in self.offenders]
+        return {**plain, "drifting": self.drifting, "flagged": self.flagged, "offenders": offenders}
+
 
 MARKER_CURVE: Final = 18.0
 MIN_WORDS_IN_SHARE: Final = 50
