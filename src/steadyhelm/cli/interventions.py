@@ -14,7 +14,7 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steadyhelm.policy.effects import (
+    from steadyhelm.policy.outcomes import (
         EffectReport,
         Facet,
         InterventionEffect,
@@ -46,7 +46,7 @@ def interventions(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Report interventions, and how often they worked."""
-    from steadyhelm.policy.effects import measure_effects
+    from steadyhelm.policy.outcomes import measure_effects
 
     after = None if since is None else time.time() - parse_duration(since)
     with closing(context.obj.open_store()) as store:
