@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from steadyhelm.errors import StoreError
-from steadyhelm.stores import retention
+from steadyhelm.stores import upkeep
 from steadyhelm.stores.schema import MIGRATIONS
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import AT, a_delivery, a_finding, an_event, an_incident
@@ -109,10 +109,10 @@ class TestRemoval:
         """
         Between two slices of a deletion the store is sound and its sums agree.
         """
-        monkeypatch.setattr(retention, "EVENTS_PER_TRANSACTION", 10)
+        monkeypatch.setattr(upkeep, "EVENTS_PER_TRANSACTION", 10)
         store.write([an_event(seq, cost_usd=0.5, error="e" if seq % 3 else None) for seq in range(35)])
         with store._connections.transaction() as connection:
-            retention._delete_first_events(connection, 1)
+            upkeep._delete_first_events(connection, 1)
         run = store.find_run("run")
 
         assert (25, 250, 12.5, []) == (run.events, run.tokens, run.cost_usd, store.check())
@@ -136,7 +136,7 @@ class TestPrune:
         """
         A run that goes on for months loses its old payloads and keeps its new ones.
         """
-        monkeypatch.setattr(retention, "EVENTS_PER_TRANSACTION", 7)
+        monkeypatch.setattr(upkeep, "EVENTS_PER_TRANSACTION", 7)
         store.write([an_event(seq) for seq in range(100)])
         pruned = store.prune(payloads_before=AT + 60, runs_before=AT + 60)
 

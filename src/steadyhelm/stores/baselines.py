@@ -14,8 +14,7 @@ from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunSummary
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
-from steadyhelm.stores.values import to_unicode
+from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, to_unicode
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"
 _baseline_decoder: Final = msgspec.msgpack.Decoder(BaselineStats, strict=False)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from steadyhelm.errors import StoreError
-from steadyhelm.stores.opening import Synchronous, open_for_reading, open_for_writing
+from steadyhelm.stores.opening import Synchronous, open_for_reading, open_for_writing, translate_errors
 from steadyhelm.stores.row_ids import RowIds
-from steadyhelm.stores.sqlite_errors import translate_errors
 
 _FORK_TIMEOUT_S: Final = 1.0
 

@@ -14,8 +14,7 @@ from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import PLAIN_ERROR, TOOL_CODE
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.runs import find_run_row_id
-from steadyhelm.stores.sql import Conditions, select_agent_or_run
-from steadyhelm.stores.values import SEVERITIES, decode_json
+from steadyhelm.stores.sql import SEVERITIES, Conditions, decode_json, select_agent_or_run
 
 _EVENTS_PER_PAGE: Final = 200
 """Events read at once: a reader never holds a snapshot for longer than this takes."""

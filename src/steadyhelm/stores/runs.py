@@ -8,8 +8,7 @@ import msgspec
 from steadyhelm.errors import NotFoundError
 from steadyhelm.store import AgentRow, RunRow, RunStore, ToolRow
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
-from steadyhelm.stores.values import to_unicode
+from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix, to_unicode
 
 # CROSS JOIN keeps the order of the two tables: the list is read along its index, and stops at the limit.
 _RUNS: Final = """

@@ -6,13 +6,11 @@ from steadyhelm.store import Store
 from steadyhelm.stores.baselines import SQLBaselines
 from steadyhelm.stores.connections import Connections
 from steadyhelm.stores.events import SQLEvents
-from steadyhelm.stores.incidents import SQLIncidents
+from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
 from steadyhelm.stores.opening import prepare, require_current, resolve_path, validate_synchronous
-from steadyhelm.stores.outbox import SQLOutbox
-from steadyhelm.stores.retention import SQLRetention
 from steadyhelm.stores.row_ids import RowIds
 from steadyhelm.stores.runs import SQLRuns
-from steadyhelm.stores.upkeep import SQLiteUpkeep
+from steadyhelm.stores.upkeep import SQLiteUpkeep, SQLRetention
 from steadyhelm.stores.writing import SQLWriter
 
 

@@ -1,15 +1,19 @@
-"""Describe, check, copy and close a SQLite store."""
+"""Keep a SQLite store in order: describe, check, copy and close it, and delete what is old or unwanted."""
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from steadyhelm.store import Upkeep
+from steadyhelm.store import PruneCounts, Upkeep
 from steadyhelm.stores.baselines import count_unreadable
+from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.opening import copy_database, resolve_path
+from steadyhelm.stores.runs import find_run_row_id
+from steadyhelm.stores.sql import AGENT_ROW_ID
 
 _WRONG_EVENT_TOTALS: Final = """
     SELECT r.run_id, r.events, coalesce(e.events, 0) FROM runs r LEFT JOIN (
@@ -133,3 +137,167 @@ def _find_inconsistencies(connection: sqlite3.Connection) -> list[str]:
                 f"the sums of run {run_id!r} are not those of its {what} ({said} said, {counted} there)"
             )
     return faults
+
+
+# Delete what is old or unwanted, in small transactions, so that the writing thread never waits long.
+
+
+EVENTS_PER_TRANSACTION: Final = 2000
+
+_VACUUM_PAGES: Final = 1000
+_RUNS_PER_PAGE: Final = 100
+_FIRST_EVENTS: Final = """
+    SELECT seq, type, tokens, duration_ms, cost_usd, failed, payload FROM events
+    WHERE run = ? ORDER BY seq LIMIT ?"""
+_OLD_PAYLOADS: Final = """
+    SELECT payload, run, seq FROM events
+    WHERE run = ? AND seq > ? AND payload IS NOT NULL AND ts < ? ORDER BY seq LIMIT ?"""
+_SUBTRACT_TOTALS: Final = """
+    UPDATE runs SET events = events - ?, tokens = tokens - ?, tool_calls = tool_calls - ?,
+        llm_calls = llm_calls - ?, errors = errors - ?, payloads = payloads - ?,
+        duration_ms = duration_ms - ?, cost_usd = cost_usd - ?
+    WHERE id = ?"""
+_TABLES_BY_RUN: Final = ("run_tools", "findings", "incidents", "states")
+
+
+class SQLRetention(StorePart, Upkeep):
+    """The part of upkeep that deletes."""
+
+    def delete_run(self, agent_id: str, run_id: str) -> int:
+        """Delete a run and everything that belongs to it. Returns the number of its events."""
+        with self._connections.reading() as connection:
+            run = find_run_row_id(connection, agent_id, run_id)
+        if run is None:
+            return 0
+        try:
+            return self._delete_run_row(run)
+        finally:
+            self._row_ids.clear()
+
+    def delete_agent(self, agent_id: str) -> int:
+        """Delete an agent and everything that belongs to it. Returns the number of its runs."""
+        query = f"SELECT id FROM runs WHERE agent = {AGENT_ROW_ID} LIMIT {_RUNS_PER_PAGE}"
+        deleted = 0
+        try:
+            while True:
+                with self._connections.transaction() as connection:
+                    rows = connection.execute(query, (agent_id,)).fetchall()
+                    if not rows:
+                        _delete_agent_rows(connection, agent_id)
+                        return deleted
+                for (run,) in rows:
+                    self._delete_run_row(run)
+                deleted += len(rows)
+        finally:
+            self._row_ids.clear()
+
+    def prune(self, *, payloads_before: float | None = None, runs_before: float | None = None) -> PruneCounts:
+        """Delete payloads and whole runs that are older than these times, and shrink the file."""
+        payloads = runs = events = 0
+        try:
+            if runs_before is not None:
+                for run in self._iter_runs_started_before(runs_before, "last_at < :before"):
+                    events += self._delete_run_row(run)
+                    runs += 1
+            if payloads_before is not None:
+                for run in self._iter_runs_started_before(payloads_before, "payloads > 0"):
+                    payloads += self._delete_payloads(run, payloads_before)
+            self._shrink()
+            return PruneCounts(payloads=payloads, runs=runs, events=events)
+        finally:
+            self._row_ids.clear()
+
+    def _delete_run_row(self, run: int) -> int:
+        events = 0
+        while True:
+            with self._connections.transaction() as connection:
+                deleted = _delete_first_events(connection, run)
+                events += deleted
+                if deleted < EVENTS_PER_TRANSACTION:
+                    _delete_rest_of_run(connection, run)
+                    return events
+
+    def _iter_runs_started_before(self, before: float, condition: str) -> Iterator[int]:
+        """Yield the runs that may hold something so old, read along the index a page at a time."""
+        at, row_id = float("-inf"), 0
+        query = (
+            "SELECT id, started_at FROM runs WHERE (started_at, id) > (:at, :row_id)"
+            f" AND started_at < :before AND {condition} ORDER BY started_at, id LIMIT {_RUNS_PER_PAGE}"
+        )
+        while True:
+            with self._connections.reading() as connection:
+                rows = connection.execute(query, {"at": at, "row_id": row_id, "before": before}).fetchall()
+            if not rows:
+                return
+            for row_id, at in rows:  # noqa: B007 - the next page begins behind the last row
+                yield row_id
+
+    def _delete_payloads(self, run: int, before: float) -> int:
+        deleted, after = 0, -(2**63)
+        while True:
+            with self._connections.transaction() as connection:
+                values = (run, after, before, EVENTS_PER_TRANSACTION)
+                rows = connection.execute(_OLD_PAYLOADS, values).fetchall()
+                connection.executemany("DELETE FROM payloads WHERE id = ?", [row[:1] for row in rows])
+                connection.executemany(
+                    "UPDATE events SET payload = NULL WHERE run = ? AND seq = ?", [row[1:] for row in rows]
+                )
+                connection.execute("UPDATE runs SET payloads = payloads - ? WHERE id = ?", (len(rows), run))
+            deleted += len(rows)
+            if len(rows) < EVENTS_PER_TRANSACTION:
+                return deleted
+            after = rows[-1][2]
+
+    def _shrink(self) -> None:
+        """Return free pages to the file system in small steps, each a transaction of its own."""
+        left = -1
+        while True:
+            with self._connections.outside_transaction() as connection:
+                (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+                # A file made without incremental vacuum keeps its size: its free pages are used again.
+                if free in (0, left):
+                    return
+                left = free
+                connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+
+
+def _delete_first_events(connection: sqlite3.Connection, run: int) -> int:
+    """Delete the run's first events and subtract them from its totals. Returns their number.
+
+    The totals agree with the events after every transaction.
+    """
+    rows = connection.execute(_FIRST_EVENTS, (run, EVENTS_PER_TRANSACTION)).fetchall()
+    if not rows:
+        return 0
+    payloads = [(row[6],) for row in rows if row[6] is not None]
+    connection.executemany("DELETE FROM payloads WHERE id = ?", payloads)
+    connection.execute("DELETE FROM events WHERE run = ? AND seq <= ?", (run, rows[-1][0]))
+    totals = (
+        *(len(rows), sum(row[2] for row in rows), sum(row[1] == TOOL_CODE for row in rows)),
+        *(sum(row[1] == LLM_CODE for row in rows), sum(row[5] for row in rows), len(payloads)),
+        *(sum(row[3] for row in rows), sum(row[4] or 0.0 for row in rows)),
+    )
+    connection.execute(_SUBTRACT_TOTALS, (*totals, run))
+    return len(rows)
+
+
+def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
+    for table in _TABLES_BY_RUN:
+        connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
+    connection.execute(
+        "DELETE FROM outbox WHERE (agent_id, run_id) = (SELECT a.agent_id, r.run_id FROM runs r"
+        " JOIN agents a ON a.id = r.agent WHERE r.id = ?)",
+        (run,),
+    )
+    connection.execute(
+        "UPDATE agents SET runs = runs - 1 WHERE id = (SELECT agent FROM runs WHERE id = ?)", (run,)
+    )
+    connection.execute("DELETE FROM runs WHERE id = ?", (run,))
+
+
+def _delete_agent_rows(connection: sqlite3.Connection, agent_id: str) -> None:
+    for table in ("mutes", "thresholds", "outbox"):
+        connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
+    for table in ("baselines", "task_profiles"):
+        connection.execute(f"DELETE FROM {table} WHERE agent = {AGENT_ROW_ID}", (agent_id,))
+    connection.execute("DELETE FROM agents WHERE agent_id = ?", (agent_id,))

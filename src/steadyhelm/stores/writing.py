@@ -18,7 +18,7 @@ from steadyhelm.sink import Record, SavedState
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.values import UNSTORABLE_VALUE_ERRORS, make_storable
+from steadyhelm.stores.sql import UNSTORABLE_VALUE_ERRORS, make_storable
 
 _INSERT_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
 _INSERT_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"

@@ -17,7 +17,7 @@ from steadyhelm.corrections.deferred import (
     find_corrections,
 )
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.stores.run_lines import build_entry
+from steadyhelm.stores.exports import build_entry
 
 CORRECTION_LABEL: Final = "correction"
 _LABEL_SOURCE: Final = "a later message of the user"
