@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from steadyhelm.checkpoints.disk import DiskKeeper
-from steadyhelm.checkpoints.keys import CheckpointKey, hash_run_id
+from steadyhelm.checkpoints.packed_keeper import CheckpointKey, hash_run_id
 from steadyhelm.checkpoints.packing import VERSION, pack, unpack
 from steadyhelm.testing.checkpoint_checks import AT, a_checkpoint
 

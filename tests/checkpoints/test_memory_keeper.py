@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.checkpoints.disk import DiskKeeper
-from steadyhelm.checkpoints.keys import CheckpointKey
 from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.checkpoints.packed_keeper import CheckpointKey
 from steadyhelm.errors import SettingsError
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from steadyhelm.checkpoints.keys import CheckpointKey
-from steadyhelm.checkpoints.packed_keeper import MAX_CHECKPOINT_BYTES, PackedKeeper
+from steadyhelm.checkpoints.packed_keeper import MAX_CHECKPOINT_BYTES, CheckpointKey, PackedKeeper
 from steadyhelm.errors import SettingsError
 
 PRIVATE_FILE: Final = 0o600

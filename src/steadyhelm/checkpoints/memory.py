@@ -3,8 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from steadyhelm.checkpoints.keys import CheckpointKey
-from steadyhelm.checkpoints.packed_keeper import PackedKeeper
+from steadyhelm.checkpoints.packed_keeper import CheckpointKey, PackedKeeper
 from steadyhelm.errors import SettingsError
 from steadyhelm.forks import ForkSafeLock
 
