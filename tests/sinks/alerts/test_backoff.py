@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.sinks.alerts.backoff import CircuitBreaker, compute_wait_s, parse_retry_after_s
+from steadyhelm.sinks.alerts.sender import CircuitBreaker, compute_wait_s, parse_retry_after_s
 
 
 class TestWait:

@@ -19,10 +19,16 @@ from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import AddressGuard, Resolve, resolve_with_system
-from steadyhelm.sinks.alerts.backoff import MAX_ATTEMPTS, CircuitBreaker, compute_wait_s
 from steadyhelm.sinks.alerts.channel import Channel, clean_text
 from steadyhelm.sinks.alerts.discord import Discord
-from steadyhelm.sinks.alerts.sender import TIMEOUT_S, AlertSender, SendResult
+from steadyhelm.sinks.alerts.sender import (
+    MAX_ATTEMPTS,
+    TIMEOUT_S,
+    AlertSender,
+    CircuitBreaker,
+    SendResult,
+    compute_wait_s,
+)
 from steadyhelm.sinks.alerts.slack import Slack
 from steadyhelm.sinks.alerts.webhook import Webhook
 from steadyhelm.store import Delivery, IncidentStore, Outbox
