@@ -3,7 +3,7 @@ import pytest
 from steadyhelm import DriftMonitor
 from steadyhelm.adapter import CONTINUE, ModelReply
 from steadyhelm.boundary.driver import Boundary
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 EYES = {"before_model": {"stop"}, "before_tool": {"stop"}}
 HANDS = {"before_model": {"guide", "stop"}, "before_tool": {"deny"}}

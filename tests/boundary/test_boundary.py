@@ -13,7 +13,7 @@ from steadyhelm import DriftMonitor, RunStopped, SettingsError
 from steadyhelm.adapter import CONTINUE, ModelReply
 from steadyhelm.boundary.driver import Boundary, is_asking
 from steadyhelm.engine.capture import Capture
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 ALL = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
 STOPS = {"before_model": {"stop"}}

@@ -28,7 +28,7 @@ from watched import events_of, guidance_of, line, runs_of, story
 from steadyhelm import RunStopped
 from steadyhelm.adapters.agent_framework import AgentFrameworkAdapter, SteadyhelmMiddleware
 from steadyhelm.errors import SettingsError
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 
 def add(a: int, b: int) -> str:

@@ -13,7 +13,7 @@ from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped
 from steadyhelm.adapters.clients import OpenAIClientAdapter
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 ADD = Turn(calls=(Ask("add", {"a": 1, "b": 2}, "c1"),))
 IT_IS_3 = Turn(says="It is 3.")

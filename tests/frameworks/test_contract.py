@@ -8,7 +8,7 @@ from script import GOAL, Ask, Scene, Turn
 from watched import events_of, guidance_of, line, runs_of, story
 
 from steadyhelm import RunStopped
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 
 def calls(tool, *several, first=1, **args):

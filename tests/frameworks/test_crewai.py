@@ -22,7 +22,7 @@ from crewai.tools.tool_failure import ToolFailure
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.crewai import CrewAIAdapter, DriftCrew, watch_crews
 from steadyhelm.adapters.crewai.calls import ModelCalls, ToolCalls
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 STAGE = TheStage()
 ANYTHING = "the answer"

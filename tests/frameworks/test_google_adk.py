@@ -20,7 +20,7 @@ from watched import events_of, guidance_of, line, runs_of, story
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.google_adk import GoogleADKAdapter, SteadyhelmPlugin
 from steadyhelm.adapters.google_adk.invocations import RequestEdits
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 
 def add(a: int, b: int) -> str:

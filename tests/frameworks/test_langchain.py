@@ -34,7 +34,7 @@ from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks,
 from steadyhelm.adapters.langchain.hooks import handler_of
 from steadyhelm.boundary.driver import is_asking
 from steadyhelm.errors import SettingsError
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 ASKED = {"messages": [{"role": "user", "content": GOAL}]}
 THREAD = {"configurable": {"thread_id": "the ledger"}}

@@ -38,7 +38,7 @@ from watched import comes_true, events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.openai_agents import OpenAIAgentsAdapter
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 QUIET = RunConfig(tracing_disabled=True)
 WAYS = ("sync", "async", "async stream")

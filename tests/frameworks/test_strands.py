@@ -18,7 +18,7 @@ from watched import events_of, guidance_of, line, runs_of, story
 from steadyhelm import RunStopped
 from steadyhelm.adapters.strands import SteadyhelmHooks, StrandsAdapter
 from steadyhelm.errors import SettingsError
-from steadyhelm.testing.alarm import Alarm
+from steadyhelm.testing.doubles import Alarm
 
 WAYS = TheStage.ways
 

@@ -1,12 +1,7 @@
 import pytest
 
 from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.testing import (
-    store_baseline_checks,
-    store_checks,
-    store_incident_checks,
-    store_upkeep_checks,
-)
+from steadyhelm.testing import store_checks, store_incident_checks, store_upkeep_checks
 from steadyhelm.testing.store_checks import STORE_CHECKS
 
 
@@ -24,7 +19,7 @@ class TestChecks:
         """
         Every check that was written is in the list that stores are put through.
         """
-        modules = (store_checks, store_baseline_checks, store_incident_checks, store_upkeep_checks)
+        modules = (store_checks, store_incident_checks, store_upkeep_checks)
         names = [name for module in modules for name in vars(module)]
         written = {name for name in names if name.startswith("check_")}
 

@@ -9,9 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from steadyhelm.testing.clock import FakeClock as FakeClock
-    from steadyhelm.testing.detector_checks import DETECTOR_CHECKS as DETECTOR_CHECKS
-    from steadyhelm.testing.sink_checks import SINK_CHECKS as SINK_CHECKS
+    from steadyhelm.testing.doubles import FakeClock as FakeClock
+    from steadyhelm.testing.plug_in_checks import DETECTOR_CHECKS as DETECTOR_CHECKS
+    from steadyhelm.testing.plug_in_checks import SINK_CHECKS as SINK_CHECKS
     from steadyhelm.testing.store_checks import STORE_CHECKS as STORE_CHECKS
     from steadyhelm.testing.traces import events as events
     from steadyhelm.testing.traces import fired_at as fired_at
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from steadyhelm.testing.watch import assert_healthy as assert_healthy
 
 _MODULES: Final = {
-    "DETECTOR_CHECKS": "detector_checks",
-    "SINK_CHECKS": "sink_checks",
+    "DETECTOR_CHECKS": "plug_in_checks",
+    "SINK_CHECKS": "plug_in_checks",
     "STORE_CHECKS": "store_checks",
-    "FakeClock": "clock",
+    "FakeClock": "doubles",
     "Watch": "watch",
     "assert_healthy": "watch",
     "events": "traces",

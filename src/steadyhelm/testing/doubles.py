@@ -1,4 +1,4 @@
-"""A detector that fires at one tool call, to test how an agent handles the strongest responses."""
+"""A clock that a test sets, and a detector that fires at one tool call."""
 
 from typing import Any, ClassVar
 
@@ -8,6 +8,30 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity
+
+
+class FakeClock:
+    """A clock that stays at one time until a test advances it.
+
+    >>> clock = FakeClock(100.0)
+    >>> clock.advance(2.5)
+    >>> clock()
+    102.5
+    """
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """Return the time it is set to."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Move the time forward."""
+        self.now += seconds
+
+
+# A detector that fires at one tool call, to test how an agent handles the strongest responses.
 
 
 class _Memory(msgspec.Struct):
