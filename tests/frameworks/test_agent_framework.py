@@ -479,7 +479,6 @@ class TestApprovals:
         ("approved", "words", "told", "calls"),
         [
             (True, (), "Go on.", 1),
-            (False, (), "No.", 0),
             (False, ("look in the archive",), "look in the archive", 0),
         ],
     )
@@ -503,13 +502,26 @@ class TestApprovals:
         assert "model: done" == after[-1]
         assert all(it in requests[-1] for it in words)
 
+    @BOTH
+    def test_a_no_ends_the_run(self, monitors, run):
+        """
+        An approval that is refused without words is a no: the run stops, and its caller receives the stop.
+        """
+        monitor, session = monitors("enforce"), AgentSession()
+        agent = monitor.wrap(agent_of(looks(30)), ask="approval")
+        response = run(agent, session=session)
+        with pytest.raises(RunStopped):
+            run(agent, answered(response, False), session=session)
+
+        assert ["stopped"] == [it.outcome for it in runs_of(monitor)]
+
     def test_an_agent_built_anew_goes_on_with_the_answer(self, monitors):
         """
         A server may build its agent for each request: the run is known by the call that was asked about.
         """
         monitor, session = monitors("enforce"), AgentSession()
         response = ran(monitor.wrap(agent_of(looks(30)), ask="approval"), session=session)
-        ran(monitor.wrap(agent_of([]), ask="approval"), answered(response, False), session=session)
+        ran(monitor.wrap(agent_of([]), ask="approval"), answered(response, True), session=session)
 
         assert ["done"] == [it.outcome for it in runs_of(monitor)]
 

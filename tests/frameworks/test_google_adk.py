@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
@@ -429,6 +430,7 @@ def confirmed(*answers):
 
 
 YES, NO = {"confirmed": True}, {"confirmed": False}
+INSTEAD = {"confirmed": False, "payload": "look in the archive"}
 A_PAIR = Turn(calls=(Ask("lookup", {"key": "a"}, "d1"), Ask("lookup", {"key": "a"}, "d2")))
 
 
@@ -454,16 +456,30 @@ class TestConfirmed:
         assert ["user: Go on.", "lookup(key=a) -> no entry for a", "model: done"] == tail(monitor, 3)
         assert ["done"] == [run.outcome for run in runs_of(monitor)]
 
+    def test_a_no_ends_the_run(self, monitors):
+        """
+        The user says no: the call is not made, and the caller of the runner receives the stop.
+        """
+        monitor = monitors("enforce")
+        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        asked = talk.say()
+        with pytest.raises(RunStopped):
+            talk.say(confirmed(NO)(asked))
+
+        assert ["call_refused", "user: No."] == tail(monitor, 2, told=True)
+        assert ["stopped"] == [run.outcome for run in runs_of(monitor)]
+
     def test_a_call_that_is_not_allowed_is_not_made(self, monitors):
         """
-        The user says no: the model hears it in place of a result.
+        The user says what to do instead: the model hears it in place of a result.
         """
         monitor, requests = monitors("enforce"), []
         talk = watched(monitor, agent("a", *lookups(9), requests=requests), ask="confirmation")
-        talk.say(confirmed(NO)(talk.say()))
+        talk.say(confirmed(INSTEAD)(talk.say()))
 
-        assert ["call_refused", "user: No.", "model: done"] == tail(monitor, 3, told=True)
-        assert "The user does not allow it." in requests[-1]
+        told = ["call_refused", "user: look in the archive", "model: done"]
+        assert told == tail(monitor, 3, told=True)
+        assert "The user says: look in the archive" in requests[-1]
 
     def test_each_call_of_a_batch_is_asked_about(self, monitors):
         """
@@ -471,9 +487,10 @@ class TestConfirmed:
         """
         monitor = monitors("enforce")
         talk = watched(monitor, agent("a", *lookups(8), A_PAIR), ask="confirmation")
-        talk.say(confirmed(YES, NO)(talk.say()))
+        talk.say(confirmed(YES, INSTEAD)(talk.say()))
 
-        told = ["user: Go on.", "call_refused", "user: No.", "lookup(key=a) -> no entry for a", "model: done"]
+        told = ["user: Go on.", "call_refused", "user: look in the archive"]
+        told += ["lookup(key=a) -> no entry for a", "model: done"]
         assert told == tail(monitor, 5, told=True)
 
     def test_a_user_who_goes_on_with_something_else(self, monitors):
@@ -564,7 +581,9 @@ class TestConfirmed:
         """
         monitor = monitors("enforce")
         talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
-        talk.say(confirmed(answer)(talk.say()))
+        asked = talk.say()
+        with nullcontext() if answer.get("confirmed") else pytest.raises(RunStopped):
+            talk.say(confirmed(answer)(asked))
 
         said = "user: Go on." if answer.get("confirmed") else "user: No."
         assert said in story(monitor)

@@ -935,10 +935,21 @@ class TestAskedByInterruptions:
         at = lines.index("user: Go on.")
         assert "lookup(key=a) -> no entry for a" == lines[at + 1]
 
-    @pytest.mark.parametrize(
-        ("said", "told_as"), [("look in the archive", "look in the archive"), (None, "No.")]
-    )
-    def test_a_call_that_is_rejected(self, monitors, said, told_as):
+    def test_a_no_ends_the_run(self, monitors):
+        """
+        A call that is rejected without a message is a no: the run stops, and its caller receives the stop.
+        """
+        monitor = monitors("enforce")
+        agent = agent_with(*again(9))
+        runner, result = self._interrupted(monitor, agent)
+        state = result.to_state()
+        state.reject(result.interruptions[0])
+        stopped = ran(runner, agent, state)
+
+        assert isinstance(stopped, RunStopped)
+        assert ["stopped"] == [run.outcome for run in runs_of(monitor)]
+
+    def test_a_call_that_is_rejected(self, monitors):
         """
         Rejected, it is not made; what the user said is a turn of theirs, and the model hears it.
         """
@@ -946,14 +957,14 @@ class TestAskedByInterruptions:
         agent = agent_with(*again(9))
         runner, result = self._interrupted(monitor, agent)
         state = result.to_state()
-        state.reject(result.interruptions[0], rejection_message=said)
+        state.reject(result.interruptions[0], rejection_message="look in the archive")
         before = story(monitor).count("lookup(key=a) -> no entry for a")
         result = ran(runner, agent, state)
 
         assert "done" == result.final_output
-        assert f"user: {told_as}" in story(monitor)
+        assert "user: look in the archive" in story(monitor)
         assert before == story(monitor).count("lookup(key=a) -> no entry for a")
-        assert (said or "not approved") in requests(agent)[-1]
+        assert "look in the archive" in requests(agent)[-1]
 
     def test_only_the_call_in_question_waits(self, monitors):
         """

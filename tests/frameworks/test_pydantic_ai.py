@@ -684,22 +684,32 @@ class TestAsking:
         went_on = story(monitor)[len(before) :]
         assert ["user: Go on.", "lookup(key=a) -> no entry for a"] == went_on[:2]
 
-    @pytest.mark.parametrize(
-        ("decision", "said"),
-        [(False, "No."), (ToolDenied("look in the archive"), "look in the archive")],
-    )
-    def test_a_call_that_the_user_refuses_is_not_made(self, decision, said, monitors):
+    def test_a_no_ends_the_run(self, monitors):
         """
-        Refused, with or without words, the call is not made and the model hears the user's answer.
+        A call that is refused without words is a no: the run stops, and its caller receives the stop.
+        """
+        monitor = monitors("enforce")
+        agent, first = self.paused(monitor)
+        (call,) = first.output.approvals
+        decided = DeferredToolResults(approvals={call.tool_call_id: False})
+        with pytest.raises(RunStopped):
+            run(agent, None, message_history=first.all_messages(), deferred_tool_results=decided)
+
+        assert ["stopped"] == [it.outcome for it in runs_of(monitor)]
+
+    def test_a_call_that_the_user_refuses_is_not_made(self, monitors):
+        """
+        Refused with words, the call is not made and the model hears the user's answer.
         """
         monitor = monitors("enforce")
         agent, first = self.paused(monitor)
         before = story(monitor)
         (call,) = first.output.approvals
-        decided = DeferredToolResults(approvals={call.tool_call_id: decision})
+        denied = ToolDenied("look in the archive")
+        decided = DeferredToolResults(approvals={call.tool_call_id: denied})
         run(agent, None, message_history=first.all_messages(), deferred_tool_results=decided)
 
-        assert f"user: {said}" == story(monitor)[len(before)]
+        assert "user: look in the archive" == story(monitor)[len(before)]
 
     def test_an_output_type_of_one_run_counts(self, monitors):
         """
