@@ -143,7 +143,7 @@ class Replay:
             run_id=run.info.run_id,
             events=run.entries,
             findings=self._findings,
-            incidents=_incident_reports(run, incidents),
+            incidents=_build_incident_reports(run, incidents),
             action=self._action,
             tokens_saved=_count_tokens_saved(run.events, self._answers),
             not_checked=[*not_checked, *self._missing],
@@ -256,7 +256,7 @@ def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:
     return structs.replace(settings, detectors=detectors)
 
 
-def _incident_reports(run: ReadRun, incidents: Sequence[Incident]) -> list[IncidentReport]:
+def _build_incident_reports(run: ReadRun, incidents: Sequence[Incident]) -> list[IncidentReport]:
     places = {event.seq: int(event.event_id) for event in run.events}
     last = int(run.events[-1].event_id)
     return [

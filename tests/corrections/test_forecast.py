@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections.forecast import TurnEnd, foresee_correction, read_turn_end
+from steadyhelm.corrections.forecast import TurnSummary, foresee_correction, summarize_turn
 
 DELIBERATES = "Option A is simpler, but B would scale. I'd recommend A. Which approach do you prefer?"
 CLAIMS = "The button now shows on every page."
@@ -141,27 +141,27 @@ class TestTheEndOfATurn:
         """
         The turn that counts is the last one before the event.
         """
-        found = read_turn_end({"events": TURN + NEXT}, len(TURN))
+        found = summarize_turn({"events": TURN + NEXT}, len(TURN))
 
-        assert TurnEnd(prompt="add a button", answer=CLAIMS, calls=1, errors=1, turn=2) == found
+        assert TurnSummary(prompt="add a button", answer=CLAIMS, calls=1, errors=1, turn=2) == found
 
     def test_before_everything(self):
         """
         Before the first event nothing is known.
         """
-        assert TurnEnd() == read_turn_end({"events": TURN}, 0)
+        assert TurnSummary() == summarize_turn({"events": TURN}, 0)
 
     def test_its_number(self):
         """
         A turn has the number of the message that follows: those sent so far, and one.
         """
-        assert [1, 2, 3] == [read_turn_end({"events": TURN + NEXT}, at).turn for at in (0, len(TURN), None)]
+        assert [1, 2, 3] == [summarize_turn({"events": TURN + NEXT}, at).turn for at in (0, len(TURN), None)]
 
 
 def failures(*entries):
     """How many calls of a turn failed; each entry is a type, a name and whether it is marked as failed."""
     events = [{"type": kind, "name": name, "error": failed} for kind, name, failed in entries]
-    return read_turn_end({"events": [TURN[0], *events]}).errors
+    return summarize_turn({"events": [TURN[0], *events]}).errors
 
 
 class TestFailedCalls:
@@ -197,7 +197,7 @@ class TestFailedCalls:
         result = {"type": "tool_result", "name": "read", "call_id": "b", "error": True}
         told_again = {"type": "error", "name": "read"}
 
-        assert 1 == read_turn_end({"events": [TURN[0], first, second, result, told_again]}).errors
+        assert 1 == summarize_turn({"events": [TURN[0], first, second, result, told_again]}).errors
 
     def test_an_error_without_a_call(self):
         """
@@ -210,6 +210,6 @@ class TestFailedCalls:
         """
         No more calls fail than were made.
         """
-        end = read_turn_end({"events": entries})
+        end = summarize_turn({"events": entries})
 
         assert end.errors <= end.calls

@@ -8,7 +8,7 @@ from steadyhelm.lab.evaluation.expectations import Question, has_label, read_exp
 from steadyhelm.lab.evaluation.metrics import f1, precision, recall, sum_counts
 from steadyhelm.lab.evaluation.run_sets import read_set
 from steadyhelm.lab.evaluation.scoring import RunScore
-from steadyhelm.lab.evaluation.simple_rules import RULES, find_first_triple
+from steadyhelm.lab.evaluation.simple_rules import RULES, find_first_three_equal_calls
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -58,14 +58,14 @@ class TestOracle:
         """
         Three equal calls with equal results in a row are found, with replies and messages between them.
         """
-        assert (1, 3, 5) == find_first_triple(run_of("Aa.a aab").events)
+        assert (1, 3, 5) == find_first_three_equal_calls(run_of("Aa.a aab").events)
 
     @pytest.mark.parametrize("picture", ["AAAA", "aabaa", "aa", "aBaBa"])
     def test_not(self, picture):
         """
         A changed result, another call between them or only two of them is no such triple.
         """
-        assert find_first_triple(run_of(picture).events) is None
+        assert find_first_three_equal_calls(run_of(picture).events) is None
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the labelled data is not here; set STEADYHELM_DATA")

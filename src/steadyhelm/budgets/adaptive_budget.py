@@ -17,9 +17,9 @@ from steadyhelm.budgets.adjustments import (
 )
 from steadyhelm.budgets.memory import (
     BudgetMemory,
+    BudgetRuleOptions,
     BudgetRules,
     ChildShare,
-    FurtherRules,
     decode_memory,
     encode_memory,
     parse_limit,
@@ -99,7 +99,7 @@ class AdaptiveBudget:
         agent_id: str = "",
         budget_id: str = "",
         task_profiles: Iterable[TaskProfile] = (),
-        **further: Unpack[FurtherRules],
+        **further: Unpack[BudgetRuleOptions],
     ) -> None:
         rules = BudgetRules(
             min_velocity=min_velocity,

@@ -73,7 +73,7 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
             )
 
 
-class FurtherRules(TypedDict, total=False):
+class BudgetRuleOptions(TypedDict, total=False):
     """The rules that are keyword arguments only."""
 
     stuck_steps: int

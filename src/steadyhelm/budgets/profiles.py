@@ -125,10 +125,10 @@ def recommend_budget(profile: TaskProfile | None, task_type: str) -> BudgetRecom
         task_type=task_type,
         steps=_add_a_fifth(profile.steps, profile.tasks) or None,
         tokens=_add_a_fifth(profile.tokens, profile.tasks) or None,
-        cost_usd=_add_a_fifth(_to_whole_units("cost_usd", profile.cost_usd), profile.tasks)
+        cost_usd=_add_a_fifth(_to_smallest_units("cost_usd", profile.cost_usd), profile.tasks)
         / UNITS["cost_usd"]
         or None,
-        wall_s=_add_a_fifth(_to_whole_units("wall_s", profile.wall_s), profile.tasks) / UNITS["wall_s"]
+        wall_s=_add_a_fifth(_to_smallest_units("wall_s", profile.wall_s), profile.tasks) / UNITS["wall_s"]
         or None,
         tasks=profile.tasks,
     )
@@ -227,10 +227,10 @@ def _show(value: Any) -> str:
 
 def _add_amounts(name: LimitName, one: float, other: float) -> float:
     # In whole units, so that the order of the parts does not show in the last digit.
-    return min(MAX_UNITS, _to_whole_units(name, one) + _to_whole_units(name, other)) / UNITS[name]
+    return min(MAX_UNITS, _to_smallest_units(name, one) + _to_smallest_units(name, other)) / UNITS[name]
 
 
-def _to_whole_units(name: LimitName, value: float) -> int:
+def _to_smallest_units(name: LimitName, value: float) -> int:
     return to_units(value, UNITS[name]) or 0
 
 

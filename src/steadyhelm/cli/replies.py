@@ -46,7 +46,7 @@ def replies(
 
     if output == Path(_STANDARD):
         output = None
-    _require_files(file, output)
+    _check_file_arguments(file, output)
     labels = _Labeller(foresee=foresee)
     with (
         open_destination(output) as stream,
@@ -145,7 +145,7 @@ def _find_count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
     return 0
 
 
-def _require_files(file: str, output: Path | None) -> None:
+def _check_file_arguments(file: str, output: Path | None) -> None:
     if file != _STANDARD and not Path(file).is_file():
         fail(f"there is no file {safe(file)}. Try: steadyhelm replies replies.jsonl", EXIT_USAGE)
     if output is None:

@@ -60,7 +60,7 @@ def foresee_correction(
     >>> asking < foresee_correction(assistant_before="Done. It should now work.", tool_calls=9, tool_errors=2)
     True
     """
-    known = read_turn_end(run, event) if run is not None else TurnEnd()
+    known = summarize_turn(run, event) if run is not None else TurnSummary()
     numbers = extract_forecast_features(
         prompt_before=prompt_before or known.prompt,
         assistant_before=assistant_before or known.answer,
@@ -120,7 +120,7 @@ def _measure_middle(turn: float) -> float:
     return math.exp(-((math.log(max(turn, 1.0) / _PEAK_TURN)) ** 2) / (2 * _TURN_SPREAD**2))
 
 
-class TurnEnd(NamedTuple):
+class TurnSummary(NamedTuple):
     """What was asked, answered and done in a turn.
 
     `turn` is the number of the message that follows: those the user has sent so far, and one.
@@ -134,20 +134,20 @@ class TurnEnd(NamedTuple):
     turn: int = 1
 
 
-def read_turn_end(run: object, event: object = None) -> TurnEnd:
+def summarize_turn(run: object, event: object = None) -> TurnSummary:
     """Return the turn that ends before this place of a run's events; None is the end of the run.
 
     A place that is no whole number is not known, so nothing before it is read.
 
     >>> events = [{"type": "user_message", "text": "go"}, {"type": "tool_call", "name": "ls"}]
-    >>> read_turn_end({"events": events})
-    TurnEnd(prompt='go', answer='', calls=1, errors=0, turn=2)
+    >>> summarize_turn({"events": events})
+    TurnSummary(prompt='go', answer='', calls=1, errors=0, turn=2)
     """
     events = _take_events(run, event)
     messages = [place for place, entry in enumerate(events) if entry.get("type") == "user_message"]
     since = events[messages[-1] + 1 :] if messages else events
     answers = [entry for entry in since if entry.get("type") == "llm_output" and _get_text(entry)]
-    return TurnEnd(
+    return TurnSummary(
         prompt=_get_text(events[messages[-1]]) if messages else "",
         answer=_get_text(answers[-1]) if answers else "",
         calls=sum(entry.get("type") == "tool_call" for entry in since),

@@ -184,7 +184,7 @@ class Stagnation(LoopDetector):
 
 def _judge_answer(step: ToolStep, answer: RepeatedAnswer, *, is_reworded: bool) -> LoopMatch | None:
     says_little = _SAYS_LITTLE.match(step.outcome.sample) is not None
-    if answer.overlap < _REWORDED_OVERLAP and _is_short_result(step.outcome.sample):
+    if answer.overlap < _REWORDED_OVERLAP and _is_short_nonempty_result(step.outcome.sample):
         return None
     enough = EMPTY_ANSWERS_OF_LOOP if says_little else SAME_ANSWERS_OF_LOOP
     if answer.overlap >= _REWORDED_OVERLAP and not says_little:
@@ -214,7 +214,7 @@ def _overlap(one: bytes, other: bytes) -> float:
     return word_overlap(split_words(one), split_words(other))
 
 
-def _is_short_result(text: str) -> bool:
+def _is_short_nonempty_result(text: str) -> bool:
     return _ONE_TO_THREE_WORDS.match(text) is not None and _SAYS_NOTHING.match(text) is None
 
 

@@ -221,10 +221,10 @@ class ContextQuality(Struct):
             self.letters_since_goal = min(_MAX_COUNT, (self.letters_since_goal or 0) + letters)
 
     def _look_for_goal(self, text: str) -> None:
-        wanted = set(_find_words(self.goal)[:_GOAL_WORDS_READ])
+        wanted = set(_list_distinct_words(self.goal)[:_GOAL_WORDS_READ])
         if wanted and isinstance(text, str):
             half = MAX_CHARS // 2
-            held = _find_words(text if len(text) <= MAX_CHARS else f"{text[:half]} {text[-half:]}")
+            held = _list_distinct_words(text if len(text) <= MAX_CHARS else f"{text[:half]} {text[-half:]}")
             self.retention = len(wanted.intersection(held)) / len(wanted)
             self.letters_since_goal = 0
 
@@ -276,7 +276,7 @@ def _measure_size(data: Any) -> int:
     return 0 if data is None else _HOLLOW_CHARS + 1
 
 
-def _find_words(text: str) -> list[str]:
+def _list_distinct_words(text: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(text.lower())))
 
 

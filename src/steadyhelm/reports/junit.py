@@ -43,7 +43,7 @@ class JunitReport:
         suite.failures += is_flagged and self._has_failed(judged)
         run = judged.run
         took_s = max(0.0, run.events[-1].timestamp - (run.info.started_at or run.events[0].timestamp))
-        outcome = self._outcome(judged, place) if is_flagged else ""
+        outcome = self._format_outcome_element(judged, place) if is_flagged else ""
         suite.cases.append(_test_case(run.info.agent_id, run.info.run_id, place, outcome, took_s=took_s))
 
     def add_unreadable(self, place: RunLocation, reason: str) -> None:
@@ -74,7 +74,7 @@ class JunitReport:
     def _has_failed(self, judged: Judged) -> bool:
         return judged.report.worst >= self._level.rank
 
-    def _outcome(self, judged: Judged, place: RunLocation) -> str:
+    def _format_outcome_element(self, judged: Judged, place: RunLocation) -> str:
         text = "\n".join(
             escape_markup(one) for one in self._evidence.describe_as_text(judged, str(place)).splitlines()
         )

@@ -38,7 +38,7 @@ def check_an_incident_grows(make_store: MakeStore) -> None:
     store.close()
 
 
-def check_incidents_are_narrowed(make_store: MakeStore) -> None:
+def check_incident_filters(make_store: MakeStore) -> None:
     """Check that incidents come newest first, by agent, run, state, detector, severity and time."""
     store = fill_store(
         make_store,

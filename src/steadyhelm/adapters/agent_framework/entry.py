@@ -8,7 +8,7 @@ from steadyhelm.adapters.agent_framework.hooks import (
     ModelCallMiddleware,
     ToolCallMiddleware,
 )
-from steadyhelm.adapters.agent_framework.run_state import CAN, CAN_APPROVE, RunStates
+from steadyhelm.adapters.agent_framework.run_state import CAN, CAN_APPROVE, AgentFrameworkRuns
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
@@ -42,7 +42,7 @@ class SteadyhelmMiddleware(tuple[Any, ...]):
             ask=None if native else ask,  # type: ignore[arg-type]
             control=(MiddlewareTermination, UserInputRequiredException),
         )
-        runs = RunStates(boundary)
+        runs = AgentFrameworkRuns(boundary)
         middlewares = (AgentRunMiddleware(runs), ModelCallMiddleware(runs), ToolCallMiddleware(runs))
         return super().__new__(cls, middlewares)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from steadyhelm.adapter import Instruction, ModelReply
-from steadyhelm.adapters.agent_framework.run_state import RunState, RunStates
+from steadyhelm.adapters.agent_framework.run_state import AgentFrameworkRuns, AgentFrameworkRunState
 from steadyhelm.adapters.agent_framework.translate import (
     find_hosted_calls,
     find_requested_calls,
@@ -49,7 +49,7 @@ _keys: Final = itertools.count()
 class _SharedMiddleware:
     """The base of our middlewares. Copies of agents and clients share it."""
 
-    def __init__(self, runs: RunStates) -> None:
+    def __init__(self, runs: AgentFrameworkRuns) -> None:
         self._runs = runs
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -61,7 +61,7 @@ class AgentRunMiddleware(_SharedMiddleware, AgentMiddleware):
 
     async def process(self, context: AgentContext, call_next: Next) -> None:
         """Record one run, or the start of a streamed one."""
-        live: RunState | None = None
+        live: AgentFrameworkRunState | None = None
         if self._runs.is_first(context):
             with self._runs.boundary.guard("run"):
                 live = self._runs.resume_or_start(context)
@@ -82,7 +82,7 @@ class AgentRunMiddleware(_SharedMiddleware, AgentMiddleware):
         else:
             self._runs.end(live, None, context.result)
 
-    def _watch_stream(self, live: RunState, context: AgentContext) -> None:
+    def _watch_stream(self, live: AgentFrameworkRunState, context: AgentContext) -> None:
         """End the run when its stream is used up, fails, is closed, or is garbage collected."""
         loop = asyncio.get_running_loop()
 
@@ -105,7 +105,7 @@ class AgentRunMiddleware(_SharedMiddleware, AgentMiddleware):
         weakref.finalize(context.result, on_collected).atexit = False
 
     @contextmanager
-    def _read_part(self, live: RunState) -> Iterator[None]:
+    def _read_part(self, live: AgentFrameworkRunState) -> Iterator[None]:
         """Activate the run while a part of its stream is read, and only then."""
         try:
             with live.activate():
@@ -144,7 +144,7 @@ class ModelCallMiddleware(_SharedMiddleware, ChatMiddleware):
             end_model_call(live, key, context.result)
 
     @contextmanager
-    def _read_part(self, live: RunState, key: str) -> Iterator[None]:
+    def _read_part(self, live: AgentFrameworkRunState, key: str) -> Iterator[None]:
         try:
             yield
         except StopAsyncIteration:
@@ -180,7 +180,7 @@ class ToolCallMiddleware(_SharedMiddleware, FunctionMiddleware):
             value = read_result(context.result)
         run.after_tool(call_id, value)
 
-    def _block(self, context: FunctionInvocationContext, live: RunState, call_id: str) -> bool:
+    def _block(self, context: FunctionInvocationContext, live: AgentFrameworkRunState, call_id: str) -> bool:
         """Return whether the call is not made. Sets its result, or raises to end the run."""
         run = live.run
         instruction = Instruction()
@@ -197,7 +197,7 @@ class ToolCallMiddleware(_SharedMiddleware, FunctionMiddleware):
         return instruction.verdict != "proceed"
 
 
-def begin_model_call(context: ChatContext, live: RunState, key: str) -> None:
+def begin_model_call(context: ChatContext, live: AgentFrameworkRunState, key: str) -> None:
     """Record the start of a model call, and add guidance to its request. Raises to stop the run."""
     run = live.run
     if run.stopped is None:
@@ -217,7 +217,7 @@ def begin_model_call(context: ChatContext, live: RunState, key: str) -> None:
         raise run.stopped
 
 
-def end_model_call(live: RunState, key: str, response: Any) -> None:
+def end_model_call(live: AgentFrameworkRunState, key: str, response: Any) -> None:
     """Record the reply of a model call. With telemetry a stream reports it twice: the second is ignored."""
     if key not in live.open_model_calls:
         return
@@ -233,7 +233,7 @@ def end_model_call(live: RunState, key: str, response: Any) -> None:
             live.run.record_call(*call)
 
 
-def fail_model_call(live: RunState, key: str, error: BaseException) -> None:
+def fail_model_call(live: AgentFrameworkRunState, key: str, error: BaseException) -> None:
     """Record a model call that failed."""
     live.open_model_calls.discard(key)
     live.run.after_model(key=key, error=error)
@@ -255,7 +255,7 @@ def make_approval_request(context: FunctionInvocationContext, call_id: str, ques
     )
 
 
-def _edit(context: ChatContext, live: RunState, instruction: Instruction) -> None:
+def _edit(context: ChatContext, live: AgentFrameworkRunState, instruction: Instruction) -> None:
     if instruction.verdict in {"guide", "rollback"}:
         live.edits.setdefault(live.agent_id, ConversationEdits()).add(instruction, len(context.messages))
     edits = live.edits.get(live.agent_id)

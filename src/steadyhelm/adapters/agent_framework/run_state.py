@@ -30,7 +30,7 @@ CAN_APPROVE: Final[Capabilities] = {**CAN, "before_tool": frozenset({"deny", "as
 _ANSWERS: Final = ("function_approval_response", "function_result")
 
 
-class RunState(Struct):
+class AgentFrameworkRunState(Struct):
     """One run: its session's edits by agent, the calls the model requested, and the questions to the user."""
 
     run: AgentRun
@@ -65,13 +65,15 @@ class RunState(Struct):
 
 
 # The runs that enclose the code running now, outermost first; those of other monitors too.
-_inside: Final[ContextVar[tuple[RunState, ...]]] = ContextVar("steadyhelm_agent_framework", default=())
+_inside: Final[ContextVar[tuple[AgentFrameworkRunState, ...]]] = ContextVar(
+    "steadyhelm_agent_framework", default=()
+)
 
 # Paused runs, by monitor and the ids of the calls they wait for: the agent may be built anew in between.
-_paused: Final[weakref.WeakKeyDictionary[Any, RunTable[RunState]]] = weakref.WeakKeyDictionary()
+_paused: Final[weakref.WeakKeyDictionary[Any, RunTable[AgentFrameworkRunState]]] = weakref.WeakKeyDictionary()
 
 
-class RunStates:
+class AgentFrameworkRuns:
     """The runs of one monitor's agents.
 
     Args:
@@ -86,7 +88,7 @@ class RunStates:
             weakref.WeakKeyDictionary()
         )
 
-    def find_current(self) -> RunState | None:
+    def find_current(self) -> AgentFrameworkRunState | None:
         """Return the run that encloses the code running now."""
         ours = (it for it in reversed(_inside.get()) if it.run.boundary.monitor is self.monitor)
         return next(ours, None)
@@ -99,7 +101,7 @@ class RunStates:
         context.metadata[mark] = True
         return True
 
-    def resume_or_start(self, context: Any) -> RunState:
+    def resume_or_start(self, context: Any) -> AgentFrameworkRunState:
         """Start a run, or resume the one that these messages answer."""
         messages = context.messages
         answers = [it for it in iter_contents(messages) if it.type in _ANSWERS]
@@ -111,9 +113,9 @@ class RunStates:
         if _inside.get():
             # The caller, such as a tool, does not expect a question in place of a result.
             run.set_capabilities(CAN)
-        return RunState(run, str(context.agent.id), self._find_edits(context))
+        return AgentFrameworkRunState(run, str(context.agent.id), self._find_edits(context))
 
-    def end(self, live: RunState, error: BaseException | None, response: Any = None) -> None:
+    def end(self, live: AgentFrameworkRunState, error: BaseException | None, response: Any = None) -> None:
         """End a run, or pause it where it asks the user. Raises the exception for the caller."""
         run = live.run
         for key in live.open_model_calls:
@@ -135,7 +137,7 @@ class RunStates:
         return {} if context.session is None else self._edits.setdefault(context.session, {})
 
 
-def _apply_answers(live: RunState, messages: Sequence[Any]) -> None:
+def _apply_answers(live: AgentFrameworkRunState, messages: Sequence[Any]) -> None:
     """Apply the user's answers. The framework reports refused calls to the model without calling us again."""
     from_here = next(n for n, it in enumerate(messages) if any(c.type in _ANSWERS for c in it.contents))
     text = read_goal(messages[from_here:])

@@ -127,7 +127,7 @@ class ClientConversation:
         Any other conversation may continue in another client.
         """
         latest = self.exchange
-        if latest is not None and latest.is_half_read:
+        if latest is not None and latest.is_partly_read:
             latest.close()
         has_no_reply = self.was_abandoned or self.failed_outcome is not None
         if has_no_reply and self.exchange is None and not self.open_calls:

@@ -197,22 +197,22 @@ class _ClientWrapping:
             if was_own:
                 setattr(owner, name, method)
             else:
-                _get_attributes(owner).pop(name, None)
+                _get_instance_dict(owner).pop(name, None)
             _drop_raw_attributes(owner)
         self._replaced.clear()
         _drop_raw_attributes(self._client)
-        _get_attributes(self._client).pop(_WRAPPING_ATTRIBUTE, None)
+        _get_instance_dict(self._client).pop(_WRAPPING_ATTRIBUTE, None)
 
     # --- replacing -------------------------------------------------------------------------------
 
     def _wrap_resource(self, resource: Resource) -> None:
         first = resource.path.partition(".")[0]
-        is_loaded = first in _get_attributes(self._client)
+        is_loaded = first in _get_instance_dict(self._client)
         if first == _BETA and not is_loaded and _is_made_once(self._client, first):
             # Loading everything under `beta` is slow, so it is done only for hosts that use it.
             self._replaced.append(_ReplacedMethod(self._client, first, None, was_own=False))
-            _get_attributes(self._client)[first] = _LazyResource(self._load_beta)
-        if isinstance(_get_attributes(self._client).get(first), _LazyResource):
+            _get_instance_dict(self._client)[first] = _LazyResource(self._load_beta)
+        if isinstance(_get_instance_dict(self._client).get(first), _LazyResource):
             return
         owner = _get_path(self._client, resource.path)
         if owner is None:
@@ -227,7 +227,7 @@ class _ClientWrapping:
             raise AttributeError(f"its {resource.path} is another object each time")
 
     def _load_beta(self) -> Any:
-        attributes = _get_attributes(self._client)
+        attributes = _get_instance_dict(self._client)
         if isinstance(attributes.get(_BETA), _LazyResource):
             del attributes[_BETA]
             getattr(self._client, _BETA)
@@ -241,7 +241,7 @@ class _ClientWrapping:
         if not callable(method):
             return
         wrapper = functools.wraps(method)(make(method))
-        was_own = name in _get_attributes(owner)
+        was_own = name in _get_instance_dict(owner)
         setattr(owner, name, wrapper)
         self._replaced.append(_ReplacedMethod(owner, name, method, was_own))
         # Raw variants that were made before call the method that is replaced now.
@@ -368,15 +368,15 @@ def _is_made_once(client: Any, name: str) -> bool:
     return attribute is not None and not hasattr(type(attribute), "__set__")
 
 
-def _get_attributes(owner: Any) -> dict[str, Any]:
+def _get_instance_dict(owner: Any) -> dict[str, Any]:
     return owner.__dict__ if hasattr(owner, "__dict__") else {}
 
 
 def _drop_raw_attributes(owner: Any) -> None:
     for name in _RAW_ATTRIBUTES:
-        _get_attributes(owner).pop(name, None)
+        _get_instance_dict(owner).pop(name, None)
 
 
 def _find_wrapping(client: Any) -> _ClientWrapping | None:
-    known = _get_attributes(client).get(_WRAPPING_ATTRIBUTE)
+    known = _get_instance_dict(client).get(_WRAPPING_ATTRIBUTE)
     return known if isinstance(known, _ClientWrapping) else None

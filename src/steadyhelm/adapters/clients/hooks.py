@@ -155,7 +155,7 @@ class Exchange:
         return self.watcher.boundary.guard(where)
 
     @property
-    def is_half_read(self) -> bool:
+    def is_partly_read(self) -> bool:
         """Whether the reply is streamed and has not ended yet."""
         return self._builder is not None and not self.is_finished
 

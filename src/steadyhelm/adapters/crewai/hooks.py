@@ -254,7 +254,9 @@ def _record_feedback(context: WorkContext, _flow: Any, event: Any) -> None:
         context.run.record_user_message(event.feedback)
 
 
-def _for_models(act: Callable[[ModelCalls, Any], None]) -> Callable[[WorkContext, Any, Any], None]:
+def _make_model_event_handler(
+    act: Callable[[ModelCalls, Any], None],
+) -> Callable[[WorkContext, Any, Any], None]:
     def handle(context: WorkContext, _source: Any, event: Any) -> None:
         if context.models is not None:
             act(context.models, event)
@@ -284,8 +286,8 @@ _EVENTS: Final[dict[str, Callable[[WorkContext, Any, Any], None]]] = {
     "lite_agent_execution_completed": _end_work,
     "lite_agent_execution_error": _end_work,
     "human_feedback_received": _record_feedback,
-    "llm_call_completed": _for_models(lambda models, event: models.record_completed(event)),
-    "llm_call_failed": _for_models(lambda models, event: models.record_failed(event)),
+    "llm_call_completed": _make_model_event_handler(lambda models, event: models.record_completed(event)),
+    "llm_call_failed": _make_model_event_handler(lambda models, event: models.record_failed(event)),
     "tool_usage_started": _for_tools(lambda tools, event: tools.record_started(event)),
     "tool_usage_finished": _for_tools(lambda tools, event: tools.record_finished(event)),
     "tool_usage_error": _for_tools(lambda tools, event: tools.record_raised(event)),

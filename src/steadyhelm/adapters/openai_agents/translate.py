@@ -133,12 +133,12 @@ def _read_call(item: Any, kind: str) -> SDKCall:
     call = SDKCall(
         call_id=call_id,
         name=f"{space}.{name}" if isinstance(space, str) and space != name else name,
-        args=read_json(_first(item, _ARGUMENT_FIELDS)),
+        args=read_json(_get_first_field(item, _ARGUMENT_FIELDS)),
         maker=maker,
         item=item,
     )
     if maker == "provider":
-        call.result = simplify(_first(item, _RESULT_FIELDS))
+        call.result = simplify(_get_first_field(item, _RESULT_FIELDS))
         failed = _get(item, "error") or (_get(item, "status") if _get(item, "status") == "failed" else None)
         call.error = str(failed) if failed else None
     return call
@@ -155,7 +155,7 @@ def _iter_texts(item: Any) -> Iterator[str]:
             yield text
 
 
-def _first(item: Any, names: Iterable[str]) -> Any:
+def _get_first_field(item: Any, names: Iterable[str]) -> Any:
     return next((value for name in names if (value := _get(item, name)) is not None), None)
 
 

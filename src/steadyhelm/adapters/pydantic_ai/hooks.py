@@ -5,7 +5,7 @@ import copy
 from typing import Any, Final
 
 from steadyhelm.adapter import Capabilities, ModelReply
-from steadyhelm.adapters.pydantic_ai.run_state import RunState
+from steadyhelm.adapters.pydantic_ai.run_state import PydanticRunState
 from steadyhelm.adapters.pydantic_ai.translate import (
     can_ask,
     find_tool_error,
@@ -62,8 +62,8 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         self.id = f"steadyhelm-{id(monitor):x}"
         self.output_type: Any = None
         self._boundary = Boundary(monitor, "pydantic_ai", _CAN, ask=ask)
-        self._paused: RunTable[RunState] = RunTable(self._boundary)
-        self._state: RunState | None = None
+        self._paused: RunTable[PydanticRunState] = RunTable(self._boundary)
+        self._state: PydanticRunState | None = None
 
     @classmethod
     def combine(cls, capabilities: Any) -> Any:
@@ -190,20 +190,20 @@ class SteadyhelmCapability(AbstractCapability[Any]):
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _resume_or_start(self, ctx: Any) -> RunState | None:
+    def _resume_or_start(self, ctx: Any) -> PydanticRunState | None:
         try:
             return self._resume(ctx) or self._start(ctx)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._boundary.monitor.health.swallow("pydantic_ai adapter, begin", exc)
             return None
 
-    def _resume(self, ctx: Any) -> RunState | None:
+    def _resume(self, ctx: Any) -> PydanticRunState | None:
         state = self._paused.resume(ctx.conversation_id)
         if state is not None and (prompt := read_prompt(ctx.prompt)):
             state.run.record_user_message(prompt)
         return state
 
-    def _start(self, ctx: Any) -> RunState:
+    def _start(self, ctx: Any) -> PydanticRunState:
         run = self._boundary.start_run(
             read_prompt(ctx.prompt) or read_last_prompt(ctx.messages),
             key=ctx.run_id,
@@ -212,7 +212,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         )
         if self._boundary.ask is None and can_ask(ctx, self.output_type):
             run.set_capabilities(_CAN_ASK)
-        return RunState(run)
+        return PydanticRunState(run)
 
 
 def _raise_other(left: BaseException | None, error: BaseException | None = None) -> None:

@@ -19,7 +19,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 
 
-class RunState:
+class PydanticRunState:
     """What is kept of a run between two of its steps.
 
     `asked` are the calls the user is asked about. `recorded_calls` are the calls of the last reply that are

@@ -21,7 +21,7 @@ from steadyhelm.lab.evaluation.metrics import Counts, Estimate, bootstrap, estim
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.evaluation.run_sets import find_data_folder, read_set
 from steadyhelm.lab.evaluation.scoring import RunScore, describe_expectation, score_runs
-from steadyhelm.lab.evaluation.simple_rules import find_first_triple
+from steadyhelm.lab.evaluation.simple_rules import find_first_three_equal_calls
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge
 from steadyhelm.reports.formats import printable
@@ -185,7 +185,9 @@ class AccuracyCheck:
 
     def _measure_openhands(self) -> list[AccuracyTarget]:
         scores = self._score_file(OPENHANDS, Question())
-        triples = [(score, triple) for score in scores if (triple := find_first_triple(score.run.events))]
+        triples = [
+            (score, triple) for score in scores if (triple := find_first_three_equal_calls(score.run.events))
+        ]
         missed = [
             (score, triple) for score, triple in triples if score.first is None or score.first > triple.third
         ]

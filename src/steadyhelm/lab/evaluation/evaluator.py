@@ -146,14 +146,17 @@ class Evaluator:
         """Return the figures of one set."""
         reports = [(run, self._judge.judge(run).report) for run in one.runs]
         together = self._score_finder(reports, find_everything)
-        figures = [self._measure_finder(TOGETHER, together)]
+        figures = [self._measure_detector_or_rule(TOGETHER, together)]
         names = self._judge.detectors
         figures += [
-            self._measure_finder(name, self._score_finder(reports, _find_by_detector(name))) for name in names
+            self._measure_detector_or_rule(name, self._score_finder(reports, _find_by_detector(name)))
+            for name in names
         ]
         for name in RULES if self._question.kind == "loop" else ():
             figures.append(
-                self._measure_finder(name, self._score_finder(reports, _find_by_rule(name)), is_rule=True)
+                self._measure_detector_or_rule(
+                    name, self._score_finder(reports, _find_by_rule(name)), is_rule=True
+                )
             )
         groups = sorted({score.expected.group for score in together} - {""})
         return SetReport(
@@ -164,7 +167,9 @@ class Evaluator:
             broken=len(one.broken),
             figures=figures,
             by_group={
-                group: self._measure_finder(TOGETHER, [s for s in together if s.expected.group == group])
+                group: self._measure_detector_or_rule(
+                    TOGETHER, [s for s in together if s.expected.group == group]
+                )
                 for group in groups
             },
             misses=list(_list_wrong_runs(together)),
@@ -176,7 +181,9 @@ class Evaluator:
             return scores
         return [score for score in scores if score.expected.group in self._groups]
 
-    def _measure_finder(self, finder: str, scores: Sequence[RunScore], *, is_rule: bool = False) -> Figures:
+    def _measure_detector_or_rule(
+        self, finder: str, scores: Sequence[RunScore], *, is_rule: bool = False
+    ) -> Figures:
         judged = [score for score in scores if score.expected.run is not None]
         stepped = [score for score in judged if score.expected.steps is not None]
         dated = [score for score in judged if score.in_time is not None]

@@ -30,7 +30,7 @@ _DAY_S: Final = 86_400.0
 _REPLACEMENT_TEXT: Final = "Something else entirely was said here."
 
 
-class LeakRow(Struct, frozen=True, kw_only=True):
+class ShuffleRow(Struct, frozen=True, kw_only=True):
     """One thing shuffled: the runs judged differently, and balanced accuracy before and after."""
 
     shuffled: str
@@ -42,11 +42,11 @@ class LeakRow(Struct, frozen=True, kw_only=True):
     verdict: LeakVerdict
 
 
-class LeakReport(Struct, frozen=True, kw_only=True):
+class ShuffleReport(Struct, frozen=True, kw_only=True):
     """The result of shuffling one set."""
 
     name: str
-    rows: list[LeakRow]
+    rows: list[ShuffleRow]
 
     @property
     def is_clean(self) -> bool:
@@ -68,7 +68,7 @@ class LeakCheck:
         self._question = question
         self._seed = seed
 
-    def check(self, one: RunSet) -> LeakReport:
+    def check(self, one: RunSet) -> ShuffleReport:
         """Apply every shuffle to the runs of one set and return what changed."""
         plain = self._score(one.runs)
         rows = [self._check_unchanged(name, plain, shuffle) for name, shuffle in MUST_NOT_MATTER.items()]
@@ -77,7 +77,7 @@ class LeakCheck:
         ]
         rows.append(self._check_labels(plain))
         rows += [self._check_collapse(name, plain, shuffle) for name, shuffle in MUST_MATTER.items()]
-        return LeakReport(name=one.name, rows=rows)
+        return ShuffleReport(name=one.name, rows=rows)
 
     def _score(self, runs: Sequence[ReadRun]) -> list[RunScore]:
         return score_runs([(run, self._judge.judge(run).report) for run in runs], self._question)
@@ -85,7 +85,7 @@ class LeakCheck:
     def _new_random(self) -> random.Random:
         return random.Random(self._seed)  # noqa: S311 - shuffling, not secrets
 
-    def _check_unchanged(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> LeakRow:
+    def _check_unchanged(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
         shuffled = self._score(shuffle([score.run for score in plain], self._new_random()))
         by_line = {score.run.line: score for score in shuffled}
         others = [by_line[score.run.line] for score in plain]
@@ -96,7 +96,7 @@ class LeakCheck:
         again = [structs.replace(a, found=b.found) for a, b in zip(plain, others, strict=True)]
         return _build_stable_row(name, plain, changed, after=_measure_accuracy(again))
 
-    def _check_later_change(self, name: str, plain: Sequence[RunScore], change: LaterChange) -> LeakRow:
+    def _check_later_change(self, name: str, plain: Sequence[RunScore], change: LaterChange) -> ShuffleRow:
         """Change what follows a run's first finding: the finding itself must stay."""
         flagged = [(score, score.first) for score in plain if score.first is not None]
         again = [self._score([change(score.run, first)])[0].first for score, first in flagged]
@@ -105,7 +105,7 @@ class LeakCheck:
             name, plain, changed, after=_measure_accuracy(plain) if not changed else None
         )
 
-    def _check_labels(self, plain: Sequence[RunScore]) -> LeakRow:
+    def _check_labels(self, plain: Sequence[RunScore]) -> ShuffleRow:
         """Exchange labels between runs: figures that stay the same do not depend on the labels."""
         judged = [score for score in plain if score.expected.run is not None]
         draw = self._new_random()
@@ -122,7 +122,7 @@ class LeakCheck:
         after = statistics.fmean(known) if known else None
         return _build_falling_row("labels, between runs", plain, round(changed / _LABEL_SHUFFLES), after)
 
-    def _check_collapse(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> LeakRow:
+    def _check_collapse(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
         shuffled = self._score(shuffle([score.run for score in plain], self._new_random()))
         changed = sum(
             _summarise_findings(a.found) != _summarise_findings(b.found)
@@ -131,8 +131,10 @@ class LeakCheck:
         return _build_falling_row(name, plain, changed, _measure_accuracy(shuffled))
 
 
-def _build_stable_row(name: str, plain: Sequence[RunScore], changed: int, *, after: float | None) -> LeakRow:
-    return LeakRow(
+def _build_stable_row(
+    name: str, plain: Sequence[RunScore], changed: int, *, after: float | None
+) -> ShuffleRow:
+    return ShuffleRow(
         shuffled=name,
         must_matter=False,
         runs_changed=changed,
@@ -143,9 +145,9 @@ def _build_stable_row(name: str, plain: Sequence[RunScore], changed: int, *, aft
     )
 
 
-def _build_falling_row(name: str, plain: Sequence[RunScore], changed: int, after: float | None) -> LeakRow:
+def _build_falling_row(name: str, plain: Sequence[RunScore], changed: int, after: float | None) -> ShuffleRow:
     before = _measure_accuracy(plain)
-    return LeakRow(
+    return ShuffleRow(
         shuffled=name,
         must_matter=True,
         runs_changed=changed,

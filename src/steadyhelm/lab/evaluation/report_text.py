@@ -5,7 +5,7 @@ from typing import Final
 
 from steadyhelm.lab.evaluation.comparison import Comparison, RunChange
 from steadyhelm.lab.evaluation.evaluator import Evaluation, Figures, SetReport, WrongRun
-from steadyhelm.lab.evaluation.leak_check import LeakReport
+from steadyhelm.lab.evaluation.leak_check import ShuffleReport
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.reports.formats import printable
 
@@ -59,7 +59,7 @@ def format_comparison(comparison: Comparison) -> str:
     return "\n\n".join(parts)
 
 
-def format_leak_reports(reports: Sequence[LeakReport]) -> str:
+def format_leak_reports(reports: Sequence[ShuffleReport]) -> str:
     """Return what was shuffled, what changed, and whether that is right."""
     parts = []
     for report in reports:

@@ -20,7 +20,7 @@ Rule = Callable[[Sequence[TraceEvent]], list[FindingReport]]
 CallComparison = Callable[[TraceEvent, TraceEvent], bool]
 
 
-class Triple(NamedTuple):
+class ThreeEqualCalls(NamedTuple):
     """Three equal calls in a row with equal results: the entries of the calls."""
 
     first: int
@@ -90,7 +90,7 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
-def find_first_triple(events: Sequence[TraceEvent]) -> Triple | None:
+def find_first_three_equal_calls(events: Sequence[TraceEvent]) -> ThreeEqualCalls | None:
     """Return the first three calls in a row with equal arguments and equal results: certainly a loop.
 
     No other call is between them, whatever the tool; replies and messages may be.
@@ -98,7 +98,7 @@ def find_first_triple(events: Sequence[TraceEvent]) -> Triple | None:
     calls = list_calls(events)
     for first, second, third in zip(calls, calls[1:], calls[2:], strict=False):
         if _is_same_outcome(first, second) and _is_same_outcome(second, third):
-            return Triple(_get_entry(first), _get_entry(second), _get_entry(third))
+            return ThreeEqualCalls(_get_entry(first), _get_entry(second), _get_entry(third))
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from steadyhelm.lab.evaluation.expectations import OUTCOMES, Question, has_label, read_expectation
-from steadyhelm.lab.evaluation.simple_rules import find_first_triple
+from steadyhelm.lab.evaluation.simple_rules import find_first_three_equal_calls
 from steadyhelm.recordings.run_file import ReadRun
 
 _LOOP: Final = Question()
@@ -72,7 +72,7 @@ def read_set_truth(runs: Sequence[ReadRun]) -> SetTruth:
 def read_run_truth(run: ReadRun, known: SetTruth) -> RunTruth:
     """Return what is known about a run of this set."""
     expected = read_expectation(run, _LOOP, is_used=known.is_used)
-    triple = find_first_triple(run.events)
+    triple = find_first_three_equal_calls(run.events)
     if known.loops_from == "label":
         is_looping = bool(expected.run)
         first = expected.first if expected.first is not None else expected.at_most

@@ -167,7 +167,7 @@ def find_fault(address: IPAddress) -> str:
     """
     if isinstance(address, ipaddress.IPv6Address):
         return _find_v6_fault(address)
-    named = _find_named_fault(address)
+    named = _find_special_range(address)
     if named:
         return named
     if address in _CARRIER_NAT:
@@ -184,14 +184,14 @@ def _find_v6_fault(address: ipaddress.IPv6Address) -> str:
             return fault
     if address.ipv4_mapped or address in _NAT64:
         return ""
-    named = _find_named_fault(address)
+    named = _find_special_range(address)
     if named:
         return named
     is_public = address in _GLOBAL_V6 and address not in _DOCUMENTATION_V6 and address.is_global
     return "" if is_public else "reserved"
 
 
-def _find_named_fault(address: IPAddress) -> str:
+def _find_special_range(address: IPAddress) -> str:
     if address in _METADATA:
         return "a metadata service"
     return next((name for name, attribute in _FAULTS if getattr(address, attribute)), "")
