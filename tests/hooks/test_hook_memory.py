@@ -6,7 +6,7 @@ import pytest
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo
-from steadyhelm.hooks.memory import HookMemory, OpenCall, joined, memory_in
+from steadyhelm.hooks.memory import HookMemory, OpenCall, append_memory, read_memory
 from steadyhelm.recordings.hook_events.usage import count_tokens_since
 
 
@@ -21,8 +21,8 @@ def test_memory_travels_with_the_session():
     memory = HookMemory(
         seen=["x"], open={"c": OpenCall("Read", {"p": 1}, 3)}, words="w", read_to=9, reply="m"
     )
-    state = joined(session().state(), memory)
-    assert memory == memory_in(state)
+    state = append_memory(session().state(), memory)
+    assert memory == read_memory(state)
     session().restore(state)
 
 
@@ -31,7 +31,7 @@ def test_unreadable_memory_begins_anew(state):
     """
     A state without a memory, or with one that cannot be read, gives a new one.
     """
-    assert HookMemory() == memory_in(state)
+    assert HookMemory() == read_memory(state)
 
 
 def test_a_notice_is_new_once():

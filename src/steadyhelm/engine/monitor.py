@@ -111,7 +111,6 @@ class Monitor:
         self._dispatch = dispatch
         self._goal = goal
         self._version = version
-        self._clock = clock
         self._sessions = Sessions(
             agent_id,
             make_detectors=make_detectors,
@@ -123,10 +122,9 @@ class Monitor:
             steering=steering,
             clock=clock,
         )
-        services = RunServices(
+        self._services = services = RunServices(
             agent_id, capture=capture, health=health, queue=dispatch, clock=clock, price=price
         )
-        self._listeners = services.listeners
         self.runs = LiveRuns(most_live)
         self._checkpoints = RunCheckpoints(keeper, services)
         self._starter = RunStarter(
@@ -428,12 +426,12 @@ class Monitor:
 
         It runs on the agent's own thread: keep it short. What it raises is counted, and the agent continues.
         """
-        self._listeners.add(callback, Severity(min_severity))
+        self._services.listeners.add(callback, Severity(min_severity))
         return callback
 
     def on_response(self, hook: Hook, callback: HookCallback) -> HookCallback:
         """Call this with the decision that asks to `force_checkpoint` or to `switch_model`."""
-        self._listeners.add_hook(hook, callback)
+        self._services.listeners.add_hook(hook, callback)
         return callback
 
     # --- what is known ---------------------------------------------------------------------------
@@ -445,7 +443,7 @@ class Monitor:
         if self.store is None:
             return []
         self.flush()
-        since = self._clock() - hours * 3600
+        since = self._services.clock() - hours * 3600
         least = Severity(min_severity)
         return self.store.get_drift_events(self.agent_id, severity=least, since=since, limit=limit)
 
@@ -497,7 +495,7 @@ class Monitor:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
         self.health.after_fork()
         self._dispatch.after_fork()
-        self._listeners.after_fork()
+        self._services.listeners.after_fork()
         for part in (self.store, self.keeper):
             restart = getattr(part, "after_fork", None)
             if restart is not None:

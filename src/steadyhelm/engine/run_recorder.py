@@ -17,7 +17,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, TraceEvent
+from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 
@@ -123,9 +123,7 @@ class RunRecorder:
         if cost_usd is None and services.price is not None and metadata:
             cost_usd = services.price(metadata, services.clock() if at is None else at)
         with self.lock:
-            if self._is_recording:
-                # A finalizer or a log handler of the host, called in the middle of our own work.
-                services.health.count("event recorded while another event was being recorded")
+            if self._is_reentered():
                 return PROCEED
             self._is_recording = True
             try:
@@ -139,9 +137,7 @@ class RunRecorder:
                     timestamp=services.clock() if at is None else at,
                     event_id=event_id or f"{run.run_id}.{seq}",
                     seq=seq,
-                    token_count=token_count
-                    if type(token_count) is int and token_count >= 0
-                    else to_count(token_count),
+                    token_count=token_count,
                     duration_ms=duration_ms if type(duration_ms) is float else to_number(duration_ms),
                     started_seq=started_seq,
                     call_id=call_id,
@@ -158,6 +154,12 @@ class RunRecorder:
             services.listeners.notify(seen.decision)
         return seen.decision
 
+    def _is_reentered(self) -> bool:
+        """Return whether a finalizer or a log handler of the host called us in the middle of our own work."""
+        if self._is_recording:
+            self._services.health.count("event recorded while another event was being recorded")
+        return self._is_recording
+
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
         capture, queue = self._services.capture, self._services.queue
@@ -165,11 +167,6 @@ class RunRecorder:
         queue.put(recorded if capture.keeps_text else capture.strip(recorded))
         if seen.decision.findings or seen.incidents:
             queue.put(*seen.decision.findings, *seen.incidents)
-
-    def observe(self, event: TraceEvent) -> Observation:
-        """Show the session an event that is recorded elsewhere, and return what it led to."""
-        with self.lock:
-            return self.session.observe(event)
 
     def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""

@@ -56,7 +56,7 @@ class _Kept(Struct):
     hook: HookMemory = field(default_factory=HookMemory)
 
 
-def joined(state: bytes, memory: HookMemory) -> bytes:
+def append_memory(state: bytes, memory: HookMemory) -> bytes:
     """Return the saved session with our memory as one more key, which other readers ignore."""
     if not _FIXMAP <= state[0] <= _FIXMAP + _MOST_KEYS:
         return state
@@ -64,7 +64,7 @@ def joined(state: bytes, memory: HookMemory) -> bytes:
     return bytes([state[0] + 1]) + state[1:] + encode(_KEY) + encode(memory)
 
 
-def memory_in(state: bytes) -> HookMemory:
+def read_memory(state: bytes) -> HookMemory:
     """Return our memory in a saved session; a new one when there is none that can be read."""
     try:
         return msgspec.msgpack.decode(state, type=_Kept).hook

@@ -9,7 +9,7 @@ from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.hooks.memory import HookMemory, OpenCall, joined
+from steadyhelm.hooks.memory import HookMemory, OpenCall, append_memory
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep, StepKind
 from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since
 
@@ -52,7 +52,7 @@ class SessionStep:
 
     def save(self) -> bytes:
         """Return the state of the session with the memory of its hooks."""
-        return joined(self._session.state(), self.memory)
+        return append_memory(self._session.state(), self.memory)
 
     def handle(self, step: HookStep) -> HookAnswer:
         """Record the step and return the answer to it."""

@@ -18,7 +18,7 @@ from steadyhelm.engine.run_recorder import RunRecorder, RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import RunInfo
-from steadyhelm.hooks.memory import HookMemory, memory_in
+from steadyhelm.hooks.memory import HookMemory, read_memory
 from steadyhelm.hooks.session_step import SessionStep
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.redaction import Redactor
@@ -148,7 +148,7 @@ class HookSessions:
             session = sessions.resume(info, state, can=can) if state is not None else None
             if session is not None and state is not None:
                 recorder, queue = self._make_recorder(session)
-                return recorder, memory_in(state), queue
+                return recorder, read_memory(state), queue
             if not sessions.is_stored(info.run_id):
                 is_over = step.kind == "end" or (n > 1 and step.kind == "reply" and step.error is not None)
                 return None if is_over else self._start(sessions, info, step, can, late=late)
