@@ -218,7 +218,7 @@ def importers(found: list[Module]) -> dict[str, set[str]]:
 
 
 def single_importer(found: list[Module]) -> list[Module]:
-    """Return the short modules with one importer; commands, plug-ins and package fronts do not count."""
+    """Return the short modules with one importer; commands, plug-ins and their parts do not count."""
     by, plugged = importers(found), _plugged_in()
     return [
         module
@@ -227,6 +227,7 @@ def single_importer(found: list[Module]) -> list[Module]:
         and module.lines < SHORT_LINES
         and module.path.name != "__init__.py"
         and module.name not in plugged
+        and module.name.rpartition(".")[0] not in plugged
         and not _is_command(module)
     ]
 
