@@ -5,9 +5,14 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.components import make_detector_factory
-from steadyhelm.corrections.attribution import TurnContent, collect_content, find_turn
 from steadyhelm.corrections.conversation import ReplyTracker
-from steadyhelm.corrections.deferred import find_corrections, score_findings
+from steadyhelm.corrections.deferred import (
+    TurnContent,
+    collect_content,
+    find_corrections,
+    find_turn,
+    score_findings,
+)
 from steadyhelm.detectors.user_correction import UserCorrection
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo, TraceEvent
