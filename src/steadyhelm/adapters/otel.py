@@ -22,7 +22,7 @@ try:
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.sdk.trace import Span as LiveSpan
 
-    from steadyhelm.recordings.spans.sdk_spans import Key, SpanNode, is_ours, read_span
+    from steadyhelm.recordings.spans.live_run import Key, SpanNode, is_ours, read_span
 except ImportError as exc:
     raise MissingExtraError("OpenTelemetry span processor", extra="otel-sdk") from exc
 

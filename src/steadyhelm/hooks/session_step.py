@@ -10,8 +10,14 @@ from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.hooks.memory import HookMemory, OpenCall, append_memory
-from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep, StepKind
-from steadyhelm.recordings.hook_events.usage import Usage, count_tokens_since
+from steadyhelm.recordings.hook_events.hook_step import (
+    NOTHING,
+    HookAnswer,
+    HookStep,
+    StepKind,
+    Usage,
+    count_tokens_since,
+)
 
 if TYPE_CHECKING:
     from steadyhelm.decisions import Decision
