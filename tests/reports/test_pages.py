@@ -84,8 +84,8 @@ def test_a_text_report_loads_no_template_engine(tmp_path):
         "import sys\n"
         "from steadyhelm.cli.main import app\n"
         f"app(['scan', {str(file)!r}], standalone_mode=False)\n"
-        "print(sorted({'jinja2', 'tomlkit', 'steadyhelm.reports.html', 'steadyhelm.reports.junit', "
-        "'steadyhelm.reports.github'} & set(sys.modules)), file=sys.stderr)\n"
+        "print(sorted({'jinja2', 'tomlkit', 'steadyhelm.reports.html', 'steadyhelm.reports.ci', "
+        "'steadyhelm.reports.ci'} & set(sys.modules)), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

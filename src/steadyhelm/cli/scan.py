@@ -110,8 +110,7 @@ def _make_report(
 ) -> "Report":
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
-    from steadyhelm.reports.output import JsonReport, TextReport
-    from steadyhelm.reports.text import lowest_flagged_rank
+    from steadyhelm.reports.output import JsonReport, TextReport, lowest_flagged_rank
 
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = EvidenceFormatter(redactor, least=lowest_flagged_rank(level))
@@ -121,11 +120,11 @@ def _make_report(
 
         return HtmlReport(stream, evidence)
     if kind is ReportFormat.JUNIT:
-        from steadyhelm.reports.junit import JunitReport
+        from steadyhelm.reports.ci import JunitReport
 
         return JunitReport(stream, evidence, level)
     if kind is ReportFormat.GITHUB:
-        from steadyhelm.reports.github import GithubReport
+        from steadyhelm.reports.ci import GithubReport
 
         return GithubReport(stream, evidence, level)
     return JsonReport(stream) if kind is ReportFormat.JSON else TextReport(stream, evidence, verbose=verbose)
@@ -136,8 +135,8 @@ def _follow_file(
 ) -> None:
     """Print findings as they come: to standard output when the report is text, else as messages."""
     from steadyhelm.cli.scan_follow import Follower, follow, until_interrupted
+    from steadyhelm.reports.output import lowest_flagged_rank
     from steadyhelm.reports.terminal import console
-    from steadyhelm.reports.text import lowest_flagged_rank
 
     out = console(stderr=not on_stdout)
     with until_interrupted(seconds) as is_over:
@@ -151,7 +150,7 @@ class _Scan:
     def __init__(
         self, judge: "Judge", report: "Report", level: "Severity", bar: "ScanProgress", *, verbose: bool
     ) -> None:
-        from steadyhelm.reports.text import ScanTotals, lowest_flagged_rank
+        from steadyhelm.reports.output import ScanTotals, lowest_flagged_rank
 
         self.totals = ScanTotals()
         self._judge = judge

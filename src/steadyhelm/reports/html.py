@@ -16,10 +16,9 @@ from steadyhelm.reports.evidence import (
     describe_trust,
 )
 from steadyhelm.reports.formats import pluralize
-from steadyhelm.reports.output import RunLocation
+from steadyhelm.reports.output import RunLocation, ScanTotals, describe_not_checked, summarize
 from steadyhelm.reports.pages import render
 from steadyhelm.reports.terminal import SEVERITY_MARKS, say
-from steadyhelm.reports.text import ScanTotals, describe_not_checked, summarize
 
 if TYPE_CHECKING:
     from markupsafe import Markup
