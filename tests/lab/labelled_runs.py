@@ -6,7 +6,7 @@ import json
 from msgspec import Struct
 
 from steadyhelm.detector import Detector
-from steadyhelm.lab.evaluation.run_sets import RunSet
+from steadyhelm.lab.evaluation.labelled_runs import RunSet
 from steadyhelm.recordings.run_file import ReadRun, RunFile
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings

@@ -3,7 +3,7 @@ from functools import partial
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, set_of
 
 from steadyhelm.lab.evaluation.comparison import Comparer
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question
 from steadyhelm.lab.evaluation.report_text import format_comparison
 from steadyhelm.settings import Settings
 

@@ -4,9 +4,9 @@ import json
 import pytest
 
 from steadyhelm.corrections.deferred import find_corrections
-from steadyhelm.lab.evaluation.expectations import Question, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import Question, read_expectation
 from steadyhelm.lab.importers.layouts import write_runs
-from steadyhelm.lab.training.correction_labels import label_runs
+from steadyhelm.lab.training.labelled_replies import label_runs
 from steadyhelm.recordings.run_file import ReadRun, RunFile
 
 CALL = {"type": "tool_call", "name": "edit", "args": {"file_path": "parser.py"}, "call_id": "1"}

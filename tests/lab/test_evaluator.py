@@ -4,7 +4,7 @@ from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark,
 
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.evaluator import TOGETHER, Evaluator
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question
 
 FOUR = (LOOPING, MISSED, CLEAN, ALARM)
 

@@ -1,7 +1,7 @@
 import pytest
 from labelled_runs import mark, run_of
 
-from steadyhelm.lab.evaluation.expectations import Expectation, Question, has_label, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import Expectation, Question, has_label, read_expectation
 
 LOOP = Question()
 

@@ -1,7 +1,7 @@
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question
 from steadyhelm.lab.evaluation.leak_check import LeakCheck
 from steadyhelm.lab.evaluation.report_text import format_leak_reports
 

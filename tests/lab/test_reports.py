@@ -6,11 +6,10 @@ from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark,
 
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.evaluator import Evaluator
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.plots import PlotRow, draw_histogram, draw_intervals
-from steadyhelm.lab.evaluation.report_html import render_evaluation
 from steadyhelm.lab.evaluation.report_text import format_evaluation, format_table
+from steadyhelm.lab.report_html import PlotRow, draw_histogram, draw_intervals, render_evaluation
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&"
 VOID = {"meta", "br"}

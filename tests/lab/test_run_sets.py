@@ -5,8 +5,13 @@ from labelled_runs import line
 
 from steadyhelm import DriftMonitor
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.lab.evaluation.expectations import Question, read_expectation
-from steadyhelm.lab.evaluation.run_sets import find_data_folder, read_set, read_sets
+from steadyhelm.lab.evaluation.labelled_runs import (
+    Question,
+    find_data_folder,
+    read_expectation,
+    read_set,
+    read_sets,
+)
 from steadyhelm.stores.sqlite import SQLiteStore
 
 

@@ -2,7 +2,7 @@ import pytest
 from labelled_runs import run_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation.expectations import Expectation, Question
+from steadyhelm.lab.evaluation.labelled_runs import Expectation, Question
 from steadyhelm.lab.evaluation.metrics import Counts
 from steadyhelm.lab.evaluation.scoring import RunScore, describe_expectation, select_findings
 from steadyhelm.replay import FindingReport

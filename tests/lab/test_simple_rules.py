@@ -4,11 +4,9 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.evaluation.expectations import Question, has_label, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import Question, has_label, read_expectation, read_set
 from steadyhelm.lab.evaluation.metrics import f1, precision, recall, sum_counts
-from steadyhelm.lab.evaluation.run_sets import read_set
-from steadyhelm.lab.evaluation.scoring import RunScore
-from steadyhelm.lab.evaluation.simple_rules import RULES, find_first_three_equal_calls
+from steadyhelm.lab.evaluation.scoring import RULES, RunScore, find_first_three_equal_calls
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

@@ -10,11 +10,11 @@ from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, mark, set_o
 from once_per_run import compute_once
 
 from steadyhelm.decisions import DriftAction
-from steadyhelm.lab.evaluation.run_sets import RunSet, read_sets
-from steadyhelm.lab.simulation.ground_truth import read_run_truth, read_set_truth
-from steadyhelm.lab.simulation.report_html import render_simulation
+from steadyhelm.lab.evaluation.labelled_runs import RunSet, read_sets
+from steadyhelm.lab.report_html import render_simulation
 from steadyhelm.lab.simulation.report_text import format_simulation
 from steadyhelm.lab.simulation.simulate import SimulationReport, simulate
+from steadyhelm.lab.simulation.simulated_run import read_run_truth, read_set_truth
 from steadyhelm.settings import Settings
 
 DATA = Path(os.environ.get("STEADYHELM_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -60,7 +60,7 @@ def report(tmp_path_factory):
 @pytest.fixture(scope="session")
 def leaks(tmp_path_factory):
     pytest.importorskip("sklearn", reason="the lab extra is not installed")
-    from steadyhelm.lab.training.leak_check import check_leaks
+    from steadyhelm.lab.training.validation import check_leaks
 
     found = compute_once(tmp_path_factory, "training-leaks", lambda: check_leaks(labelled()))
     return {leak.shuffled: leak for leak in found}
@@ -144,8 +144,8 @@ class TestTraining:
         The seed's forest and plain words are judged on the same folds.
         """
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
-        from steadyhelm.lab.training.alternatives import measure_alternatives
         from steadyhelm.lab.training.fitting import make_folds
+        from steadyhelm.lab.training.validation import measure_alternatives
         from steadyhelm.lab.training.weights import prepare
 
         replies = labelled(8)
@@ -202,9 +202,8 @@ class TestTraining:
         """
         The report says figures, confusion, calibration, importances, leaks and other learners.
         """
-        from steadyhelm.lab.training.alternatives import AlternativeFigures
-        from steadyhelm.lab.training.leak_check import LeakFigure
         from steadyhelm.lab.training.train import format_report
+        from steadyhelm.lab.training.validation import AlternativeFigures, LeakFigure
 
         leak = LeakFigure(shuffled="labels", drift=0.9, foreseen=0.5, must_fall=("drift",))
         other = AlternativeFigures(name="ExtraTrees", f1=0.4, auc=0.8)

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from jinja2 import UndefinedError
 
-from steadyhelm.lab.evaluation.plots import PlotRow, draw_intervals
+from steadyhelm.lab.report_html import PlotRow, draw_intervals
 from steadyhelm.reports.pages import render
 
 SCRIPT = "<script>alert(1)</script>"

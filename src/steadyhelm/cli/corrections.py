@@ -208,7 +208,7 @@ def _summarize(runs: Sequence["CheckedRun"]) -> str:
 
 def _write_labels(target: Path, runs: "Sequence[ReadRun]") -> None:
     from steadyhelm.lab.importers.layouts import write_runs
-    from steadyhelm.lab.training.correction_labels import label_runs
+    from steadyhelm.lab.training.labelled_replies import label_runs
 
     written = write_runs(label_runs(runs), target)
     say(f"Wrote {pluralize(written, 'labelled run')} to {safe(target)}.")

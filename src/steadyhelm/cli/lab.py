@@ -22,8 +22,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.lab.evaluation.expectations import Question
-    from steadyhelm.lab.evaluation.run_sets import RunSet
+    from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
 
 
 app = typer.Typer(
@@ -103,7 +102,7 @@ def evaluate(
     evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
     evaluation = evaluator.evaluate(sets)
     if html is not None:
-        from steadyhelm.lab.evaluation.report_html import render_evaluation
+        from steadyhelm.lab.report_html import render_evaluation
 
         _write_page(html, render_evaluation(evaluation))
     if as_json:
@@ -210,7 +209,7 @@ def simulate(
     with show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run:
         report = run_simulation(sets, settings, samples=samples, seed=seed, on_run=on_run)
     if html is not None:
-        from steadyhelm.lab.simulation.report_html import render_simulation
+        from steadyhelm.lab.report_html import render_simulation
 
         _write_page(html, render_simulation(report))
     if as_json:
@@ -296,7 +295,7 @@ def accuracy(
     Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
     """
     from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, format_targets, targets_to_builtins
-    from steadyhelm.lab.evaluation.run_sets import find_data_folder
+    from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
 
     measured = AccuracyCheck(find_data_folder(data), context.obj.load().settings).measure(cost=cost)
     if as_json:
@@ -307,7 +306,7 @@ def accuracy(
 
 
 def _read_sets(paths: list[Path]) -> "list[RunSet]":
-    from steadyhelm.lab.evaluation.run_sets import read_sets
+    from steadyhelm.lab.evaluation.labelled_runs import read_sets
 
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:
@@ -337,7 +336,7 @@ def _make_question(
     kind: FindingKind, severity: SeverityName, label: str | None, adjacent: bool
 ) -> "Question":
     from steadyhelm.findings import Severity
-    from steadyhelm.lab.evaluation.expectations import LABELS, Question
+    from steadyhelm.lab.evaluation.labelled_runs import LABELS, Question
 
     return Question(
         kind=kind.value,

@@ -16,12 +16,15 @@ from steadyhelm.engine.health import Health
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.cost import DetectorCost, measure_cost
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question, find_data_folder, read_set
 from steadyhelm.lab.evaluation.metrics import Counts, Estimate, bootstrap, estimate_share, f1, sum_counts
 from steadyhelm.lab.evaluation.report_text import format_table
-from steadyhelm.lab.evaluation.run_sets import find_data_folder, read_set
-from steadyhelm.lab.evaluation.scoring import RunScore, describe_expectation, score_runs
-from steadyhelm.lab.evaluation.simple_rules import find_first_three_equal_calls
+from steadyhelm.lab.evaluation.scoring import (
+    RunScore,
+    describe_expectation,
+    find_first_three_equal_calls,
+    score_runs,
+)
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge
 from steadyhelm.reports.formats import printable

@@ -5,9 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all
-from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport

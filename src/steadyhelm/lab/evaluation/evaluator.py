@@ -7,17 +7,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all, estimate_share, sum_counts
-from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.evaluation.scoring import (
+    RULES,
     Finder,
     RunScore,
     describe_expectation,
     find_everything,
     score_runs,
 )
-from steadyhelm.lab.evaluation.simple_rules import RULES
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FindingReport, Judge, RunReport, find_steps_after
 

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.lab.evaluation.expectations import Question
+from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
 from steadyhelm.lab.evaluation.metrics import balanced_accuracy, sum_counts
-from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FindingReport, Judge

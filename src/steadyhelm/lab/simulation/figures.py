@@ -9,8 +9,7 @@ from msgspec import Struct
 from steadyhelm.decisions import RESPONSE_LEVELS, DriftAction, Outcome
 from steadyhelm.lab.evaluation.evaluator import Delay, summarise_delays
 from steadyhelm.lab.evaluation.metrics import Counts, Estimate, bootstrap, estimate_share, recall, sum_counts
-from steadyhelm.lab.simulation.ground_truth import SUCCESS
-from steadyhelm.lab.simulation.simulated_run import REPLAN_LEVEL, BudgetEnd, SimulatedRun
+from steadyhelm.lab.simulation.simulated_run import REPLAN_LEVEL, SUCCESS, BudgetEnd, SimulatedRun
 
 REMINDER_LEVEL: Final = DriftAction.INJECT_REMINDER
 OUTCOMES: Final[tuple[Outcome, ...]] = ("worked", "ignored", "worse", "unknown")

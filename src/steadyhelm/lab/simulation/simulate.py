@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from steadyhelm.lab.evaluation.evaluator import TOGETHER, ShownEvent
+from steadyhelm.lab.evaluation.labelled_runs import RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.lab.evaluation.run_sets import RunSet
 from steadyhelm.lab.simulation.figures import (
     BudgetFigures,
     HealthyFigures,
@@ -24,8 +24,14 @@ from steadyhelm.lab.simulation.figures import (
     measure_loops,
     measure_tokens,
 )
-from steadyhelm.lab.simulation.ground_truth import HealthReason, read_set_truth
-from steadyhelm.lab.simulation.simulated_run import ReachedLevel, Refusal, SimulatedRun, simulate_run
+from steadyhelm.lab.simulation.simulated_run import (
+    HealthReason,
+    ReachedLevel,
+    Refusal,
+    SimulatedRun,
+    read_set_truth,
+    simulate_run,
+)
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 

@@ -15,12 +15,18 @@ from steadyhelm.corrections.model import CorrectionWeights, LinearModel
 from steadyhelm.errors import FormatError
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.report_text import format_table
-from steadyhelm.lab.training.alternatives import AlternativeFigures, measure_alternatives
 from steadyhelm.lab.training.classifier_metrics import count_confusions, tabulate_calibration
 from steadyhelm.lab.training.fitting import Fold, make_folds
-from steadyhelm.lab.training.held_out import HeldOutResults, estimate_figures, judge_held_out
 from steadyhelm.lab.training.labelled_replies import LabelledReply
-from steadyhelm.lab.training.leak_check import LeakFigure, check_leaks
+from steadyhelm.lab.training.validation import (
+    AlternativeFigures,
+    HeldOutResults,
+    LeakFigure,
+    check_leaks,
+    estimate_figures,
+    judge_held_out,
+    measure_alternatives,
+)
 from steadyhelm.lab.training.weights import PreparedReply, learn_weights, prepare
 
 _SESSION_FOLDS: Final = 10
