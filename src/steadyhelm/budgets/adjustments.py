@@ -173,7 +173,6 @@ def explain_factor(rules: BudgetRules, deltas: Sequence[float | None], idle: int
 
 # Decide on requests for more budget, and record what the user grants.
 
-
 MAX_JUSTIFICATION_CHARS: Final = 500
 
 # Ten steps of .09 add up to a hair less than .9.

@@ -214,7 +214,6 @@ class _RunReader:
 
 # Find the turn a message is about, by what it names and whether it points back.
 
-
 _MAX_TEXT_CHARS: Final = 2048
 _MAX_NAMES: Final = 2000
 _MIN_COMMON_WORDS: Final = 2

@@ -128,7 +128,6 @@ def compute_rarities(texts: Iterable[Mapping[str, int]], known: Iterable[str]) -
 
 # Explain a label: which cues, words and circumstances spoke for and against a correction.
 
-
 _CORRECTION: Final = "correction"
 _MAX_REASONS: Final = 8
 _MIN_WEIGHT: Final = 0.05

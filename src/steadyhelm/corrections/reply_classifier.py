@@ -16,7 +16,6 @@ from steadyhelm.lexicons import load_lexicon
 # message that is about nothing else. The rules for non-objections ("not bad", "no, that's all", "stop the
 # server") lower the learnt probability where such a phrase is found and nothing else objects.
 
-
 _MAX_STYLE_ONLY_WORDS: Final = 10
 _MAX_OUTBURST_WORDS: Final = 20
 _MAX_WORK_STYLE_WORDS: Final = 30

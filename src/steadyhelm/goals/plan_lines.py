@@ -155,7 +155,6 @@ def _find_pattern(name: str) -> LexiconEntry:
 
 # Read the annotations in a line of a plan: its status, dependencies, effort and priority.
 
-
 STATUS_MARKS: Final = {
     GoalStatus.PENDING: " ",
     GoalStatus.ACTIVE: ">",

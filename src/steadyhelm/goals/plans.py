@@ -179,7 +179,6 @@ def _read_count(value: Any) -> int | None:
 
 # Build the nodes of a tree from a plan, keeping the state of old goals with the same description.
 
-
 _MAX_DEPENDENCIES: Final = 200
 _REFUSALS_KEPT: Final = 20
 _WORD: Final = re.compile(r"\w+")

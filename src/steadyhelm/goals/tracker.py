@@ -167,7 +167,6 @@ def _last_path_parts(call: str) -> str:
 # that cannot be classified counts as a refinement: its words are known from then on, so work on a new task
 # that was not recognised is not reported as drift either.
 
-
 ChangeKind = Literal["same", "refines", "new_goal"]
 _Stems = tuple[str, ...]
 

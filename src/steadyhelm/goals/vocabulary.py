@@ -202,7 +202,6 @@ def find_ids(text: str) -> list[str]:
 
 # Find how a step diverges from its task: more than was asked, another topic, or the wrong target.
 
-
 DivergenceKind = Literal["scope_creep", "topic_change", "wrong_target"]
 TargetKind = Literal["file", "id", "name"]
 

@@ -141,7 +141,6 @@ def _find_pattern(name: str) -> LexiconEntry:
 # list (`todos`, `plan`, `task_list`), tools that change parts of it by id, and tools that create and update
 # one task at a time.
 
-
 ITEMS_KEPT: Final = 100
 
 _LIST_KEYS: Final = ("todos", "plan", "task_list", "tasks", "plans", "items", "steps")

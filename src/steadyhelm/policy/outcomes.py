@@ -77,7 +77,6 @@ class Trial(Struct):
 # helped means little alone: responses that were not delivered, as in mode `observe`, are judged in the same
 # way and reported beside it.
 
-
 Facet = Literal["agent", "wording", "kind", "action"]
 FACETS: Final[tuple[Facet, ...]] = get_args(Facet)
 

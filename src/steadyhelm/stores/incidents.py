@@ -220,7 +220,6 @@ def _list_interventions(incident: Incident) -> list[StoredIntervention]:
 
 # Alerts that wait to be sent: queued with their incident, leased by one sender at a time.
 
-
 _FIELDS: Final = Delivery.__struct_fields__
 _COLUMNS: Final = ", ".join(_FIELDS)
 _PLACEHOLDERS: Final = ", ".join("?" * len(_FIELDS))

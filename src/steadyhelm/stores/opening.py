@@ -236,7 +236,6 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
 
 # Translate SQLite's errors into ours.
 
-
 _PRIMARY_CODE_MASK: Final = 0xFF
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MESSAGES: Final = {

@@ -102,7 +102,6 @@ def _convert_container(value: Any) -> Any:
 
 # Build the parts of queries that depend on what was asked for.
 
-
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 AGENT_ROW_ID: Final = "(SELECT id FROM agents WHERE agent_id = ?)"

@@ -141,7 +141,6 @@ def _find_inconsistencies(connection: sqlite3.Connection) -> list[str]:
 
 # Delete what is old or unwanted, in small transactions, so that the writing thread never waits long.
 
-
 EVENTS_PER_TRANSACTION: Final = 2000
 
 _VACUUM_PAGES: Final = 1000

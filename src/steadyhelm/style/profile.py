@@ -204,7 +204,6 @@ def format_value(value: Any) -> str:
 
 # Check the hard rules of a profile: exact rules that are not part of the score.
 
-
 NO_RULES: Final = HardRules()
 
 _QUESTION: Final = re.compile(r"[?\uff1f\u061f](?=[\s\"'\u2019\u201d\u00bb)\]*_!?\uff1f]|$)")

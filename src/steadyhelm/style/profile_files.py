@@ -200,7 +200,6 @@ def _format_value(value: Any) -> str:
 
 # Find profiles by name: five are bundled, and those in the user's folder take precedence.
 
-
 BUNDLED_PROFILES: Final = ("standard", "relaxed", "strict", "terse", "machine")
 _SUFFIXES: Final = (".toml", ".json")
 _MAX_EXTENDS: Final = 8

@@ -222,7 +222,6 @@ def _count_sentences(text: str, words: int) -> int:
 # languages in Latin letters are distinguished; another one is `und`, undetermined. None means that there
 # are too few words to decide.
 
-
 ENGLISH: Final = "en"
 UNDETERMINED: Final = "und"
 

@@ -162,7 +162,6 @@ def _is_index(value: Any) -> TypeGuard[int]:
 
 # Find labelled data and read the sets of runs in files, folders and databases.
 
-
 _DEFAULT_FOLDER: Final = Path("..") / "shared" / "data"
 _FILE_ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _SQLITE_HEADER: Final = b"SQLite format 3\x00"

@@ -18,7 +18,6 @@ from steadyhelm.replay import FindingReport, RunReport
 # Simple rules that a detector has to beat, and one certain loop, each a plain function over events. They
 # share nothing with the detectors: what they compare is the data itself, not a fingerprint.
 
-
 _WORD: Final = re.compile(r"\w+")
 _NEAR_SHARE: Final = 0.9
 

@@ -19,7 +19,6 @@ from steadyhelm.lab.importers.documents import Document, Entries, Importer, get_
 
 # Read the layout of tau-bench: a list of tasks, each with its `traj` of messages and its reward.
 
-
 _SOLVED_REWARD: Final = 1.0
 _TAU_ERROR_PREFIX: Final = "Error"
 
@@ -72,7 +71,6 @@ def _add_message(entries: Entries, message: Mapping[str, Any]) -> None:
 
 
 # Read the layout of Who&When: a `history` of messages of several agents, and the decisive mistake.
-
 
 _CODE: Final = re.compile(r"```(?:python|py|sh|bash)\s*\n(.*?)```", re.DOTALL)
 _FAILED_EXIT: Final = re.compile(r"exitcode: [1-9]")

@@ -24,7 +24,6 @@ from steadyhelm.replay import FindingReport, Judge, Judged, Replay, find_steps_a
 
 # Decide which recorded runs loop and which are healthy, from labels or a plain rule.
 
-
 _LOOP: Final = Question()
 SUCCESS: Final = "success"
 

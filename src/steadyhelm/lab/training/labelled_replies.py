@@ -102,7 +102,6 @@ def _decode_replies(lines: list[bytes], path: Path) -> Iterator[LabelledReply]:
 # reply may just have given up. They must never judge the detectors that read the same messages (kind
 # `correction`): that would measure the classifier's agreement with itself.
 
-
 CORRECTION_LABEL: Final = "correction"
 _LABEL_SOURCE: Final = "a later message of the user"
 

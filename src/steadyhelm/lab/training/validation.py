@@ -93,7 +93,6 @@ _FIGURES: Final[dict[str, Callable[[HeldOutResults], float | None]]] = {
 # may stay: without texts the counts of calls, errors and turns still predict a little, and without the
 # reply's own text the forecast stays as it is.
 
-
 _FOLDS: Final = 5
 _CHANCE: Final = 0.5
 _SLACK: Final = 0.06
@@ -174,7 +173,6 @@ def _shuffle(replies: Sequence[LabelledReply], draw: random.Random) -> list[Labe
 
 
 # Measure what other learners reach on the same folds, for comparison.
-
 
 _INNER_FOLDS: Final = 3
 _SEED: Final = 0

@@ -161,7 +161,6 @@ def _has_code(value: Mapping[str, Any], key: str) -> bool:
 
 # Count the tokens in a transcript, from where it was read before, while the agent still writes it.
 
-
 _MAX_READ_BYTES: Final = 4 << 20
 _USAGE_KEYS: Final = (
     "input_tokens",

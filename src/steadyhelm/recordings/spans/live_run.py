@@ -196,7 +196,6 @@ def _duration_ms(span: Span) -> float:
 
 # Read OpenTelemetry's own span objects, and keep what later spans need to know about them.
 
-
 MAX_TEXT_CHARACTERS: Final = 256 * 1024
 _NS: Final = 1e9
 Key = tuple[int, int]

@@ -187,7 +187,6 @@ def _read_plain_output(span: Span) -> list[dict[str, Any]]:
 
 # Read the messages in a span: as a list, as JSON in a text, key by key, or one per event.
 
-
 _INPUTS: Final = ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt")
 _OUTPUTS: Final = ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion")
 _TASKS: Final = ("task", "input", "question", "query", "prompt", "goal")

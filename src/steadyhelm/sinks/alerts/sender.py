@@ -175,7 +175,6 @@ def _read_exception(exc: Exception, timeout_s: float) -> dict[str, object]:
 
 # Decide how long to wait before an alert is sent again, and when a failing channel is paused.
 
-
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 900.0
 MAX_ATTEMPTS: Final = 10
