@@ -47,11 +47,11 @@ class Section(Struct, frozen=True, kw_only=True):
 def describe_replay(report: SimulationReport) -> str:
     """Return what was replayed, under which policy, and how intervals were computed."""
     together = report.together
-    rungs = ", ".join(f"{name} {value:g}" for name, value in report.thresholds.items())
+    thresholds = ", ".join(f"{name} {value:g}" for name, value in report.thresholds.items())
     limits = ", ".join(f"{value:,g} {name}" for name, value in report.limits.items())
     broken = f"; {together.broken} lines could not be read" if together.broken else ""
     return (
-        f"Policy simulation (drift score {rungs}; budget {limits or 'none'}): {together.runs:,} runs "
+        f"Policy simulation (drift score {thresholds}; budget {limits or 'none'}): {together.runs:,} runs "
         f"with {together.steps:,} steps, replayed in mode enforce, each judged alone, without a "
         f"baseline{broken}. Intervals are 95%: Wilson for shares of runs, {report.samples:,} "
         f"resamples of runs (seed {report.seed}) for tokens and outcomes."
