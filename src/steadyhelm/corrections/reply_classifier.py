@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct
 
 from steadyhelm.corrections.features import ReplyFeatures, extract_features, find_cues
-from steadyhelm.corrections.messages import PACKAGE, AgentMessage, ParsedMessage
+from steadyhelm.corrections.messages import PACKAGE, ParsedMessage
 from steadyhelm.corrections.model import CorrectionWeights, ReplyCue, count_terms, explain_reply, load_weights
 from steadyhelm.lexicons import load_lexicon
 
@@ -45,7 +45,7 @@ class Tone(NamedTuple):
         return self.frustration >= _LIKELY
 
 
-def find_tone(message: ParsedMessage) -> Tone:
+def _find_tone(message: ParsedMessage) -> Tone:
     """Return how the message is put, if it is a correction."""
     head, words, rules = message.head, len(message.words), load_lexicon(PACKAGE, "tone")
     is_outrage = rules["outrage"].search(head) is not None
@@ -60,22 +60,16 @@ def find_tone(message: ParsedMessage) -> Tone:
     return Tone(min_correction=_MIN_IF_ACCUSING if is_accusing else 0.0)
 
 
-def is_non_objection(
-    message: ParsedMessage,
-    cues: Mapping[str, str],
-    agent: AgentMessage,
-    *,
-    is_outburst: bool,
-    interrupted: bool,
-) -> bool:
-    """Return whether the objecting words of a reply object to nothing; `cues` are those in the reply."""
-    head, rules = message.head, load_lexicon(PACKAGE, "non_objections")
-    if rules["bare no"].search(head) and rules["closing question"].search(agent.tail):
+def _is_non_objection(features: ReplyFeatures, tone: Tone) -> bool:
+    """Return whether the objecting words of a reply object to nothing."""
+    head, cues = features.message.head, features.cues
+    rules = load_lexicon(PACKAGE, "non_objections")
+    if rules["bare no"].search(head) and rules["closing question"].search(features.agent.tail):
         return True
-    if (is_outburst or _OUTBURST_CUES & cues.keys()) and _is_joy(cues, head):
+    if (tone.is_outburst or _OUTBURST_CUES & cues.keys()) and _is_joy(cues, head):
         return True
     match = rules["harmless no"].search(head) or rules["never mind"].search(head)
-    if match is None and not interrupted:
+    if match is None and not features.numbers["interrupted"]:
         match = rules["stops or awaits a process"].search(head)
     return match is not None and not _load_objecting_cues() & find_cues(head[match.end() :]).keys()
 
@@ -156,7 +150,7 @@ def label_reply(features: ReplyFeatures, weights: CorrectionWeights) -> ReplyLab
     """Return the label of a reply from its features, by weights that need not be the shipped ones."""
     terms = count_terms(features.message.head)
     shares = weights.reply.predict(features.numbers, terms)
-    tone = find_tone(features.message)
+    tone = _find_tone(features.message)
     if _is_non_objection(features, tone):
         shares, tone = _set_correction(shares, min(_MAX_IF_NON_OBJECTION, shares["correction"])), Tone()
     else:
@@ -203,16 +197,6 @@ def _choose_kind(
     if probabilities["approval"] >= weights.approval_from * going_on:
         return "approval"
     return "continuation" if probabilities["continuation"] >= probabilities["new_task"] else "new_task"
-
-
-def _is_non_objection(features: ReplyFeatures, tone: Tone) -> bool:
-    return is_non_objection(
-        features.message,
-        features.cues,
-        features.agent,
-        is_outburst=tone.is_outburst,
-        interrupted=features.numbers["interrupted"] > 0,
-    )
 
 
 def _set_correction(shares: dict[str, float], correction: float) -> dict[str, float]:
