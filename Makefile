@@ -32,7 +32,7 @@ $(VENV)/.releasing: $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhelm notice and steer it
 	@$(BIN)/steadyhelm demo
-	@echo "Every rung, one after the other: $(BIN)/python examples/steered_agent.py"
+	@echo "Every response level, one after the other: $(BIN)/python examples/steered_agent.py"
 
 test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup

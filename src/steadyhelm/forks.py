@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 
 class ForkSafeLock(RLock):  # type: ignore[misc]  # it may be subclassed, whatever its stub says
-    """A re-entrant lock that is free again in every forked child, whoever held it in the parent.
+    """A re-entrant lock that is free again in every forked child, whichever thread held it in the parent.
 
-    Use it for every lock: it costs no more than `threading.RLock`, and needs no `after_fork` of its own.
+    Use it for every lock that no `after_fork` rebuilds: it costs no more than `threading.RLock`, and needs no
+    `after_fork` of its own.
 
     >>> lock = ForkSafeLock()
     >>> with lock:

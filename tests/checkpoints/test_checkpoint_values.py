@@ -159,7 +159,7 @@ class TestPlainDataConverter:
         assert [{"role": "user", "parts": [{"text": "hi"}]}, {"type": "ai", "n": 1}] == kept
         assert (
             "it[0]: Message kept as its fields",
-            "it[0].parts[0]: ContentPart kept as its fields",
+            "it[0].parts[0]: Part kept as its fields",
             "it[1]: Model kept as its fields",
         ) == notes
 

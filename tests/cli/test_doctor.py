@@ -249,7 +249,7 @@ class TestFrameworks:
         """
         An environment without any framework is healthy.
         """
-        assert [("ok", "none that Steadyhelm knows")] == checked()["frameworks"]
+        assert [("ok", "no supported framework is installed")] == checked()["frameworks"]
 
     def test_one_that_is_too_old_is_a_warning(self, apart, monkeypatch):
         """

@@ -344,7 +344,7 @@ def list_not_checked(baseline: BaselineStats) -> dict[str, str]:
     """
     reasons: dict[str, str] = {}
     if not baseline.is_calibrated:
-        reasons["resource_spike"] = f"only hard limits count: {baseline.progress}"
+        reasons["resource_spike"] = f"only hard limits are checked: {baseline.progress}"
     goal = _goal_reason(baseline)
     if goal:
         reasons["goal_drift"] = f"not checked unless similarity_threshold is set: {goal}"

@@ -243,7 +243,7 @@ def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
     for command, why in (
         (f"{steadyhelm} show {run_id}", "the run step by step"),
         (f"{steadyhelm} interventions", "how often interventions worked, over all runs"),
-        (f"{steadyhelm} runs", "all runs, also the dozen before it"),
+        (f"{steadyhelm} runs", "all runs, with the twelve before this one"),
         (f"{steadyhelm} baseline", "what is normal for the agent"),
         ("steadyhelm init", "watch an agent of your own"),
     ):

@@ -119,7 +119,7 @@ def _check_frameworks() -> Check:
             message=f"observed only, not steered: {words}",
             advice=f"pip install 'steadyhelm[{extras}]'",
         )
-    found = ", ".join(f"{it.title} {it.installed}" for it in here) or "none that Steadyhelm knows"
+    found = ", ".join(f"{it.title} {it.installed}" for it in here) or "no supported framework is installed"
     return Check(name="frameworks", status="ok", message=found)
 
 
@@ -212,7 +212,7 @@ def _check_soundness(store: "Store", path: Path) -> Iterator[Check]:
 def _check_losses(store: "Upkeep") -> Iterator[Check]:
     losses = store.get_losses()
     if not losses:
-        yield Check(name="losses", status="ok", message="nothing is lost")
+        yield Check(name="losses", status="ok", message="nothing was lost")
     for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
         yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
 

@@ -100,7 +100,7 @@ def _detector_lines() -> Iterator[str]:
                 # TOML has no None, but it has infinity.
                 yield from _entry_lines(option.name, option.default, option.about.replace("None", "inf"))
                 continue
-            about = f"{option.about.replace('None', 'leaving it out')} (Not set by default.)"
+            about = f"{option.about.replace('None', 'leave it out')} (Not set by default.)"
             if name in EXAMPLES:
                 yield from _entry_lines(option.name, EXAMPLES[name], about)
             else:

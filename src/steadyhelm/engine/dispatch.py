@@ -2,8 +2,8 @@
 
 Records go in on the agent's thread and cost it an append; one thread takes what is queued, up to
 `batch` at a time, and hands it to every sink.
-The queue's cap is the loss budget: a killed process loses at most that many records, and when sinks
-cannot keep up, further events are dropped and counted, never waited for.
+The queue's cap is the loss budget: a killed process loses at most that many records and the batch being
+written, and when sinks cannot keep up, further events are dropped and counted, never waited for.
 """
 
 import threading

@@ -81,7 +81,8 @@ def describe_not_checked(totals: ScanTotals) -> Iterator[str]:
         yield f"not checked: {detector} in {runs:,} of {totals.runs:,} runs ({why})"
     rest = len(totals.not_checked) - _REASONS_SHOWN
     if rest > 0:
-        yield f"not checked: {rest} further reasons; --format json has them all"
+        reasons = "reason" if rest == 1 else "reasons"
+        yield f"not checked: {rest} further {reasons}; --format json has them all"
 
 
 def describe_run(judged: Judged, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
