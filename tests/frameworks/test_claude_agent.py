@@ -578,13 +578,14 @@ class TestBadInput:
         assert [{}, {}] == [talk.handle_hook(payload), talk.handle_hook({**payload, "session_id": "s"})]
         talk.finish()
 
-    def test_a_failure_of_ours_is_not_the_agents(self, monitors, quiet):
+    def test_a_failure_of_ours_is_not_the_agents(self, monitors, quiet, monkeypatch):
         """
         When we fail, the agent goes on, and it is counted.
         """
+        monkeypatch.setattr("steadyhelm.adapters.claude_agent.entry.record_message", lambda *_: 1 / 0)
+        monkeypatch.setattr("steadyhelm.recordings.hook_events.claude_code.read", lambda *_: 1 / 0)
         monitor = monitors("guide")
         with Desk(lookups(1)) as desk:
-            monitor.record_event = None
             messages = asked(ClaudeAgentAdapter(monitor, query), desk)
         assert "done" == messages[-1].result
         assert monitor.status()["losses"]

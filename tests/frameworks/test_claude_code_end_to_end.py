@@ -137,7 +137,7 @@ def test_the_session_is_a_run_like_any_other(place):
     requests = len(model.requests[""])
     assert (4, requests * TOKENS, 1) == (run["tool_calls"], run["tokens"], run["incidents"])
     shown = place.steadyhelm("show", result["session_id"])
-    assert "INJECT_REMINDER, verdict guide" in shown
+    assert "remind, verdict guide" in shown
     assert "Read called 4 times in a row" in place.steadyhelm("alerts", "--json")
 
 
