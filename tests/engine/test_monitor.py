@@ -389,6 +389,17 @@ class TestTheAgentNeverNotices:
         assert 11 == len(stored(monitor, run_id))
         assert {} == monitor.health.totals()
 
+    def test_a_name_or_an_error_without_a_text_is_kept(self, monitor):
+        """
+        A name or an error whose own text fails is recorded under the name of its type.
+        """
+        run_id = monitor.start_run()
+        monitor.record_event("tool_call", Unspeakable(), error=Unspeakable())
+        [event] = stored(monitor, run_id)
+
+        assert ("Unspeakable", "Unspeakable") == (event.action_name, event.error)
+        assert {} == monitor.health.totals()
+
     def test_wrong_numbers_are_survived(self, monitor):
         """
         A token count that is none, a negative time, a missing name: counted as nothing.

@@ -1,4 +1,4 @@
-"""Convert what a caller passes to numbers and error texts: a wrong value never stops an agent."""
+"""Convert what a caller passes to numbers and texts: a wrong value never stops an agent."""
 
 from typing import Any
 
@@ -28,7 +28,15 @@ def to_error_text(error: object) -> str | None:
             return f"{type(error).__name__}: {error}"
         except Exception:  # noqa: BLE001 - an exception's own text may fail too
             return type(error).__name__
-    return "error" if error is True else str(error)
+    return "error" if error is True else to_text(error)
+
+
+def to_text(value: object) -> str:
+    """Return the value as text; the name of its type when its own `str()` fails."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - the host's own code
+        return type(value).__name__
 
 
 def to_share(value: Any) -> float | None:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from steadyhelm.decisions import PROCEED, BudgetDecision, Decision
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.coercion import to_count, to_error_text, to_number
+from steadyhelm.engine.coercion import to_count, to_error_text, to_number, to_text
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.engine.session import Ending, Observation, Session
@@ -114,7 +114,7 @@ class RunRecorder:
         if not self.is_sampled:
             return PROCEED
         services, session = self._services, self.session
-        name = action_name if type(action_name) is str else str(action_name)
+        name = action_name if type(action_name) is str else to_text(action_name)
         text = None if error is None else to_error_text(error)
         payload = services.capture.encode(input_data, output_data, metadata, text)
         if type(token_count) is not int or token_count < 0:
@@ -180,7 +180,7 @@ class RunRecorder:
                 agent_id=services.agent_id,
                 run_id=session.run.run_id,
                 action_type=TOOL_CALL,
-                action_name=name if type(name) is str else str(name),
+                action_name=name if type(name) is str else to_text(name),
                 timestamp=services.clock(),
                 event_id=f"{session.run.run_id}.{session.next_seq}",
                 seq=session.next_seq,
