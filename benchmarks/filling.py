@@ -37,8 +37,8 @@ def get_run_id(run: int) -> str:
     return f"run{run:09d}"
 
 
-def started_at(run: int) -> float:
-    """When a run began."""
+def get_start_time(run: int) -> float:
+    """Return the time at which a run starts."""
     return STARTED_AT + run * _BETWEEN_RUNS_S
 
 
@@ -56,7 +56,7 @@ def fill(store: SQLiteStore, first: int, runs: int) -> None:
 
 
 def _records(run: int) -> list[Record]:
-    agent_id, run_id, at = get_agent(run), get_run_id(run), started_at(run)
+    agent_id, run_id, at = get_agent(run), get_run_id(run), get_start_time(run)
     records: list[Record] = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at, goal="ship the orders")]
     for seq in range(RUN_LENGTH):
         input_json, output_json, name = _PAYLOADS[(run * 7 + seq) % 1000]

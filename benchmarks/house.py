@@ -219,7 +219,7 @@ def importers(found: list[Module]) -> dict[str, set[str]]:
 
 def single_importer(found: list[Module]) -> list[Module]:
     """Return the short modules with one importer; commands, plug-ins and their parts do not count."""
-    by, plugged = importers(found), _plugged_in()
+    by, plugged = importers(found), _find_plug_ins()
     return [
         module
         for module in found
@@ -232,7 +232,7 @@ def single_importer(found: list[Module]) -> list[Module]:
     ]
 
 
-def repeated_classes(found: list[Module]) -> dict[str, list[str]]:
+def find_repeated_classes(found: list[Module]) -> dict[str, list[str]]:
     """Return the public class names that stand in more than one module."""
     where: dict[str, list[str]] = defaultdict(list)
     for module in found:
@@ -256,7 +256,7 @@ def _targets(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _plugged_in() -> set[str]:
+def _find_plug_ins() -> set[str]:
     text = (ROOT.parent / "pyproject.toml").read_text()
     return set(re.findall(r'= "(steadyhelm[\w.]*):', text))
 
@@ -292,7 +292,7 @@ def _table(found: list[Module]) -> Iterator[tuple[str, str]]:
     yield "docstrings", str(len(docs))
     yield "function docstrings opening with a noun or clause", f"{nouns} ({nouns / len(documented):.1%})"
     yield "avoided words per 1,000 docstring words", f"{1000 * avoided / words:.1f}"
-    yield "public class names used twice", str(len(repeated_classes(found)))
+    yield "public class names used twice", str(len(find_repeated_classes(found)))
     yield "function p90 lines", str(lengths[int(len(lengths) * 0.9)])
     longer = sum(length > LONG_FUNCTION_LINES for length in lengths)
     yield f"functions over {LONG_FUNCTION_LINES} lines", f"{longer} ({longer / len(lengths):.2%})"
@@ -326,7 +326,7 @@ def _doors(found: list[Module]) -> Iterator[str]:
 
 
 def _classes(found: list[Module]) -> Iterator[str]:
-    for name, places in repeated_classes(found).items():
+    for name, places in find_repeated_classes(found).items():
         yield f"{name}: {', '.join(places)}"
 
 

@@ -89,7 +89,7 @@ def _measure_death(mode: str) -> Death:
 
 
 def _kill_agent(mode: str, database: Path, home: Path, *, after_s: float) -> bytes:
-    """Everything the process said before it was killed, that long after its first answer."""
+    """Kill the agent that long after its first answer; return what it had printed."""
     command = [sys.executable, "-m", "benchmarks.dying", mode, str(database)]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -105,7 +105,7 @@ def _kill_agent(mode: str, database: Path, home: Path, *, after_s: float) -> byt
 
 
 def _read_survivors(database: Path) -> tuple[int, list[str]]:
-    """How many events are there, and the faults found: by the store, and by counting again."""
+    """Return the number of stored events, and the faults found by the store and by counting again."""
     store = SQLiteStore(database)
     try:
         faults = store.check()

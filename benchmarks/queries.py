@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.filling import fill, get_agent, get_run_id, started_at
+from benchmarks.filling import fill, get_agent, get_run_id, get_start_time
 from benchmarks.measures import Measure
 from benchmarks.workload import RUN_LENGTH
 
@@ -73,13 +73,13 @@ def _list_queries(runs: int) -> dict[str, tuple[float | None, Callable[[SQLiteSt
         chosen = run()
         return list(store.iter_run_events(get_agent(chosen), get_run_id(chosen)))
 
-    last_day = started_at(runs) - 86_400
+    last_day = get_start_time(runs) - 86_400
     return {
         "run list": (BAR, lambda store: store.list_runs(limit=50)),
         "run list of an agent": (BAR, lambda store: store.list_runs(get_agent(run()), limit=50)),
         "run list, paged to anywhere": (
             BAR,
-            lambda store: store.list_runs(limit=50, before=started_at(run())),
+            lambda store: store.list_runs(limit=50, before=get_start_time(run())),
         ),
         "timeline of a run (200 events)": (BAR, timeline),
         "alerts": (BAR, lambda store: store.get_drift_events(limit=50)),

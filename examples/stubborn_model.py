@@ -42,8 +42,8 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
     def _move(self, messages: list[Message]) -> Call | Answer:
         heard = self._heard(messages)
         if heard is not None:
-            return self.cure[min(self._made(messages[heard:]), len(self.cure) - 1)]
-        made = self._made(messages)
+            return self.cure[min(self._count_moves(messages[heard:]), len(self.cure) - 1)]
+        made = self._count_moves(messages)
         if made < len(self.opening):
             return self.opening[made]
         return next(islice(cycle(self.habit), made - len(self.opening), None))
@@ -57,7 +57,7 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
             places = [place for place, name in named if name.startswith(self.heeds)]
         return places[0] if places else None
 
-    def _made(self, messages: list[Message]) -> int:
+    def _count_moves(self, messages: list[Message]) -> int:
         """Return the number of moves in this part of the conversation; a plan is none."""
         own = (message["content"] for message in messages if message["role"] == "assistant")
         return sum(words != self.plan for words in own)

@@ -126,7 +126,9 @@ def compare_results(first: ParsedText, second: ParsedText) -> float:
     """
     if first.facts != second.facts or first.outcome != second.outcome or first.outcome == "waiting":
         return 0.0
-    if _fixed_words(first) != _fixed_words(second) or len(first.counted) != len(second.counted):
+    if _find_required_words(first) != _find_required_words(second) or len(first.counted) != len(
+        second.counted
+    ):
         return 0.0
     facts = len(set(first.facts))
     total = 2 * facts + len(first.words) + len(second.words)
@@ -192,7 +194,7 @@ def _is_fact(token: str, *, opens: bool) -> bool:
     return not opens and token[0].isupper()
 
 
-def _fixed_words(parsed: ParsedText) -> frozenset[str]:
+def _find_required_words(parsed: ParsedText) -> frozenset[str]:
     """Return the words that must be the same in both texts."""
     words = parsed.words - parsed.counted
     return words - _FAILURE_STEMS if parsed.outcome == "failed" else words
