@@ -60,17 +60,23 @@ def _prepare_detector(name: str, settings: Settings, health: Health | None) -> C
         return None
     kind = registry.load(registry.DETECTORS, name)
     _check_options(name, kind, options)
-    parameters = inspect.signature(kind).parameters
-    if "embedder" in parameters:
+    options = complete_options(kind, options)
+    if "embedder" in inspect.signature(kind).parameters:
         options["embedder"] = _try_make_embedder(settings, health)
-    if "limits_set" in parameters:
-        options.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
     make = functools.partial(kind, **options)
     try:
         make()
     except TypeError as exc:
         raise SettingsError(f"detectors.{name} has a value of the wrong type: {exc}.") from exc
     return make
+
+
+def complete_options(kind: type[Detector], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with those that follow from the others: limits are the user's if one was set."""
+    completed = dict(options)
+    if "limits_set" in inspect.signature(kind).parameters:
+        completed.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
+    return completed
 
 
 def _try_make_embedder(settings: Settings, health: Health | None) -> Embedder:

@@ -40,6 +40,15 @@ class TestValues:
         assert (6, "file steadyhelm.toml") == shown["detectors.action_loop.max_repeats"]
         assert ("fast", "default") == shown["durability"]
 
+    @pytest.mark.parametrize(("set_by_user", "shown"), [("", False), ("absolute_token_limit = 9\n", True)])
+    def test_options_that_follow_from_others(self, apart, set_by_user, shown):
+        """
+        What is shown is what is used: limits count as the user's once one of them is set.
+        """
+        (apart / "steadyhelm.toml").write_text(f"[detectors.resource_spike]\n{set_by_user}")
+
+        assert (shown, "default") == values()["detectors.resource_spike.limits_set"]
+
     def test_the_database_is_named(self, apart):
         """
         Where no database was set, the one that will be used is shown.

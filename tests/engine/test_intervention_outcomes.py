@@ -133,6 +133,22 @@ class TestOutcomes:
 
         assert expected == closed.interventions[0].outcome
 
+    def test_it_is_settled_at_a_step_the_run_has(self):
+        """
+        An outcome known only at the run's end is settled at the last step, not at one after it.
+        """
+        watched = Session(RunInfo(agent_id=AGENT, run_id=RUN), [ActionLoop()], NEW, mode="guide")
+        trace = events("aaaabcdefg")
+        for event in trace:
+            watched.observe(event)
+        settled = [
+            made.settled_seq
+            for incident in watched.end(at=trace[-1].timestamp).incidents
+            for made in incident.interventions
+        ]
+
+        assert [trace[-1].seq] == settled
+
 
 class TestCorrections:
     def judged(self, *later):

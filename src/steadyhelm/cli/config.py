@@ -181,12 +181,15 @@ def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
 
 
 def _list_option_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
+    from steadyhelm.components import complete_options
+    from steadyhelm.engine import registry
     from steadyhelm.fingerprints import encode_canonical
     from steadyhelm.redaction import Redactor
 
     redactor = Redactor()
     for detector in list_detectors():
-        given = loaded.settings.detectors.get(detector, {})
+        kind = registry.load(registry.DETECTORS, detector)
+        given = complete_options(kind, loaded.settings.detectors.get(detector, {}))
         for option in list_options(detector):
             name = f"detectors.{detector}.{option.name}"
             value = given.get(option.name, option.default)

@@ -28,7 +28,9 @@ _TITLES: Final = ("delivered", *_COUNTS[1:], "saved", "before", "gain", "by itse
 _SPARE: Final = ("before", "gain", "unknown", "worse", "ignored", "saved", "worked")
 _LEGEND: Final = """\
 helped: how often the drift did not come back, of interventions with an outcome, [95 % interval]
-by itself: the same where nothing was delivered"""
+by itself: the same where nothing was delivered
+gain: the difference of the two, in percentage points
+before, saved: tokens the incidents had cost before, and at most so many that did not have to be spent"""
 
 
 def interventions(

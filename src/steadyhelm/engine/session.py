@@ -230,7 +230,7 @@ class Session:
             seq=self.next_seq,
         )
         noted = self._incidents.observe(last, findings, PROCEED)
-        incidents = [*noted, *self._incidents.close_all(last.timestamp, last.seq)]
+        incidents = [*noted, *self._incidents.close_all(last.timestamp, self.next_seq - 1)]
         summary = self._totals.summarise(
             self.run,
             at=last.timestamp,

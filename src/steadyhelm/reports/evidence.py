@@ -201,7 +201,7 @@ def describe_response(judged: Judged) -> str:
 def describe_trust(judged: Judged) -> str:
     """Return the tools and files that lost trust in this run, and how much trust is left in each."""
     parts = [
-        f"{kind} {_shorten(printable(name), _ARGUMENTS_WIDTH)} {left:.2f}"
+        f"{kind} {_shorten(printable(name), _ARGUMENTS_WIDTH)} {left:.2f} of 1"
         for kind, name, left in judged.doubts[:_ROWS_SHOWN]
     ]
     return ", ".join(parts) + f" and {len(judged.doubts) - _ROWS_SHOWN} more" * (
