@@ -14,7 +14,7 @@ from steadyhelm.events import RunSummary
 from steadyhelm.windows import next_trend, quantile
 
 RUN_START: Final = ""
-"""Stands for the action before a run's first one."""
+"""The placeholder for the action before a run's first one."""
 
 _MAX_SEQUENCES: Final = 5
 _MAX_SEQUENCES_PER_RUN: Final = 20

@@ -197,11 +197,11 @@ def _read_slash_command(text: str) -> str | None:
 
 def _describe_result(run: RunBuilder, line: dict[str, Any]) -> dict[str, Any]:
     """Return what a line records about its result besides the text."""
-    told = as_object(line.get("toolUseResult"))
+    outcome = as_object(line.get("toolUseResult"))
     about: dict[str, Any] = {}
-    if told.get("interrupted") is True:
+    if outcome.get("interrupted") is True:
         about["interrupted"] = True
-    if (agent := as_text(told.get("agentId"))) is not None:
+    if (agent := as_text(outcome.get("agentId"))) is not None:
         about["child_run_id"] = f"{run.parent_run_id or run.run_id}/{agent}"
     if _is_refused(line):
         about["rejected"] = True
@@ -209,8 +209,8 @@ def _describe_result(run: RunBuilder, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_refused(line: dict[str, Any]) -> bool:
-    told = line.get("toolUseResult")
-    return isinstance(told, str) and told.removeprefix("Error: ").startswith(_REJECTED_PREFIX)
+    outcome = line.get("toolUseResult")
+    return isinstance(outcome, str) and outcome.removeprefix("Error: ").startswith(_REJECTED_PREFIX)
 
 
 def _get_refusal_message(line: dict[str, Any]) -> list[str]:

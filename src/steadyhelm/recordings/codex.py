@@ -246,8 +246,8 @@ def _read_output(output: Any) -> tuple[Any, dict[str, Any]]:
     value = parse_arguments(output)
     about: dict[str, Any] = {}
     if isinstance(value, dict):
-        told = as_object(value.get("metadata"))
-        if isinstance(code := told.get("exit_code"), int):
+        metadata = as_object(value.get("metadata"))
+        if isinstance(code := metadata.get("exit_code"), int):
             about["exit_code"] = code
         if isinstance(value.get("success"), bool):
             about["success"] = value["success"]
@@ -264,9 +264,9 @@ def _read_output(output: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _sum_usage(usage: Any) -> int | None:
-    told = as_object(usage)
-    total = read_number(told.get("total_tokens"), "total_tokens", Notes())
-    if total is None and told:
-        counts = (read_number(told.get(key), key, Notes()) for key in ("input_tokens", "output_tokens"))
+    counted = as_object(usage)
+    total = read_number(counted.get("total_tokens"), "total_tokens", Notes())
+    if total is None and counted:
+        counts = (read_number(counted.get(key), key, Notes()) for key in ("input_tokens", "output_tokens"))
         total = sum(count or 0 for count in counts)
     return None if total is None else int(total)

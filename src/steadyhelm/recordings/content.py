@@ -140,10 +140,10 @@ def add_results(run: RunBuilder, content: Any, t: float | None, **metadata: Any)
 
 def get_role(message: Any) -> str | None:
     """Return the role: user, assistant, tool or system; None for what is no message."""
-    told = as_object(message)
-    role = as_text(told.get("role"))
-    if role is None and ("content" in told or "data" in told):
-        role = as_text(told.get("type"))
+    fields = as_object(message)
+    role = as_text(fields.get("role"))
+    if role is None and ("content" in fields or "data" in fields):
+        role = as_text(fields.get("type"))
     return _ROLES.get(role.lower()) if role is not None else None
 
 

@@ -101,9 +101,9 @@ class Messages(TranscriptReader):
 
 def _sum_tokens(usage: Any) -> int:
     """Return input and output tokens together, under any of their usual names."""
-    told = as_object(usage)
-    counts = [read_number(told.get(key), key, Notes()) or 0 for key in _USAGE_KEYS]
-    total = read_number(told.get("total_tokens"), "total_tokens", Notes())
+    counted = as_object(usage)
+    counts = [read_number(counted.get(key), key, Notes()) or 0 for key in _USAGE_KEYS]
+    total = read_number(counted.get("total_tokens"), "total_tokens", Notes())
     return int(total if total is not None else sum(counts))
 
 
