@@ -92,7 +92,10 @@ def _find_text(data: Any) -> str:
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """The run an event belongs to: its agent, its goal, and when it began."""
+    """The run an event belongs to: its agent, its goal, and when it began.
+
+    `epoch` is made when the run starts and kept while it is suspended: two runs of the same id are two runs.
+    """
 
     agent_id: str
     run_id: str
@@ -102,6 +105,7 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     task_type: str = ""
     parent_run_id: str | None = None
     metadata: dict[str, Any] | None = None
+    epoch: str = ""
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ class TestDispatch:
         first, second = Kept(), Kept()
         dispatch = Dispatch([first, second], health=health)
         for record in recorded("." * 30):
-            dispatch.put(record)
+            dispatch.put("", record)
 
         assert dispatch.flush().complete
         assert list(range(30)) == first.seqs == second.seqs
@@ -67,7 +67,7 @@ class TestDispatch:
         """
         broken, sound = Kept(refuses=lambda record: True), Kept()
         dispatch = Dispatch([broken, sound], health=health)
-        dispatch.put(*recorded("..."))
+        dispatch.put("", *recorded("..."))
         dispatch.flush()
 
         assert [0, 1, 2] == sound.seqs
@@ -79,7 +79,7 @@ class TestDispatch:
         """
         sink = Kept(failures=2)
         dispatch = Dispatch([sink], health=health)
-        dispatch.put(*recorded("..."))
+        dispatch.put("", *recorded("..."))
         dispatch.flush()
 
         assert [0, 1, 2] == sink.seqs
@@ -91,7 +91,7 @@ class TestDispatch:
         """
         sink = Kept(refuses=lambda record: isinstance(record, RecordedEvent) and record.event.seq == 1)
         dispatch = Dispatch([sink], health=health)
-        dispatch.put(*recorded("...."))
+        dispatch.put("", *recorded("...."))
         dispatch.flush()
 
         assert [0, 2, 3] == sink.seqs
@@ -104,7 +104,7 @@ class TestDispatch:
         sink = Kept()
         sink.gate.clear()
         dispatch = Dispatch([sink], health=health, cap=5, batch=1)
-        kept = [dispatch.put(record) for record in recorded("." * 20)]
+        kept = [dispatch.put("", record) for record in recorded("." * 20)]
         sink.gate.set()
         dispatch.flush()
 
@@ -121,9 +121,9 @@ class TestDispatch:
         sink.gate.clear()
         dispatch = Dispatch([sink], health=health, cap=1, batch=1)
         for record in recorded("." * 10):
-            dispatch.put(record)
+            dispatch.put("", record)
 
-        assert dispatch.put(Loss("anything", 1, 0.0))
+        assert dispatch.put("", Loss("anything", 1, 0.0))
         sink.gate.set()
         dispatch.close()
 
@@ -134,7 +134,7 @@ class TestDispatch:
         sink = Kept()
         dispatch = Dispatch([sink], health=health)
         health.count("queue full", 7)
-        dispatch.put(*recorded("."))
+        dispatch.put("", *recorded("."))
         dispatch.flush()
 
         losses = [record for record in sink.batches[0] if isinstance(record, Loss)]
@@ -147,7 +147,7 @@ class TestDispatch:
         sink = Kept()
         sink.gate.clear()
         dispatch = Dispatch([sink], health=health)
-        dispatch.put(*recorded(".."))
+        dispatch.put("", *recorded(".."))
         result = dispatch.flush(timeout_s=0.05)
         sink.gate.set()
 
@@ -162,7 +162,7 @@ class TestDispatch:
         sink = Kept()
         dispatch = Dispatch([sink], health=health, durable=True)
         for record in recorded("." * 5):
-            dispatch.put(record)
+            dispatch.put("", record)
             dispatch.acknowledge()
 
             assert record.event.seq == sink.seqs[-1]
@@ -173,7 +173,7 @@ class TestDispatch:
         """
         sink = Kept()
         dispatch = Dispatch([sink], health=health)
-        dispatch.put(*recorded("..."))
+        dispatch.put("", *recorded("..."))
         dispatch.close()
         dispatch.close()
 
@@ -187,7 +187,7 @@ class TestDispatch:
         dispatch = Dispatch([Kept()], health=health)
         dispatch.close()
 
-        assert not dispatch.put(*recorded(".."))
+        assert not dispatch.put("", *recorded(".."))
         assert {"recorded after close": 2} == health.totals()
 
     def test_many_threads_lose_nothing(self, health):
@@ -198,7 +198,8 @@ class TestDispatch:
         dispatch = Dispatch([sink], health=health, cap=10_000)
         records = recorded("." * 100)
         threads = [
-            threading.Thread(target=lambda: [dispatch.put(record) for record in records]) for _ in range(8)
+            threading.Thread(target=lambda: [dispatch.put("", record) for record in records])
+            for _ in range(8)
         ]
         for thread in threads:
             thread.start()
@@ -207,3 +208,41 @@ class TestDispatch:
         dispatch.flush()
 
         assert sorted(list(range(100)) * 8) == sorted(sink.seqs)
+
+    def test_a_job_runs_on_the_writers_thread(self, health):
+        """
+        A job runs on the writer's thread without anything being queued.
+        """
+        dispatch = Dispatch([Kept()], health=health, linger_s=60.0)
+        ran, names = threading.Event(), []
+
+        def job():
+            names.append(threading.current_thread().name)
+            ran.set()
+
+        assert dispatch.run_on_writer(job)
+        assert ran.wait(10)
+        assert ["steadyhelm-writer"] == names
+
+    @pytest.mark.usefixtures("quiet")
+    def test_a_job_that_fails_does_not_end_the_writer(self, health):
+        """
+        What a job raises is counted, and the writer goes on.
+        """
+        sink = Kept()
+        dispatch = Dispatch([sink], health=health)
+        dispatch.run_on_writer(lambda: 1 / 0)
+        dispatch.put("", *recorded("."))
+
+        assert dispatch.flush().complete
+        assert [0] == sink.seqs
+        assert {"error in job of the writer": 1} == health.totals()
+
+    def test_no_job_after_the_close(self, health):
+        """
+        After the close no job is taken.
+        """
+        dispatch = Dispatch([Kept()], health=health)
+        dispatch.close()
+
+        assert not dispatch.run_on_writer(lambda: None)

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
 from steadyhelm.decisions import MODES
@@ -195,6 +196,16 @@ class TestState:
 
         assert expected == before + observed(second, trace[cut:])
         assert whole.end(at=5.0) == second.end(at=5.0)
+
+    def test_a_resumed_run_keeps_its_epoch(self):
+        """
+        A run that is resumed elsewhere has the epoch it was started with.
+        """
+        first, second = session(), session()
+        first.run, second.run = (structs.replace(first.run, epoch=epoch) for epoch in ("one", "two"))
+        second.restore(first.state())
+
+        assert "one" == second.run.epoch
 
     @given(st.binary(max_size=60))
     def test_garbage_is_refused(self, garbage):

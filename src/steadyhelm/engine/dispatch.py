@@ -9,7 +9,7 @@ written, and when sinks cannot keep up, further events are dropped and counted, 
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -63,6 +63,7 @@ class Dispatch:
 
     def _begin(self) -> None:
         self._queue: deque[Record] = deque()
+        self._jobs: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
         self._written = threading.Condition(self._lock)
         self._work = threading.Event()
@@ -71,8 +72,8 @@ class Dispatch:
         self._written_count = 0
         self._thread: threading.Thread | None = None
 
-    def put(self, *records: Record) -> bool:
-        """Queue records that belong together; False when they were dropped. Never waits.
+    def put(self, epoch: str, *records: Record) -> bool:  # noqa: ARG002 - see `RunInfo.epoch`
+        """Queue records of the run with this epoch; False when they were dropped. Never waits.
 
         Only events are ever dropped: findings, incidents and run ends always go in.
         """
@@ -96,6 +97,21 @@ class Dispatch:
             self._work.set()
         if len(self._queue) >= self._batch and not self._hurry.is_set():
             self._hurry.set()
+        return True
+
+    def run_on_writer(self, job: Callable[[], None]) -> bool:
+        """Run a job on the writer's thread soon, before the next batch; False after the close. Never waits.
+
+        What it raises is counted.
+        """
+        with self._lock:
+            if self._closed:
+                return False
+            self._jobs.append(job)
+        if self._thread is None:
+            self._start()
+        self._work.set()
+        self._hurry.set()
         return True
 
     def acknowledge(self) -> None:
@@ -176,13 +192,23 @@ class Dispatch:
                 self._hurry.wait(self._linger_s)
             self._work.clear()
             self._hurry.clear()
+            self._run_jobs()
             while records := self._take():
                 self._hand_over(records)
+                self._run_jobs()
                 with self._written:
                     self._written_count += len(records)
                     self._written.notify_all()
             if self._closed:
                 return
+
+    def _run_jobs(self) -> None:
+        while self._jobs:
+            job = self._jobs.popleft()
+            try:
+                job()
+            except Exception as exc:  # noqa: BLE001 - the writer goes on
+                self._health.swallow("job of the writer", exc)
 
     def _take(self) -> list[Record]:
         with self._lock:

@@ -17,7 +17,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL
+from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, new_id
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 
@@ -29,8 +29,8 @@ class RecordQueue(Protocol):
 
     is_durable: bool
 
-    def put(self, *records: Record) -> bool:
-        """Take records that belong together; return whether they were accepted."""
+    def put(self, epoch: str, *records: Record) -> bool:
+        """Take records of the run with this epoch; return whether they were accepted."""
         ...
 
     def acknowledge(self) -> None:
@@ -162,11 +162,11 @@ class RunRecorder:
 
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
-        capture, queue = self._services.capture, self._services.queue
+        capture, queue, epoch = self._services.capture, self._services.queue, self.session.run.epoch
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
-        queue.put(recorded if capture.keeps_text else capture.strip(recorded))
+        queue.put(epoch, recorded if capture.keeps_text else capture.strip(recorded))
         if seen.decision.findings or seen.incidents:
-            queue.put(*seen.decision.findings, *seen.incidents)
+            queue.put(epoch, *seen.decision.findings, *seen.incidents)
 
     def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -214,11 +214,11 @@ class RunRecorder:
     def continue_in_child(self, run_id: str) -> None:
         """Go on in a forked process as a run of its own, a child of the run it was."""
         run, self._is_recording = self.session.run, False
-        self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id)
+        self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id, epoch=new_id())
         # Its checkpoints are kept under its parent's id.
         self.session.forget_checkpoints()
         if self.is_sampled:
-            self._services.queue.put(self.session.run)
+            self._services.queue.put(self.session.run.epoch, self.session.run)
         self._services.health.count("run continued in a forked process")
 
     def save(self) -> None:
@@ -226,8 +226,9 @@ class RunRecorder:
         services = self._services
         with self.lock:
             self.is_live = False
-            run_id = self.session.run.run_id
-            services.queue.put(SavedState(services.agent_id, run_id, self.session.state(), services.clock()))
+            run = self.session.run
+            saved = SavedState(services.agent_id, run.run_id, self.session.state(), services.clock())
+            services.queue.put(run.epoch, saved)
         services.queue.acknowledge()
 
     def end(self, outcome: str = "") -> Ending:
@@ -236,7 +237,7 @@ class RunRecorder:
         with self.lock:
             self.is_live = False
             ending = self.session.end(at=services.clock(), outcome=outcome)
-            services.queue.put(*ending.findings, *ending.incidents, ending.summary)
+            services.queue.put(self.session.run.epoch, *ending.findings, *ending.incidents, ending.summary)
         services.queue.acknowledge()
         services.listeners.notify_findings(ending.findings)
         return ending

@@ -15,7 +15,7 @@ from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.live_runs import LiveRuns
 from steadyhelm.engine.run_recorder import RunRecorder, RunServices
 from steadyhelm.engine.sessions import Sessions
-from steadyhelm.events import RunInfo
+from steadyhelm.events import RunInfo, new_id
 
 if TYPE_CHECKING:
     from steadyhelm.store import Store
@@ -79,6 +79,7 @@ class RunStarter:
             goal=services.capture.text(goal),
             started_at=services.clock(),
             metadata=services.capture.plain(metadata) if metadata else None,
+            epoch=new_id(),
             **fields,
         )
         state = self._load_state(info.run_id) if given_id is not None else None
@@ -95,7 +96,7 @@ class RunStarter:
         crowded_out = self._runs.add(run.run_id, recorder)
         self._runs.enter(run.run_id)
         if recorder.is_sampled:
-            services.queue.put(run)
+            services.queue.put(run.epoch, run)
         if crowded_out is not None:
             services.health.count("live run put aside to make room")
             self.suspend(crowded_out)

@@ -78,6 +78,7 @@ class _State(Struct):
     goal: GoalTracker
     refusal: str = ""
     clean: list[int] = field(default_factory=list)
+    epoch: str = ""
 
 
 class Session:
@@ -256,6 +257,7 @@ class Session:
                 self._goal,
                 self._refusal,
                 self._clean,
+                self.run.epoch,
             )
         )
 
@@ -265,6 +267,8 @@ class Session:
         A detector whose own part cannot be read starts afresh, and that is counted.
         """
         saved = self._decode(state)
+        if saved.epoch:
+            self.run = structs.replace(self.run, epoch=saved.epoch)
         self._totals, self._incidents = saved.totals, saved.incidents
         self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
         self._refusal, self._clean = saved.refusal, saved.clean

@@ -64,7 +64,7 @@ class RecordList:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    def put(self, *records: Record) -> bool:
+    def put(self, epoch: str, *records: Record) -> bool:  # noqa: ARG002 - a hook's run has no other writer
         """Add records."""
         self.records.extend(records)
         return True
@@ -105,7 +105,7 @@ class HookSessions:
             answer = session.handle(step) if memory.is_new(step.once) else NOTHING
             if not session.has_ended:
                 run = recorder.session.run
-                queue.put(SavedState(run.agent_id, run.run_id, session.save(), self._clock()))
+                queue.put(run.epoch, SavedState(run.agent_id, run.run_id, session.save(), self._clock()))
             self._write(queue.records)
             return answer
 
@@ -159,7 +159,7 @@ class HookSessions:
     ) -> tuple[RunRecorder, HookMemory, RecordList]:
         goal = self._parts.capture.text(step.text[:_GOAL_CHARS]) if step.kind == "prompt" else ""
         recorder, queue = self._make_recorder(sessions.begin(structs.replace(info, goal=goal), can=can))
-        queue.put(recorder.session.run)
+        queue.put(recorder.session.run.epoch, recorder.session.run)
         is_new_file = bool(step.part) and info.run_id == step.run_id
         since = 0.0 if is_new_file else info.started_at - (_LATE_S if late else 0.0)
         return recorder, HookMemory(since=since), queue
