@@ -146,7 +146,7 @@ ROLLBACK: Final = Scenario(
         ),
         habit=tuple(_look(path, f"I need the old prices back. Is there a {path}?") for path in _BACKUPS),
         cure=(_check("The prices are back, and I leave them alone. What does the check say?"), *_MEND),
-        heeds="reset",
+        heeds="rollback",
     ),
 )
 

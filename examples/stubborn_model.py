@@ -20,8 +20,8 @@ class StubbornModel(Struct, frozen=True, kw_only=True):
         opening: Its first moves.
         habit: What it does after those, again and again.
         cure: What it does once it has heard.
-        heeds: What it listens to: the beginning of a message's name, such as `remind`, `replan` or `reset`,
-            or `user` for a second word of the user's.
+        heeds: The beginning of the name of the message it obeys, such as `remind`, `replan` or `rollback`;
+            `user` for a second message of the user.
         plan: What it writes when it is asked for a plan.
     """
 

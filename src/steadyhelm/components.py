@@ -102,10 +102,10 @@ def _check_options(name: str, kind: type[Detector], options: dict[str, Any]) -> 
 
 _SETTING_NAMES: Final = {
     "signal_weights": "policy.weights",
-    "nudge_threshold": "policy.nudge_threshold",
+    "nudge_threshold": "policy.remind_threshold",
     "replan_threshold": "policy.replan_threshold",
-    "checkpoint_threshold": "policy.checkpoint_threshold",
-    "stop_threshold": "policy.stop_threshold",
+    "checkpoint_threshold": "policy.rollback_threshold",
+    "stop_threshold": "policy.ask_threshold",
     "initial_steps": "budget.steps",
     "initial_tokens": "budget.tokens",
     "cost_usd": "budget.cost_usd",
@@ -134,7 +134,9 @@ def make_steering(settings: Settings) -> Steering:
         "extension_progress": settings.budget_extension_progress,
         "extension_share": settings.budget_extension_share,
     }
-    words = {level: getattr(settings, f"guidance_{level}") for level in ("remind", "replan", "reset", "ask")}
+    words = {
+        level: getattr(settings, f"guidance_{level}") for level in ("remind", "replan", "rollback", "ask")
+    }
     try:
         return _build_steering(settings, limits, rules, words)
     except SettingsError as exc:
@@ -146,10 +148,10 @@ def _build_steering(
     settings: Settings, limits: dict[str, Any], rules: dict[str, Any], words: dict[str, str]
 ) -> Steering:
     return Steering(
-        nudge_threshold=settings.policy_nudge_threshold,
+        nudge_threshold=settings.policy_remind_threshold,
         replan_threshold=settings.policy_replan_threshold,
-        checkpoint_threshold=settings.policy_checkpoint_threshold,
-        stop_threshold=settings.policy_stop_threshold,
+        checkpoint_threshold=settings.policy_rollback_threshold,
+        stop_threshold=settings.policy_ask_threshold,
         signal_weights=settings.policy_weights,
         budget={**limits, **rules} if any(limits.values()) else None,
         budget_rules=rules if settings.budget_from_profiles else None,

@@ -61,15 +61,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     redaction_patterns: tuple[str, ...] = ()
     retention_payload_days: float = 30.0
     retention_run_days: float = 180.0
-    policy_nudge_threshold: float = 0.3
+    policy_remind_threshold: float = 0.3
     policy_replan_threshold: float = 0.5
-    policy_checkpoint_threshold: float = 0.7
-    policy_stop_threshold: float = 0.9
+    policy_rollback_threshold: float = 0.7
+    policy_ask_threshold: float = 0.9
     policy_weights: dict[str, float] = field(default_factory=dict)
     policy_context_window: int = 0
     guidance_remind: str = ""
     guidance_replan: str = ""
-    guidance_reset: str = ""
+    guidance_rollback: str = ""
     guidance_ask: str = ""
     budget_steps: int = 0
     budget_tokens: int = 0
@@ -226,15 +226,15 @@ SETTINGS: Final = (
     Setting("redaction.patterns", _texts, "further regular expressions: what they match is removed"),
     Setting("retention.payload_days", _number(0), "days that arguments and results are kept; 0 for ever"),
     Setting("retention.run_days", _number(0), "days that runs are kept; 0 for ever"),
-    Setting("policy.nudge_threshold", _number(0, 1), "the drift score from which the agent is reminded"),
+    Setting("policy.remind_threshold", _number(0, 1), "the drift score from which the agent is reminded"),
     Setting("policy.replan_threshold", _number(0, 1), "the drift score from which it is asked to plan again"),
-    Setting("policy.checkpoint_threshold", _number(0, 1), "the drift score from which it is rolled back"),
-    Setting("policy.stop_threshold", _number(0, 1), "the drift score from which the user is asked"),
+    Setting("policy.rollback_threshold", _number(0, 1), "the drift score from which it is rolled back"),
+    Setting("policy.ask_threshold", _number(0, 1), "the drift score from which the user is asked"),
     Setting("policy.weights", _weights, "how much each signal counts; those not named keep their weight"),
     Setting("policy.context_window", _number(0, whole=True), "tokens the model's context holds; 0: unknown"),
     Setting("guidance.remind", _text, "the opening of a reminder; empty for the built-in one"),
     Setting("guidance.replan", _text, "the opening of the request to plan again"),
-    Setting("guidance.reset", _text, "the opening of the message after a rollback"),
+    Setting("guidance.rollback", _text, "the opening of the message after a rollback"),
     Setting("guidance.ask", _text, "the opening of the request to ask the user"),
     Setting("budget.steps", _number(0, whole=True), "tool calls a run may make; 0 for no limit"),
     Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),

@@ -235,7 +235,7 @@ class TestTheLoop:
         """
         A file that was not there at the checkpoint is not there afterwards either.
         """
-        stage = staged(scenario(CHECK, look("tax.py"), write("notes.txt"), *GUESSES, heeds="reset"))
+        stage = staged(scenario(CHECK, look("tax.py"), write("notes.txt"), *GUESSES, heeds="rollback"))
 
         assert ["to turn 3; files put back: notes.txt"] == stage.words("went back")
         assert not (stage.folder / "notes.txt").exists()
@@ -245,7 +245,7 @@ class TestTheLoop:
         Where there is nothing to go back to, the agent is told in words, and Steadyhelm that it was not done.
         """
         stage = staged(
-            scenario(CHECK, *GUESSES, heeds="reset"), on_moment=lambda stage: stage.monitor.keeper.close()
+            scenario(CHECK, *GUESSES, heeds="rollback"), on_moment=lambda stage: stage.monitor.keeper.close()
         )
         [incident] = stage.monitor.store.list_incidents(AGENT)
 

@@ -102,7 +102,7 @@ class TestWordings:
         """
         Words are counted under the level they belong to and the kind of drift they speak of.
         """
-        assert ["remind.loop", "replan.loop", "reset.loop", "ask.loop"] == [
+        assert ["remind.loop", "replan.loop", "rollback.loop", "ask.loop"] == [
             write_guidance(action, [finding()], "").wording for action in list(DriftAction)[1:]
         ]
 

@@ -17,7 +17,7 @@ class Wordings(Struct, frozen=True, kw_only=True):
 
     remind: str = "Before you go on:"
     replan: str = "Stop here. Sum up in two sentences what you know, then write a new plan."
-    reset: str = "Go back to your last good state, and take another way from there."
+    rollback: str = "Go back to your last good state, and take another way from there."
     ask: str = "Do not go on alone: tell the user what stands in the way, and ask how to proceed."
 
 
@@ -25,7 +25,7 @@ DEFAULT_WORDINGS: Final = Wordings()
 _LEVEL_NAMES: Final = {
     DriftAction.INJECT_REMINDER: "remind",
     DriftAction.SUMMARIZE_REPLAN: "replan",
-    DriftAction.CHECKPOINT_RESET: "reset",
+    DriftAction.CHECKPOINT_RESET: "rollback",
     DriftAction.ASK_USER: "ask",
 }
 
