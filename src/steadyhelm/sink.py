@@ -52,7 +52,21 @@ class SavedState(Struct, frozen=True):
     timestamp: float
 
 
-Record = RunInfo | RecordedEvent | DriftEvent | Incident | RunSummary | Loss | SavedState
+class PinnedBaseline(Struct, frozen=True):
+    """What a run is compared with, from the event `seq` on and until its end.
+
+    `content` is the encoded baseline with the moved thresholds and the task profile, `digest` its hash: what
+    several runs are compared with is stored once.
+    """
+
+    agent_id: str
+    run_id: str
+    seq: int
+    digest: str
+    content: bytes
+
+
+Record = RunInfo | RecordedEvent | DriftEvent | Incident | RunSummary | Loss | SavedState | PinnedBaseline
 
 
 class Sink(ABC):

@@ -246,3 +246,31 @@ class TestDispatch:
         dispatch.close()
 
         assert not dispatch.run_on_writer(lambda: None)
+
+    def test_a_repeated_job_runs_without_any_record(self, health):
+        """
+        The repeated job runs again and again on the writer's thread, also while nothing is recorded.
+        """
+        dispatch = Dispatch([Kept()], health=health)
+        ran = threading.Semaphore(0)
+        dispatch.repeated_job = ran.release
+        dispatch.run_on_writer(lambda: None)
+
+        assert ran.acquire(timeout=10)
+        assert ran.acquire(timeout=10)
+        dispatch.close()
+
+    def test_a_mark_says_what_is_written(self, health):
+        """
+        A mark is written once everything that was put before it is.
+        """
+        sink = Kept()
+        sink.gate.clear()
+        dispatch = Dispatch([sink], health=health)
+        dispatch.put("", *recorded("."))
+        mark = dispatch.get_mark()
+
+        assert not dispatch.is_written(mark)
+        sink.gate.set()
+        assert dispatch.flush().complete
+        assert dispatch.is_written(mark)

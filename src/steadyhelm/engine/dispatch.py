@@ -19,6 +19,9 @@ from steadyhelm.sink import Loss, Record, RecordedEvent, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
 LINGER_S: Final = 0.1
+REPEAT_S: Final = 0.5
+"""How often the repeated job runs, about."""
+
 _TRIES: Final = 3
 _PAUSE_S: Final = 0.05
 
@@ -59,6 +62,9 @@ class Dispatch:
         self.is_durable = durable
         self._linger_s = 0.0 if durable else linger_s
         self._closed = False
+        self.repeated_job: Callable[[], None] | None = None
+        """Runs on the writer's thread about twice a second, between batches."""
+        self._repeat_at = 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -113,6 +119,15 @@ class Dispatch:
         self._work.set()
         self._hurry.set()
         return True
+
+    def get_mark(self) -> int:
+        """Return a mark behind everything put so far."""
+        with self._lock:
+            return self._put_count
+
+    def is_written(self, mark: int) -> bool:
+        """Return whether everything put before this mark is written."""
+        return self._written_count >= mark
 
     def acknowledge(self) -> None:
         """Wait until everything put so far is written, in durable mode; else return at once."""
@@ -187,8 +202,8 @@ class Dispatch:
 
     def _loop(self) -> None:
         while True:
-            self._work.wait()
-            if self._linger_s and not self._hurry.is_set():
+            is_woken = self._work.wait(REPEAT_S if self.repeated_job is not None else None)
+            if is_woken and self._linger_s and not self._hurry.is_set():
                 self._hurry.wait(self._linger_s)
             self._work.clear()
             self._hurry.clear()
@@ -203,12 +218,18 @@ class Dispatch:
                 return
 
     def _run_jobs(self) -> None:
+        now = time.monotonic()
+        if self.repeated_job is not None and now >= self._repeat_at:
+            self._repeat_at = now + REPEAT_S
+            self._run_job(self.repeated_job)
         while self._jobs:
-            job = self._jobs.popleft()
-            try:
-                job()
-            except Exception as exc:  # noqa: BLE001 - the writer goes on
-                self._health.swallow("job of the writer", exc)
+            self._run_job(self._jobs.popleft())
+
+    def _run_job(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as exc:  # noqa: BLE001 - the writer goes on
+            self._health.swallow("job of the writer", exc)
 
     def _take(self) -> list[Record]:
         with self._lock:
