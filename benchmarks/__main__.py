@@ -17,7 +17,7 @@ from benchmarks import seed_system
 from benchmarks.measures import Measure
 
 _HEADINGS = ("benchmark", "what", "bar", "aim", "measured", "lowest .. highest", "verdict")
-BENCHMARKS = ("reference", "caller", "cpu", "growth", "ingest", "queries", "memory")
+BENCHMARKS = ("reference", "caller", "cpu", "real_runs", "growth", "ingest", "queries", "memory")
 BENCHMARKS += ("starting", "kill", "style", "hook", "adapters")
 
 
