@@ -17,7 +17,7 @@ from steadyhelm.decisions import Intervention, TaskProfile
 from steadyhelm.events import RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
-from steadyhelm.sink import Record, RecordedEvent
+from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent
 
 RunState = Literal["running", "suspended", "ended"]
 DeliveryState = Literal["pending", "sent", "failed", "muted"]
@@ -206,6 +206,10 @@ class RunStore(Protocol):
         """Return findings, newest first. `severity` is the lowest one to return."""
 
     @abstractmethod
+    def list_suspended(self, agent_id: str, *, limit: int = 10_000) -> list[str]:
+        """Return the ids of an agent's suspended runs, the most recently suspended first."""
+
+    @abstractmethod
     def take_state(self, agent_id: str, run_id: str) -> bytes | None:
         """Remove and return the saved session of a run, or return None when there is none."""
 
@@ -237,6 +241,10 @@ class BaselineStore(Protocol):
 
         Runs before the last reset of the baseline are left out.
         """
+
+    @abstractmethod
+    def get_pinned_baseline(self, agent_id: str, run_id: str) -> PinnedBaseline | None:
+        """Return what a run is compared with, and from which event on; None when nothing was pinned."""
 
     @abstractmethod
     def list_profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
@@ -342,6 +350,10 @@ class Outbox(Protocol):
 
 class Upkeep(Protocol):
     """Deletion, retention, backup and checks of what is stored."""
+
+    @abstractmethod
+    def get_version(self) -> object:
+        """Return a value that differs after anything was written, by this process or another."""
 
     @abstractmethod
     def get_losses(self) -> dict[str, int]:

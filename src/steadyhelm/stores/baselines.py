@@ -4,6 +4,7 @@
 
 import math
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunSummary
+from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, to_unicode
@@ -106,6 +108,19 @@ class SQLBaselines(StorePart, BaselineStore):
         with self._connections.reading() as connection:
             rows = connection.execute(query, (*key, *key, limit)).fetchall()
         return list(_decode_rows(_summary_decoder, reversed(rows)))
+
+    def get_pinned_baseline(self, agent_id: str, run_id: str) -> PinnedBaseline | None:
+        """Return what a run is compared with, and from which event on; None when nothing was pinned."""
+        query = (
+            "SELECT r.pinned_seq, p.digest, p.content FROM runs r JOIN pinned_baselines p ON p.id = r.pinned"
+            f" WHERE r.run_id = ? AND r.agent = {AGENT_ROW_ID}"
+        )
+        with self._connections.reading() as connection:
+            row = connection.execute(query, (to_unicode(run_id), to_unicode(agent_id))).fetchone()
+        if row is None:
+            return None
+        seq, digest, content = row
+        return PinnedBaseline(agent_id, run_id, seq, digest, zlib.decompress(content))
 
     def list_profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
         """Return the profile of each task type, by agent and type."""

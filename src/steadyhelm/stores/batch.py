@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
-from steadyhelm.sink import Loss, Record, RecordedEvent, SavedState
+from steadyhelm.sink import Loss, PinnedBaseline, Record, RecordedEvent, SavedState
 from steadyhelm.stores.row_ids import CachedRun, RowIds
 
 TYPE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(ACTION_TYPES)}
@@ -112,6 +112,7 @@ class Batch(Struct):
     payloads: list[PayloadRow] = field(default_factory=list)
     incidents: dict[str, tuple[RunTotals, Incident]] = field(default_factory=dict)
     losses: dict[str, Loss] = field(default_factory=dict)
+    pinned: list[tuple[RunTotals, PinnedBaseline]] = field(default_factory=list)
 
 
 class BatchBuilder:
@@ -249,3 +250,5 @@ class BatchBuilder:
             self._get_totals(record.agent_id, record.run_id, record.started_at).add_state_change(record)
         elif isinstance(record, SavedState):
             self._get_totals(record.agent_id, record.run_id, record.timestamp).add_state_change(record)
+        elif isinstance(record, PinnedBaseline):
+            self._batch.pinned.append((self._get_totals(record.agent_id, record.run_id, 0.0), record))

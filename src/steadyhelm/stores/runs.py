@@ -18,6 +18,10 @@ _RUNS: Final = """
     FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
 _FIELDS: Final = RunRow.__struct_fields__
 _BY_AGENT: Final = f"r.agent = {AGENT_ROW_ID}"
+_SUSPENDED: Final = (
+    f"SELECT r.run_id FROM states s JOIN runs r ON r.id = s.run WHERE {_BY_AGENT}"  # noqa: S608 - our own text
+    " ORDER BY s.saved_at DESC LIMIT ?"
+)
 
 
 class SQLRuns(StorePart, RunStore):
@@ -114,6 +118,12 @@ class SQLRuns(StorePart, RunStore):
             "end_time": run.last_at,
             "total_duration_ms": run.duration_ms,
         }
+
+    def list_suspended(self, agent_id: str, *, limit: int = 10_000) -> list[str]:
+        """Return the ids of an agent's suspended runs, the most recently suspended first."""
+        values = (to_unicode(agent_id), limit)
+        with self._connections.reading() as connection:
+            return [run_id for (run_id,) in connection.execute(_SUSPENDED, values)]
 
     def take_state(self, agent_id: str, run_id: str) -> bytes | None:
         """Remove and return the saved session of a run, or return None when there is none."""

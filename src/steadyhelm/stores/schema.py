@@ -51,6 +51,8 @@ CREATE TABLE runs (
     goal TEXT NOT NULL DEFAULT '',
     metadata_json BLOB,
     summary BLOB,
+    pinned INTEGER REFERENCES pinned_baselines (id),
+    pinned_seq INTEGER,
     UNIQUE (run_id, agent)
 )"""
 
@@ -126,7 +128,10 @@ FIRST: Final = Migration(
             id INTEGER PRIMARY KEY AUTOINCREMENT, agent_id TEXT NOT NULL UNIQUE,
             runs INTEGER NOT NULL DEFAULT 0, last_at REAL NOT NULL DEFAULT 0)""",
         "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        """CREATE TABLE pinned_baselines (
+            id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, content BLOB NOT NULL)""",
         _RUNS,
+        "CREATE INDEX runs_by_pinned ON runs (pinned) WHERE pinned IS NOT NULL",
         "CREATE INDEX runs_by_start ON runs (started_at)",
         "CREATE INDEX runs_by_agent ON runs (agent, started_at)",
         "CREATE INDEX runs_by_activity ON runs (agent, last_at)",

@@ -37,6 +37,7 @@ _SMALL_TABLES: Final = (
     "mutes",
     "thresholds",
     "states",
+    "pinned_baselines",
     "outbox",
     "losses",
 )
@@ -49,6 +50,11 @@ class SQLiteUpkeep(StorePart, Upkeep):
         """Return how much was lost, by reason."""
         with self._connections.reading() as connection:
             return dict(connection.execute("SELECT reason, count FROM losses ORDER BY reason").fetchall())
+
+    def get_version(self) -> tuple[int, int]:
+        """Return a value that differs after anything was written, by this process or another."""
+        with self._connections.reading() as connection:
+            return self._connections.path.stat().st_ino, _read_pragma(connection, "data_version")
 
     def backup(self, path: Path) -> None:
         """Copy everything to a new file while others go on writing. Raises when the file exists."""
@@ -156,6 +162,9 @@ _SUBTRACT_TOTALS: Final = """
         llm_calls = llm_calls - ?, errors = errors - ?, payloads = payloads - ?,
         duration_ms = duration_ms - ?, cost_usd = cost_usd - ?
     WHERE id = ?"""
+_DELETE_UNUSED_BASELINE: Final = """
+    DELETE FROM pinned_baselines
+    WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE pinned = pinned_baselines.id)"""
 _TABLES_BY_RUN: Final = ("run_tools", "findings", "incidents", "states")
 
 
@@ -291,7 +300,9 @@ def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
     connection.execute(
         "UPDATE agents SET runs = runs - 1 WHERE id = (SELECT agent FROM runs WHERE id = ?)", (run,)
     )
-    connection.execute("DELETE FROM runs WHERE id = ?", (run,))
+    row = connection.execute("DELETE FROM runs WHERE id = ? RETURNING pinned", (run,)).fetchone()
+    if row is not None and row[0] is not None:
+        connection.execute(_DELETE_UNUSED_BASELINE, row)
 
 
 def _delete_agent_rows(connection: sqlite3.Connection, agent_id: str) -> None:

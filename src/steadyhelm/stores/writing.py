@@ -3,6 +3,7 @@
 import functools
 import itertools
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -14,7 +15,7 @@ from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
-from steadyhelm.sink import Record, SavedState
+from steadyhelm.sink import PinnedBaseline, Record, SavedState
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.connections import StorePart
@@ -80,6 +81,11 @@ UPDATE_INCIDENT_TOTALS: Final = """
 _ADD_LOSS: Final = """
     INSERT INTO losses VALUES (?, ?, ?) ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count,
         last_at = max(last_at, excluded.last_at)"""
+
+# A run is compared with the same baseline to its end: the first one stays.
+_PIN_BASELINE: Final = """
+    UPDATE runs SET pinned = (SELECT id FROM pinned_baselines WHERE digest = ?), pinned_seq = ?
+    WHERE id = ? AND pinned IS NULL"""
 
 _OUTDATED: Final = "The run was deleted by another process while it was being written."
 
@@ -206,8 +212,21 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
     if batch.incidents:
         rows = [_build_incident_row(totals, incident) for totals, incident in batch.incidents.values()]
         connection.executemany(_UPSERT_INCIDENT, rows)
+    _pin_baselines(connection, batch.pinned)
     connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
     connection.executemany(_ADD_LOSS, [(it.reason, it.count, it.timestamp) for it in batch.losses.values()])
+
+
+def _pin_baselines(
+    connection: sqlite3.Connection, pinned: Sequence[tuple[RunTotals, PinnedBaseline]]
+) -> None:
+    """Store what runs are compared with, each distinct content once."""
+    for totals, pin in pinned:
+        known = connection.execute("SELECT 1 FROM pinned_baselines WHERE digest = ?", (pin.digest,))
+        if known.fetchone() is None:
+            row = (pin.digest, zlib.compress(pin.content, level=1))
+            connection.execute("INSERT INTO pinned_baselines (digest, content) VALUES (?, ?)", row)
+        connection.execute(_PIN_BASELINE, (pin.digest, pin.seq, totals.run))
 
 
 def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> None:
@@ -216,6 +235,7 @@ def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> N
     for record in totals.state_changes:
         if isinstance(record, RunInfo):
             connection.execute(_START_RUN, _build_start_values(run, record))
+            connection.execute("DELETE FROM states WHERE run = ?", (run,))
             if record.started_at > 0:
                 totals.cached.started_at = record.started_at
         elif isinstance(record, SavedState):

@@ -12,11 +12,13 @@ Each check takes a function that creates an empty store, and raises AssertionErr
 import math
 from typing import Final
 
+from msgspec import structs
+
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
-from steadyhelm.sink import SavedState
+from steadyhelm.sink import PinnedBaseline, SavedState
 from steadyhelm.store import RunState, Store
 from steadyhelm.testing import store_incident_checks, store_upkeep_checks
 from steadyhelm.testing.store_records import (
@@ -66,6 +68,30 @@ def check_a_reset_starts_learning_anew(make_store: MakeStore) -> None:
     store.write([a_summary("after")])
     assert ["after"] == [summary.run_id for summary in store.list_run_summaries("agent")]
     assert store.reset_baseline("nobody") is False
+    store.close()
+
+
+def check_a_baseline_is_pinned_once(make_store: MakeStore) -> None:
+    """Check that a run keeps its first pinned baseline, and that what no run has any more is deleted."""
+    store = fill_store(make_store, an_event(0), an_event(0, run_id="other"))
+    first, later = (PinnedBaseline("agent", "run", 0, text, text.encode()) for text in ("first", "later"))
+    store.write([first, structs.replace(first, run_id="other", seq=3)])
+    store.write([later])
+    assert first == store.get_pinned_baseline("agent", "run")
+    assert 3 == (store.get_pinned_baseline("agent", "other") or first).seq
+    assert store.get_pinned_baseline("agent", "unknown") is None
+    store.delete_run("agent", "run")
+    assert b"first" == (store.get_pinned_baseline("agent", "other") or later).content
+    store.close()
+
+
+def check_every_write_changes_the_version(make_store: MakeStore) -> None:
+    """Check that the version of the store is the same until something is written."""
+    store = fill_store(make_store, an_event(0))
+    before = store.get_version()
+    assert before == store.get_version()
+    store.write([an_event(1)])
+    assert before != store.get_version()
     store.close()
 
 
@@ -204,14 +230,14 @@ def check_a_run_has_a_life(make_store: MakeStore) -> None:
     run = store.find_run("run")
     assert ("running", "mend it", "2", "fix") == (run.state, run.goal, run.version, run.task_type)
     store.write([SavedState("agent", "run", b"state", AT + 1)])
-    assert "suspended" == _state(store)
+    assert ("suspended", ["run"]) == (_state(store), store.list_suspended("agent"))
     assert (b"state", None) == (store.take_state("agent", "run"), store.take_state("agent", "run"))
     store.write([an_event(1)])
     assert "running" == _state(store)
     store.write([an_event(2), SavedState("agent", "run", b"again", AT + 2)])
     assert "suspended" == _state(store)
     store.write([SavedState("agent", "run", b"more", AT + 3), info])
-    assert "running" == _state(store)
+    assert ("running", []) == (_state(store), store.list_suspended("agent"))
     store.write([a_summary(outcome="done")])
     run = store.find_run("run")
     assert ("ended", "done", 3) == (run.state, run.outcome, run.events)
