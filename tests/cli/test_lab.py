@@ -192,3 +192,55 @@ class TestAccuracy:
         status, out, _ = steadyhelm(f"lab accuracy --data {DATA} --no-cost")
         assert status in {0, 3}
         assert 10 == len(out.strip().splitlines())
+
+
+class TestPlants:
+    @pytest.fixture
+    def healthy(self, tmp_path):
+        path = tmp_path / "healthy.jsonl"
+        path.write_text(json.dumps(FINE | {"events": FINE["events"] * 2}) + "\n")
+        return path
+
+    def test_planted_and_measured(self, steadyhelm, healthy):
+        """
+        What `lab mutate` plants, `lab accuracy` measures by class; missed targets end with status 3.
+        """
+        target = healthy.with_name("planted.jsonl.gz")
+        status, _, said = steadyhelm(
+            f"lab mutate {healthy} -o {target} --plants 2 --class exact --class echo"
+        )
+        measured, out, _ = steadyhelm(f"lab accuracy {target} --json")
+        classes = {one["name"]: (one["plants"], one["flagged"]) for one in json.loads(out)["classes"]}
+
+        assert (0, "Wrote 4 runs of 2 classes") == (status, said[:25])
+        assert (2, 2) == classes["exact"]
+        assert 3 == measured or classes["echo"] == (2, 2)
+
+    def test_for_people(self, steadyhelm, healthy):
+        """
+        The tables name each class with its share and the targets.
+        """
+        target = healthy.with_name("planted.jsonl")
+        steadyhelm(f"lab mutate {healthy} -o {target} --plants 2 --class exact --class batch")
+        status, out, _ = steadyhelm(f"lab accuracy {target}")
+
+        assert 0 == status
+        assert "planted loops" in out
+        assert "healthy stretches" in out
+        assert "met." in out.splitlines()[-1]
+
+    def test_runs_without_plants(self, steadyhelm, healthy):
+        """
+        Files of another origin are refused, with the command that writes the right ones.
+        """
+        status, _, said = steadyhelm(f"lab accuracy {healthy}")
+
+        assert (2, True) == (status, "steadyhelm lab mutate" in said)
+
+    def test_a_missing_file(self, steadyhelm, tmp_path):
+        """
+        A path that does not exist is a usage error.
+        """
+        status, _, said = steadyhelm(f"lab mutate {tmp_path}/none.jsonl -o {tmp_path}/out.jsonl")
+
+        assert (2, True) == (status, "there is no file" in said)

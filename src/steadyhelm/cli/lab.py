@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.context import SeverityName
+from steadyhelm.cli.lab_plants import measure_planted, mutate
 from steadyhelm.cli.output import (
     EXIT_FAILED,
     EXIT_FLAGGED,
@@ -30,6 +31,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+app.command("mutate")(mutate)
 
 
 class FindingKind(enum.StrEnum):
@@ -283,6 +287,10 @@ def import_runs(
 @app.command("accuracy")
 def accuracy(
     context: typer.Context,
+    planted: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate`: measure these, by class."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="The folder of labelled data; else STEADYHELM_DATA.")
     ] = None,
@@ -292,8 +300,12 @@ def accuracy(
 ) -> None:
     """Measure every accuracy target of the loop detectors.
 
+    With files of `lab mutate`: the planted loops found and the healthy stretches flagged, by class.
     Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
     """
+    if planted:
+        runs = [run for one in _read_sets(planted) for run in one.runs]
+        raise typer.Exit(measure_planted(runs, context.obj.load().settings, wrong=wrong, as_json=as_json))
     from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, format_targets, targets_to_builtins
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
 

@@ -1,0 +1,1 @@
+"""Plant loops and healthy stretches of named classes into recorded runs, to measure detectors by class."""

@@ -1,0 +1,214 @@
+"""Splice a stretch of steps into a recorded run, and keep where it begins and ends."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.lab.mutations.words import Words
+
+PLANT: Final = "plant"
+"""The key of a run's line that describes what was planted in it."""
+
+MIN_REPEATS: Final = 4
+_MAX_REPEATS: Final = 8
+_FIRST_PLACE: Final = 0.2
+_LAST_PLACE: Final = 0.9
+_STEP_MS: Final = 900.0
+
+Entry = dict[str, Any]
+RunLine = dict[str, Any]
+PlantKind = Literal["loop", "healthy"]
+
+
+class PlantedRun(Struct, frozen=True, kw_only=True):
+    """What a run's line says about its plant: the class, the seed and the entries it covers."""
+
+    name: str
+    kind: PlantKind
+    first: int
+    last: int
+    seed: int = 0
+
+
+class HostCall(Struct, frozen=True):
+    """A call of the run that hosts the plant, with its result."""
+
+    name: str
+    args: Any
+    result: str
+    error: bool
+
+
+class Stretch:
+    """Builds the entries of one plant.
+
+    Args:
+        rng: The source of every choice.
+        host: The calls of the run before the place of the plant.
+    """
+
+    def __init__(self, rng: random.Random, host: Sequence[HostCall]) -> None:
+        self.rng = rng
+        self.words = Words(rng)
+        self.host = host
+        self.entries: list[Entry] = []
+
+    def add_call(
+        self, name: str, args: Any, result: str, *, error: bool = False, duration_s: float | None = None
+    ) -> None:
+        """Add a call with its result; it takes about a second unless a duration is given."""
+        duration_ms = self.rng.uniform(0.5, 1.5) * _STEP_MS if duration_s is None else duration_s * 1000
+        self.entries.append(
+            {
+                "type": "tool_call",
+                "name": name,
+                "args": args,
+                "result": result,
+                "error": error,
+                "duration_ms": round(duration_ms, 1),
+            }
+        )
+
+    def repeat_call(self, call: HostCall) -> None:
+        """Add a call of the run itself once more, with the same result."""
+        self.add_call(call.name, call.args, call.result, error=call.error)
+
+    def add_reply(self, text: str) -> None:
+        """Add a reply of the model."""
+        self.entries.append({"type": "llm_output", "text": text})
+
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user."""
+        self.entries.append({"type": "user_message", "text": text})
+
+    def add_batch(self, calls: Iterable[tuple[str, Any, str]]) -> None:
+        """Add calls that are made together, before the first result arrives."""
+        made = [(f"plant-{len(self.entries)}-{place}", *call) for place, call in enumerate(calls)]
+        for call_id, name, args, _ in made:
+            self.entries.append({"type": "tool_call", "name": name, "args": args, "call_id": call_id})
+        for call_id, name, _, result in made:
+            self.entries.append({"type": "tool_result", "name": name, "text": result, "call_id": call_id})
+
+    def count_repeats(self, least: int = MIN_REPEATS, most: int = _MAX_REPEATS) -> int:
+        """Return how often the plant repeats."""
+        return self.rng.randint(least, most)
+
+
+Build = Callable[[Stretch], None]
+
+
+class PlantClass(Struct, frozen=True):
+    """A named class of plants."""
+
+    name: str
+    kind: PlantKind
+    about: str
+    build: Build
+
+
+def plant_class(kind: PlantKind, registry: dict[str, PlantClass]) -> Callable[[Build], Build]:
+    """Return a decorator that registers a function as a class of plants, named after it."""
+
+    def register(build: Build) -> Build:
+        name = build.__name__.removeprefix("plant_")
+        about = (build.__doc__ or "").strip().removeprefix("Plant ").split("\n", 1)[0].rstrip(".")
+        registry[name] = PlantClass(name, kind, about, build)
+        return build
+
+    return register
+
+
+def plant(
+    runs: Sequence[RunLine], classes: Iterable[PlantClass], *, plants: int = 30, seed: int = 0
+) -> Iterator[RunLine]:
+    """Yield the lines of runs with a plant, `plants` of each class, each in another run while there are any.
+
+    The same runs, classes and seed yield the same lines. Raises SteadyhelmError without a run to plant in.
+    """
+    usable = [run for run in runs if find_places(run["events"])]
+    if not usable:
+        raise SteadyhelmError("No run has a place to plant in: each needs a few steps with their results.")
+    for one in classes:
+        order = random.Random(f"{seed}/{one.name}")  # noqa: S311 - reproducible, not secret
+        hosts = order.sample(usable, len(usable))
+        for number in range(plants):
+            rng = random.Random(f"{seed}/{one.name}/{number}")  # noqa: S311 - the same
+            yield plant_in(hosts[number % len(hosts)], one, rng, number=number, seed=seed)
+
+
+def plant_in(run: RunLine, one: PlantClass, rng: random.Random, *, number: int = 0, seed: int = 0) -> RunLine:
+    """Return a copy of a run's line with one plant in it."""
+    entries = run["events"]
+    place = rng.choice(find_places(entries))
+    stretch = Stretch(rng, list_calls(entries[:place]))
+    one.build(stretch)
+    planted = _set_times(stretch.entries, entries, place)
+    elapsed = _sum_seconds(stretch.entries)
+    after = [_shift_time(entry, elapsed) for entry in entries[place:]]
+    last = place + len(planted) - 1
+    about = {"name": one.name, "kind": one.kind, "first": place, "last": last, "seed": seed}
+    run_id = f"{run.get('run_id') or run.get('id')}+{one.name}-{number}"
+    line = {key: value for key, value in run.items() if key not in {"events", "labels", "id"}}
+    return {**line, "run_id": run_id, "events": [*entries[:place], *planted, *after], PLANT: about}
+
+
+def find_places(entries: Sequence[Entry]) -> list[int]:
+    """Return the indices at which a stretch can be inserted: no call waits for its result there."""
+    places, waiting = [], 0
+    for place, entry in enumerate(entries):
+        if place and not waiting and _FIRST_PLACE <= place / len(entries) <= _LAST_PLACE:
+            places.append(place)
+        if entry.get("type") == "tool_call" and entry.get("result") is None and not entry.get("error"):
+            waiting += 1
+        elif entry.get("type") in {"tool_result", "error"}:
+            waiting = max(0, waiting - 1)
+    return places
+
+
+def list_calls(entries: Sequence[Entry]) -> list[HostCall]:
+    """Return the calls of a run that have a text as their result."""
+    found, waiting = [], None
+    for entry in entries:
+        kind = entry.get("type")
+        if kind == "tool_call":
+            waiting = entry
+            result = entry.get("result")
+            if isinstance(result, str):
+                found.append(
+                    HostCall(str(entry.get("name")), entry.get("args"), result, bool(entry.get("error")))
+                )
+                waiting = None
+        elif kind == "tool_result" and waiting is not None and isinstance(entry.get("text"), str):
+            if entry.get("name") == waiting.get("name"):
+                found.append(
+                    HostCall(str(entry.get("name")), waiting.get("args"), entry["text"], error=False)
+                )
+            waiting = None
+    return found
+
+
+def _set_times(planted: list[Entry], entries: Sequence[Entry], place: int) -> list[Entry]:
+    """Give planted entries times after the entry before them, where the run has times at all."""
+    at = next((entry["t"] for entry in reversed(entries[:place]) if _is_number(entry.get("t"))), None)
+    if at is None:
+        return planted
+    timed = []
+    for entry in planted:
+        at += (entry.get("duration_ms") or 0.0) / 1000
+        timed.append({**entry, "t": at})
+    return timed
+
+
+def _shift_time(entry: Entry, seconds: float) -> Entry:
+    return {**entry, "t": entry["t"] + seconds} if _is_number(entry.get("t")) else entry
+
+
+def _sum_seconds(entries: Iterable[Entry]) -> float:
+    return sum(entry.get("duration_ms") or 0.0 for entry in entries) / 1000
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
