@@ -1,9 +1,12 @@
 import dataclasses
 import enum
+import types
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+import attrs
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,9 +102,19 @@ class _Record(msgspec.Struct):
     name: str
 
 
-class _Model:
+class _Model(pydantic.BaseModel):
+    field: int = 1
+    hidden: str = pydantic.Field("x", exclude=True)
+
+
+@attrs.define
+class _Attributes:
+    x: int
+
+
+class _Dumps:
     def model_dump(self):
-        return {"field": 1}
+        raise RuntimeError("hands off")
 
 
 def turned(value):
@@ -168,6 +181,9 @@ class TestCanonical:
             (_Point(1, [2]), b'{"others":[2],"x":1}'),
             (_Record("ann"), b'{"name":"ann"}'),
             (_Model(), b'{"field":1}'),
+            (_Attributes(2), b'{"x":2}'),
+            (types.MappingProxyType({"a": 1}), b'{"a":1}'),
+            (_Dumps(), b'"<_Dumps>"'),
             (PurePosixPath("/a/b"), b'"/a/b"'),
             ({"b", "a"}, b'["a","b"]'),
             (object(), b'"<object>"'),
@@ -177,7 +193,7 @@ class TestCanonical:
     )
     def test_objects_have_a_form(self, value, expected):
         """
-        An object is its fields if it has any, else its words; an address in memory says nothing.
+        An object of a known kind is its fields or its text; any other is named by its type.
         """
         assert expected == encode_canonical(value)
 

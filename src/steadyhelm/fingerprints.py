@@ -4,25 +4,31 @@ Two calls are the same call when their fingerprints are equal, whatever the orde
 arguments. At most 8 KiB of a value are used.
 """
 
-import dataclasses
-import enum
 import math
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from steadyhelm import host_objects
 from steadyhelm.events import TraceEvent
+from steadyhelm.host_objects import MAX_ITEMS, cut_text, describe, is_a, name_type
+from steadyhelm.interrupts import pass_on_signal
 
-MAX_CHARS: Final = 8192
+MAX_CHARS: Final = host_objects.MAX_CHARS
 _MAX_DEPTH: Final = 12
-_MAX_ITEMS: Final = 1000
+_MAX_PLAIN_DEPTH: Final = 64
 _MAX_VALUES: Final = 4000
 _MIN_CUT_CHARS: Final = 64
+_VALUE_CHARS: Final = 8
+"""How many characters a number or an empty place counts for."""
 _NATIVE_BITS: Final = 63
+_READ_TRIES: Final = 3
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
+_EMPTY: Final = frozenset({str, dict, list, tuple})
 
 
 class Fingerprint(NamedTuple):
@@ -59,18 +65,34 @@ def encode_canonical(value: Any) -> bytes:
     b'{"a":[1,2],"b":1}'
     """
     try:
-        if value is None or (not value and isinstance(value, (str, dict, list, tuple))):
+        if value is None or (type(value) in _EMPTY and not value):
             return b""
         if _is_small(value):
             return _encode(value)
-    except Exception:  # noqa: BLE001, S110 - an agent's object may raise anything when it is read
-        pass
+    except Exception as exc:  # noqa: BLE001 - half a surrogate pair, or changed by another thread
+        pass_on_signal(exc)
     return _encode(to_plain_data(value))
 
 
 def to_plain_data(value: Any) -> Any:
-    """Return any object as plain JSON data, bounded in depth, values and length. Never raises."""
+    """Return any object as plain JSON data, bounded in depth, values and length. Never raises.
+
+    No code of the host runs, but that of the text of an exception; see `steadyhelm.host_objects`.
+    """
     return _reduce(value, 0, _Remaining())
+
+
+def to_text(value: Any) -> str:
+    """Return any object as one text, such as the key of a mapping. Never raises.
+
+    >>> to_text(("a", 1)), to_text(None), to_text(object())
+    ("('a', 1)", 'None', '<object>')
+    """
+    if is_a(value, str):
+        return cut_text(value)
+    if is_a(value, tuple):
+        return str(tuple(to_plain_data(list(islice(tuple.__iter__(value), MAX_ITEMS)))))
+    return str(to_plain_data(value))
 
 
 class _Remaining:
@@ -88,118 +110,129 @@ class _Remaining:
         return self.values <= 0 or self.characters <= 0
 
 
-def describe(value: Any) -> Any:
-    """Return an object that JSON cannot represent as one that it can: its fields, or else its text."""
-    try:
-        if isinstance(value, enum.Enum):
-            return value.value
-        if isinstance(value, msgspec.Struct):
-            return {name: getattr(value, name) for name in value.__struct_fields__}
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        for method in ("model_dump", "to_dict"):
-            dump = getattr(value, method, None)
-            if callable(dump) and not isinstance(value, type):
-                return dump()
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return f"<{len(value)} bytes {hash_bytes(bytes(value)) & 0xFFFFFFFF:08x}>"
-        text = str(value)
-    except Exception:  # noqa: BLE001 - the object's own methods may raise anything
-        text = f"<{type(value).__name__}>"
-    # A memory address differs in every process: it is no part of the value.
-    return f"<{type(value).__name__}>" if " at 0x" in text else text
-
-
-def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:
+def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:  # noqa: PLR0911 - one place for all kinds
     remaining.values -= 1
     try:
-        if value is None or isinstance(value, (str, int, float)):
-            return _shorten(value, remaining) if isinstance(value, str) else _plain_number(value)
+        kind = type(value)
+        if issubclass(kind, str):
+            return _shorten(value, remaining)
+        if value is None or issubclass(kind, (int, float)):
+            return _plain_number(value)
         if depth >= _MAX_DEPTH or remaining.values <= 0:
             return "…"
-        if isinstance(value, Mapping):
+        if issubclass(kind, dict):
             return _reduce_mapping(value, depth, remaining)
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return _reduce_items(value, depth, remaining)
-        return _reduce(describe(value), depth + 1, remaining)
-    except Exception:  # noqa: BLE001 - an agent's object may raise anything when it is read
-        return f"<{type(value).__name__}>"
+        collection = next((it for it in _COLLECTIONS if issubclass(kind, it)), None)
+        if collection is None:
+            return _reduce(describe(value), depth + 1, remaining)
+        return _reduce_items(value, collection, depth, remaining)
+    except Exception as exc:  # noqa: BLE001 - what cannot be read is named, and what is beside it is kept
+        pass_on_signal(exc)
+        return f"<{name_type(value)}>"
 
 
-def _reduce_items(value: Collection[Any], depth: int, remaining: _Remaining) -> list[Any]:
+def _reduce_items(value: Any, kind: Any, depth: int, remaining: _Remaining) -> list[Any] | str:
+    found = _read_items(lambda: kind.__iter__(value))
+    if found is None:
+        return _CHANGED
     items = []
-    for item in islice(value, _MAX_ITEMS):
+    for item in found:
         if remaining.is_used_up:
-            items.append(_describe_rest(value))
+            items.append(_describe_rest(kind.__len__(value)))
             break
         items.append(_reduce(item, depth + 1, remaining))
-    return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
+    return sorted(items, key=repr) if kind in {set, frozenset} else items
 
 
-def _reduce_mapping(value: Mapping[Any, Any], depth: int, remaining: _Remaining) -> dict[str, Any]:
+def _reduce_mapping(value: Any, depth: int, remaining: _Remaining) -> dict[str, Any] | str:
     """Reduce in the order of the keys, so that what is cut does not depend on their order in the mapping."""
-    entries = [
-        (key if isinstance(key, str) else str(describe(key)), type(key).__name__, item)
-        for key, item in islice(value.items(), _MAX_ITEMS)
-    ]
+    found = _read_items(lambda: iter(dict.items(value)))
+    if found is None:
+        return _CHANGED
+    entries = [(to_text(key), name_type(key), item) for key, item in found]
     plain: dict[str, Any] = {}
     for name, _, item in sorted(entries, key=lambda entry: entry[:2]):
         if remaining.is_used_up:
-            plain["…"] = _describe_rest(value)
+            plain["…"] = _describe_rest(dict.__len__(value))
             break
         key = _shorten(name, remaining)  # before its value, which may use up what remains
         plain[key] = _reduce(item, depth + 1, remaining)
     return plain
 
 
-def _describe_rest(value: Any) -> str:
+def _read_items(begin: Callable[[], Iterator[Any]]) -> list[Any] | None:
+    """Return the first items of a collection; None when other threads change it again and again."""
+    for _ in range(_READ_TRIES):
+        try:
+            return list(islice(begin(), MAX_ITEMS))
+        except RuntimeError as exc:
+            pass_on_signal(exc)
+    return None
+
+
+def _describe_rest(size: int) -> str:
     """Return the text for the part of a collection that is not read."""
-    return f"[{len(value)} in all]"
+    return f"[{size} in all]"
 
 
 def _shorten(text: str, remaining: _Remaining) -> str:
     """Return a text as JSON can hold it; of a long one its beginning, its length and its end."""
     size = min(MAX_CHARS, remaining.characters)
-    if len(text) > size:
-        half = size // 2 if size >= _MIN_CUT_CHARS else 0
-        text = f"{text[:half]}…[{len(text)} characters]…{text[len(text) - half :]}"
+    text = cut_text(text, size if size >= _MIN_CUT_CHARS else 0)
     remaining.characters = max(0, remaining.characters - len(text))
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return text
 
 
 def _plain_number(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _NATIVE_BITS:
-        return str(value) if value.bit_length() < MAX_CHARS else f"<integer of {value.bit_length()} bits>"
-    return value
+    if value is None or type(value) is bool:
+        return value
+    if is_a(value, float):
+        number = float.__add__(value, 0.0)
+        return number if math.isfinite(number) else float.__repr__(number)
+    bits = int.bit_length(value)
+    if bits <= _NATIVE_BITS:
+        return int.__add__(value, 0)
+    return int.__repr__(value) if bits < MAX_CHARS else f"<integer of {bits} bits>"
 
 
-def _is_small(value: Any) -> bool:  # noqa: C901 - one flat loop: every event goes through it
+def _is_small(value: Any) -> bool:  # noqa: C901, PLR0912 - one flat loop: every event goes through it
     """Return whether a value is plain JSON data that fits as it is; stops as soon as that is known."""
-    room = MAX_CHARS
-    stack = [value]
-    for item in stack:
-        kind = type(item)
-        if kind is str:
-            room -= len(item)
-        elif kind is dict:
-            for key, inner in item.items():
-                if type(key) is not str:
+    room, depth = MAX_CHARS, 0
+    level = [value]
+    while level:
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                room -= len(item)
+            elif kind is dict:
+                room -= _VALUE_CHARS * len(item)
+                if room < 0:
                     return False
-                room -= len(key) + 8
-                if type(inner) is str:
-                    room -= len(inner)
-                elif type(inner) not in _NUMBERS:
-                    stack.append(inner)
-        elif kind is list or kind is tuple:
-            room -= 8 * len(item)
-            stack.extend(item)
-        elif kind not in _NUMBERS:
-            return False
-        if room < 0:
+                for key, held in item.items():
+                    if type(key) is not str:
+                        return False
+                    room -= len(key)
+                    if type(held) is str:
+                        room -= len(held)
+                    elif type(held) not in _NUMBERS:
+                        inner.append(held)
+            elif kind is list or kind is tuple:
+                room -= _VALUE_CHARS * len(item)
+                if room >= 0:
+                    inner.extend(item)
+            elif kind not in _NUMBERS:
+                return False
+            if room < 0:
+                return False
+        level, depth = inner, depth + 1
+        if depth > _MAX_PLAIN_DEPTH:
             return False
     return True
 
 
+_COLLECTIONS: Final[tuple[type, ...]] = (
+    list, tuple, set, frozenset, deque, type({}.keys()), type({}.values()),
+)  # fmt: skip
+_CHANGED: Final = "<changed while it was read>"
 _encode: Final = msgspec.json.Encoder(order="deterministic", enc_hook=describe).encode

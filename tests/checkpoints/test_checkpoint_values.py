@@ -10,6 +10,7 @@ import pathlib
 import types
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,7 +140,7 @@ class TestPlainDataConverter:
 
     def test_messages_of_a_framework_are_kept_as_their_fields(self):
         """
-        Dataclasses, msgspec structs and objects with `model_dump` or `to_dict` become dicts.
+        Dataclasses, msgspec structs and Pydantic models become dicts.
         """
 
         @dataclasses.dataclass
@@ -150,11 +151,11 @@ class TestPlainDataConverter:
         class Part(msgspec.Struct):
             text: str
 
-        class Model:
-            def model_dump(self):
-                return {"type": "ai", "n": 1}
+        class Model(pydantic.BaseModel):
+            type: str
+            n: int
 
-        kept, notes = reduced([Message("user", [Part("hi")]), Model()])
+        kept, notes = reduced([Message("user", [Part("hi")]), Model(type="ai", n=1)])
 
         assert [{"role": "user", "parts": [{"text": "hi"}]}, {"type": "ai", "n": 1}] == kept
         assert (

@@ -712,12 +712,12 @@ class TestReentry:
 
     def test_the_hosts_objects_are_read_before_the_lock_is_taken(self, database):
         """
-        An object whose text waits for another thread of the same run holds up nobody.
+        An error whose text waits for another thread of the same run holds up nobody.
         """
         monitor = DriftMonitor("researcher", db_path=database)
         monitor.start_run("session-1")
 
-        class Slow:
+        class SlowError(Exception):
             """Its text is there once another thread has recorded an event."""
 
             def __str__(self):
@@ -728,7 +728,7 @@ class TestReentry:
                 other.join(5)
                 return "hung" if other.is_alive() else "done"
 
-        monitor.record_event("tool_call", "fetch", input_data={"page": Slow()}, error=Slow())
+        monitor.record_event("tool_call", "fetch", error=SlowError())
         monitor.flush()
         names = [event.action_name for event in monitor.store.get_run_traces("researcher", "session-1")]
 

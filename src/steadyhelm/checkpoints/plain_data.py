@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from steadyhelm.fingerprints import describe
+from steadyhelm.fingerprints import to_text
+from steadyhelm.host_objects import describe
 
 _MAX_DEPTH: Final = 64
 _MAX_VALUES: Final = 500_000
@@ -28,10 +29,7 @@ class TooLargeError(Exception):
 
 def to_utf8_text(text: Any) -> str:
     """Return any id as text that can be encoded, the same for the same id."""
-    try:
-        encodable = text if type(text) is str else str(describe(text))
-    except Exception:  # noqa: BLE001 - converting an unknown object may raise anything
-        encodable = f"<{type(text).__name__}>"
+    encodable = text if type(text) is str else to_text(text)
     return encodable.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -152,7 +150,7 @@ class PlainDataConverter:
         if isinstance(key, str):
             return self._convert_text(key, location)
         self.note(location, f"key of type {type(key).__name__} kept as text")
-        return self._convert_text(str(describe(key)), location)
+        return self._convert_text(to_text(key), location)
 
     def _convert_items(self, value: Iterable[Any], location: Location, depth: int) -> list[Any]:
         if not isinstance(value, list):

@@ -5,14 +5,19 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import structs
 
+from steadyhelm.engine.coercion import to_error_text, to_text
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes, hash_call
+from steadyhelm.host_objects import cut_text, is_a, name_type
 from steadyhelm.loops.steps import cache_arguments
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import RecordedEvent
 
 PayloadMode = Literal["none", "hashes", "redacted", "full"]
 PAYLOAD_MODES: Final = ("none", "hashes", "redacted", "full")
+MAX_NAME_CHARS: Final = 200
+MAX_ID_CHARS: Final = 200
+_NAMES_KEPT: Final = 1024
 
 Payload = tuple[Any, bytes, Any, bytes, dict[str, Any] | None, bytes, str | None]
 """Arguments, result and metadata, each with its JSON, and the error."""
@@ -32,34 +37,72 @@ class Capture:
         self._payloads = payloads
         self._redacts = payloads != "full"
         self.keeps_text = payloads in {"redacted", "full"}
+        self._names: dict[str, str] = {}
 
-    def text(self, text: str) -> str:
-        """Return a text to store, such as a goal, redacted like everything else."""
-        whole = text.encode("utf-8", "replace").decode() if isinstance(text, str) else str(text)
+    def text(self, text: object) -> str:
+        """Return a text to store, such as a goal, cut and redacted like everything else."""
+        whole = _clean(cut_text(text) if is_a(text, str) else to_text(text))
         return self._redactor.redact_text(whole) if self._redacts and whole else whole
+
+    def name(self, name: object) -> str:
+        """Return the name of a tool, a model, a task type or a version: short, and safe to store."""
+        if type(name) is str and len(name) <= MAX_NAME_CHARS:
+            known = self._names.get(name)
+            if known is not None:
+                return known
+        short = cut_text(name, MAX_NAME_CHARS) if is_a(name, str) else to_text(name)[:MAX_NAME_CHARS]
+        clean = _clean(short)
+        if type(name) is str and len(name) <= MAX_NAME_CHARS:
+            if len(self._names) >= _NAMES_KEPT:
+                self._names.clear()
+            self._names[name] = clean
+        return clean
+
+    def identify(self, given: object) -> str:
+        """Return the id of a run, a call or an event as text: the same for the same id, different for others.
+
+        Ids are texts, numbers or UUIDs. An object of an unknown type is the id of itself alone.
+        """
+        if type(given) is str and len(given) <= MAX_ID_CHARS:
+            return given if given.isascii() and "\0" not in given else _clean(cut_text(given))
+        if is_a(given, str):
+            ends = cut_text(given)
+            return (
+                _clean(ends[: MAX_ID_CHARS // 2]) + f"…{hash_bytes(ends.encode()) & 0xFFFFFFFFFFFFFFFF:016x}"
+            )
+        text = to_text(given)
+        is_unknown = text == name_type(given)
+        return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
 
     def plain(self, value: Any) -> Any:
         """Return a value to store beside events, such as a run's metadata, reduced and redacted like them."""
         encoded = encode_canonical(value)
         if self._redacts:
-            _, encoded = self._redactor.redact(value, encoded)
-        return msgspec.json.decode(encoded) if encoded else None
+            _, encoded = self._redactor.redact(_decode(encoded, value), encoded)
+        return _decode(encoded, None)
 
-    def encode(
-        self, input_data: Any, output_data: Any, metadata: dict[str, Any] | None, error: str | None
-    ) -> Payload:
-        """Return the payload of an event, reduced and redacted. This may run the host's own code."""
+    def encode(self, input_data: Any, output_data: Any, metadata: Any, error: object) -> Payload:
+        """Return the payload of an event, reduced and redacted: nothing in it refers to the host's objects.
+
+        The only code of the host that runs here is the text of an exception. No lock may be held.
+        """
+        text = None if error is None else to_error_text(error)
         input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
-        metadata_json = encode_canonical(metadata) if metadata else b""
+        metadata_json = b"" if metadata is None else encode_canonical(metadata)
+        input_data, output_data = _decode(input_json, input_data), _decode(output_json, output_data)
+        details = _decode(metadata_json, None)
+        if metadata_json and type(details) is not dict:
+            details = {"value": details}
+            metadata_json = encode_canonical(details)
         if self._redacts:
             if self._redactor.may_contain_secret(input_json + output_json):
                 input_data, input_json = self._redactor.redact(input_data, input_json)
                 output_data, output_json = self._redactor.redact(output_data, output_json)
             if metadata_json:
-                metadata, metadata_json = self._redactor.redact(metadata, metadata_json)
-            if error:
-                error = self._redactor.redact_text(error)
-        return input_data, input_json, output_data, output_json, metadata, metadata_json, error
+                details, metadata_json = self._redactor.redact(details, metadata_json)
+            if text:
+                text = self._redactor.redact_text(text)
+        return input_data, input_json, output_data, output_json, details, metadata_json, text
 
     # Every field by name: gathering them into a dict and spreading it again costs as much as both hashes.
     def build(
@@ -123,3 +166,17 @@ class Capture:
             result_hash=event.result_hash if self._payloads == "hashes" else 0,
         )
         return RecordedEvent(stripped)
+
+
+def _clean(text: str) -> str:
+    """Return a text that every store can hold."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text
+
+
+def _decode(encoded: bytes, value: Any) -> Any:
+    """Return the plain data of a value: a copy of what is stored, which the host cannot change."""
+    return _decode_json(encoded) if encoded else _EMPTY.get(type(value))
+
+
+_decode_json: Final = msgspec.json.Decoder().decode
+_EMPTY: Final[dict[type, Any]] = {str: "", dict: {}, list: [], tuple: []}

@@ -1,15 +1,23 @@
 """Convert what a caller passes to numbers and texts: a wrong value never stops an agent."""
 
-from typing import Any
+from typing import Any, Final
+
+from steadyhelm import fingerprints
+from steadyhelm.host_objects import cut_text, describe, is_a, name_type, read_error
+
+_MAX_NUMBER_CHARS: Final = 64
 
 
 def to_number(value: Any) -> float:
     """Return the value as a finite number of 0 or more; 0 when it is none."""
+    plain = value if is_a(value, (int, float, str)) else describe(value)
+    if is_a(plain, str) and str.__len__(plain) > _MAX_NUMBER_CHARS:
+        return 0.0
     try:
-        given = float(value)
+        number = float.__add__(plain, 0.0) if is_a(plain, float) else float(fingerprints.to_plain_data(plain))
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    return given if 0.0 <= given < float("inf") else 0.0
+    return number if 0.0 <= number < float("inf") else 0.0
 
 
 def to_count(value: Any) -> int:
@@ -21,26 +29,22 @@ def to_error_text(error: object) -> str | None:
     """Return the text of an error given as an exception, text or flag; None when there was none."""
     if error is None or error is False:
         return None
-    if isinstance(error, str):
-        return error or "error"
-    if isinstance(error, BaseException):
-        try:
-            return f"{type(error).__name__}: {error}"
-        except Exception:  # noqa: BLE001 - an exception's own text may fail too
-            return type(error).__name__
+    if is_a(error, str):
+        return cut_text(error) or "error"
+    if is_a(error, BaseException):
+        text = read_error(error)
+        return name_type(error) if text is None else f"{name_type(error)}: {text}"
     return "error" if error is True else to_text(error)
 
 
 def to_text(value: object) -> str:
-    """Return the value as text; the name of its type when its own `str()` fails."""
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - the host's own code
-        return type(value).__name__
+    """Return the value as text; the name of its type when it is not known to have one."""
+    text = fingerprints.to_text(value)
+    return name_type(value) if text == f"<{name_type(value)}>" else text
 
 
 def to_share(value: Any) -> float | None:
     """Return the value when it is a number from 0 to 1, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if type(value) not in (int, float):
         return None
     return float(value) if 0.0 <= value <= 1.0 else None

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from steadyhelm.decisions import PROCEED, BudgetDecision, Decision
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.coercion import to_count, to_error_text, to_number, to_text
+from steadyhelm.engine.coercion import to_count, to_number
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.engine.session import Ending, Observation, Session
@@ -114,21 +114,23 @@ class RunRecorder:
         if not self.is_sampled:
             return PROCEED
         services, session = self._services, self.session
-        name = action_name if type(action_name) is str else to_text(action_name)
-        text = None if error is None else to_error_text(error)
-        payload = services.capture.encode(input_data, output_data, metadata, text)
+        capture = services.capture
+        payload = capture.encode(input_data, output_data, metadata, error)
+        action_type, name = capture.name(action_type), capture.name(action_name)
+        event_id = None if event_id is None else capture.identify(event_id)
+        call_id = None if call_id is None else capture.identify(call_id)
         if type(token_count) is not int or token_count < 0:
             token_count = to_count(token_count)
         at = None if timestamp is None else to_number(timestamp)
-        if cost_usd is None and services.price is not None and metadata:
-            cost_usd = services.price(metadata, services.clock() if at is None else at)
+        if cost_usd is None and services.price is not None and payload[4]:
+            cost_usd = services.price(payload[4], services.clock() if at is None else at)
         with self.lock:
             if self._is_reentered():
                 return PROCEED
             self._is_recording = True
             try:
                 run, seq = session.run, session.next_seq
-                recorded = services.capture.build(
+                recorded = capture.build(
                     payload,
                     agent_id=services.agent_id,
                     run_id=run.run_id,
@@ -139,7 +141,7 @@ class RunRecorder:
                     seq=seq,
                     token_count=token_count,
                     duration_ms=duration_ms if type(duration_ms) is float else to_number(duration_ms),
-                    started_seq=started_seq,
+                    started_seq=None if started_seq is None else to_count(started_seq),
                     call_id=call_id,
                     parent_run_id=run.parent_run_id,
                     cost_usd=None if cost_usd is None else to_number(cost_usd),
@@ -180,7 +182,7 @@ class RunRecorder:
                 agent_id=services.agent_id,
                 run_id=session.run.run_id,
                 action_type=TOOL_CALL,
-                action_name=name if type(name) is str else to_text(name),
+                action_name=services.capture.name(name),
                 timestamp=services.clock(),
                 event_id=f"{session.run.run_id}.{session.next_seq}",
                 seq=session.next_seq,
@@ -195,7 +197,7 @@ class RunRecorder:
             STATE_TRANSITION,
             name,
             timestamp=self.session.last_at or None,
-            metadata={key: _replace_surrogates(value) for key, value in metadata.items()},
+            metadata=metadata,
             call_id=call_id,
         )
 
@@ -241,7 +243,3 @@ class RunRecorder:
         services.queue.acknowledge()
         services.listeners.notify_findings(ending.findings)
         return ending
-
-
-def _replace_surrogates(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

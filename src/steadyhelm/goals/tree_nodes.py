@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct, field
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.fingerprints import MAX_CHARS, describe
+from steadyhelm.fingerprints import to_text
 
 ROOT: Final = "goal"
 MAX_EFFORT: Final = 5
@@ -332,7 +332,7 @@ def to_single_line(value: Any, max_chars: int = MAX_LINE_CHARS) -> str:
     """
     if value is None:
         return ""
-    text = (value if isinstance(value, str) else str(describe(value)))[:MAX_CHARS]
+    text = to_text(value)
     if not text.isprintable():
         text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = " ".join(text.split())
