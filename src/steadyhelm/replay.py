@@ -16,7 +16,7 @@ from steadyhelm.engine import registry
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
-from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
+from steadyhelm.events import USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
@@ -87,14 +87,18 @@ class FirstResponse(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A run with its report, incidents and responses."""
+    """A run with its report, incidents, responses and summary."""
 
     run: ReadRun
     report: RunReport
     incidents: Sequence[Incident]
     answers: Sequence[FirstResponse]
-    doubts: Sequence[tuple[str, str, float]] = ()
-    """The tools and files that findings lowered the trust in, with the trust left."""
+    summary: RunSummary
+
+    @property
+    def doubts(self) -> Sequence[tuple[str, str, float]]:
+        """The tools and files that findings lowered the trust in, with the trust left."""
+        return self.summary.doubts
 
 
 class Replay:
@@ -148,7 +152,7 @@ class Replay:
             tokens_saved=_count_tokens_saved(run.events, self._answers),
             not_checked=[*not_checked, *self._missing],
         )
-        return Judged(run, report, incidents, self._answers, ending.summary.doubts)
+        return Judged(run, report, incidents, self._answers, ending.summary)
 
     def _take(
         self, at: int, found: Sequence[DriftEvent], incidents: Sequence[Incident]

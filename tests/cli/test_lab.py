@@ -244,3 +244,37 @@ class TestPlants:
         status, _, said = steadyhelm(f"lab mutate {tmp_path}/none.jsonl -o {tmp_path}/out.jsonl")
 
         assert (2, True) == (status, "there is no file" in said)
+
+    def test_spliced_and_measured(self, steadyhelm, tmp_path):
+        """
+        What `lab splice` joins is measured as goal drift, with a baseline learnt from other runs.
+        """
+        source, target = tmp_path / "tasks.jsonl", tmp_path / "spliced.jsonl"
+        tasks = [
+            FINE | {"run_id": f"r{n}", "goal": f"task {n}", "events": FINE["events"] * 2} for n in range(4)
+        ]
+        source.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+        wrote, _, said = steadyhelm(f"lab splice {source} -o {target} --plants 3")
+        status, out, _ = steadyhelm(f"lab accuracy {target} --learn {source} --learn-from 2 --json")
+
+        assert (0, "Wrote 3 runs") == (wrote, said[:12])
+        assert (0, ["spliced"]) == (status, [one["name"] for one in json.loads(out)["classes"]])
+
+
+class TestFalseAlarms:
+    def test_counted(self, steadyhelm, runs):
+        """
+        Flagged runs are counted by kind, with the runs that were judged.
+        """
+        status, out, _ = steadyhelm(f"lab false-alarms {runs} --json")
+        [counted] = json.loads(out)
+
+        assert (0, 2, {"loop": 1}) == (status, counted["runs"], counted["flagged"])
+
+    def test_too_many_to_learn_from(self, steadyhelm, runs):
+        """
+        Learning from all runs leaves none to judge: a usage error.
+        """
+        status, _, said = steadyhelm(f"lab false-alarms {runs} --learn-from 2")
+
+        assert (2, True) == (status, "leaves no run to judge" in said)

@@ -14,6 +14,7 @@ from steadyhelm.lab.evaluation.planted import format_plants, is_flagged, measure
 from steadyhelm.lab.mutations.classes import CLASSES, choose_classes
 from steadyhelm.lab.mutations.hosts import is_healthy, read_hosts
 from steadyhelm.lab.mutations.planting import PLANT, find_places, plant, plant_in
+from steadyhelm.lab.mutations.splicing import replace_steps, splice
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
@@ -209,3 +210,53 @@ class TestMeasuring:
 
         with pytest.raises(FormatError, match=r"healthy\+exact-0"):
             read_plant(read(line | {PLANT: {"name": "exact"}}))
+
+
+class TestSplicing:
+    def runs(self):
+        return [host(f"run-{n}") | {"goal": f"goal {n}"} for n in range(4)]
+
+    def test_the_second_half_is_another_runs(self):
+        """
+        A spliced run has its own goal and first half, then steps of a run with another goal.
+        """
+        [line] = splice(self.runs(), plants=1)
+        about = read_plant(read(line))
+
+        assert ("goal", "spliced") == (about.kind, about.name)
+        assert host()["events"][: about.first] == line["events"][: about.first]
+        assert len(line["events"]) - 1 == about.last
+
+    def test_foreign_steps_follow_the_users_message(self):
+        """
+        Only the goal and the user's first message are the run's own.
+        """
+        asked = {"type": "user_message", "text": "Book a train."}
+        mine = host("mine") | {"events": [asked, *host()["events"]]}
+        [line] = replace_steps([mine], self.runs(), plants=1)
+
+        assert [asked, *host()["events"]] == line["events"]
+        assert 1 == line[PLANT]["first"]
+
+    def test_the_other_users_words_are_left_out(self):
+        """
+        A user who asks for something else is no drift: only the agent's steps are taken over.
+        """
+        asked = {"type": "user_message", "text": "Now bake bread."}
+        other = host("other") | {"goal": "bread", "events": [*host()["events"], asked, *host()["events"]]}
+        [line] = [one for one in splice([host("mine"), other], plants=2) if one["run_id"].startswith("mine")]
+
+        assert asked not in line["events"]
+
+    def test_one_goal_only(self):
+        """
+        Without a run of another goal there is nothing to splice.
+        """
+        with pytest.raises(SteadyhelmError, match="different goals"):
+            list(splice([host("a"), host("b")]))
+
+    def test_reproducible(self):
+        """
+        The same seed joins the same runs.
+        """
+        assert list(splice(self.runs(), seed=3)) == list(splice(self.runs(), seed=3))

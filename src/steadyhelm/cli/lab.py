@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.context import SeverityName
-from steadyhelm.cli.lab_plants import measure_planted, mutate
+from steadyhelm.cli.lab_bench import (
+    get_exit_status,
+    measure_planted,
+    mutate,
+    print_false_alarms,
+    read_run_sets,
+    read_runs,
+    splice,
+)
 from steadyhelm.cli.output import (
-    EXIT_FAILED,
     EXIT_FLAGGED,
     EXIT_OK,
     EXIT_USAGE,
@@ -23,7 +30,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
+    from steadyhelm.lab.evaluation.labelled_runs import Question
 
 
 app = typer.Typer(
@@ -34,6 +41,7 @@ app = typer.Typer(
 
 
 app.command("mutate")(mutate)
+app.command("splice")(splice)
 
 
 class FindingKind(enum.StrEnum):
@@ -73,6 +81,11 @@ Adjacent = Annotated[
 ]
 Samples = Annotated[int, typer.Option("--bootstrap", min=0, help="Resamples of runs for each interval.")]
 Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
+Learn = Annotated[
+    list[Path] | None,
+    typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
+]
+LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
@@ -100,7 +113,7 @@ def evaluate(
     from steadyhelm.lab.evaluation.report_text import format_evaluation
     from steadyhelm.replay import Judge
 
-    sets = _read_sets(paths)
+    sets = read_run_sets(paths)
     judge = Judge(context.obj.load().settings, kinds={kind.value})
     question = _make_question(kind, severity, label, adjacent)
     evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
@@ -113,7 +126,7 @@ def evaluate(
         print_json(evaluation)
     else:
         typer.echo(format_evaluation(evaluation, most=wrong))
-    raise typer.Exit(_exit_status(sets))
+    raise typer.Exit(get_exit_status(sets))
 
 
 @app.command("compare")
@@ -134,7 +147,7 @@ def compare(
     from steadyhelm.lab.evaluation.report_text import format_comparison
     from steadyhelm.settings import load
 
-    sets = _read_sets(paths)
+    sets = read_run_sets(paths)
     first, second = load(path=before).settings, load(path=after).settings
     question = _make_question(kind, severity, label, adjacent)
     comparer = Comparer(first, second, question, kinds={kind.value}, samples=samples, seed=seed)
@@ -145,7 +158,7 @@ def compare(
         print_json(comparison)
     else:
         typer.echo(format_comparison(comparison))
-    raise typer.Exit(_exit_status(sets))
+    raise typer.Exit(get_exit_status(sets))
 
 
 @app.command("leak-check")
@@ -167,7 +180,7 @@ def leak_check(
     from steadyhelm.lab.evaluation.report_text import format_leak_reports
     from steadyhelm.replay import Judge
 
-    sets = _read_sets(paths)
+    sets = read_run_sets(paths)
     judge = Judge(context.obj.load().settings, kinds={kind.value})
     check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
     reports = [check.check(one) for one in sets]
@@ -176,7 +189,7 @@ def leak_check(
     else:
         typer.echo(format_leak_reports(reports))
     is_clean = all(report.is_clean for report in reports)
-    raise typer.Exit(_exit_status(sets) or (EXIT_OK if is_clean else EXIT_FLAGGED))
+    raise typer.Exit(get_exit_status(sets) or (EXIT_OK if is_clean else EXIT_FLAGGED))
 
 
 @app.command("simulate")
@@ -209,7 +222,7 @@ def simulate(
     from steadyhelm.settings import load
 
     settings = load(_parse_policy(policy or ()), path=config or context.obj.config_file).settings
-    sets = _read_sets(paths)
+    sets = read_run_sets(paths)
     with show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run:
         report = run_simulation(sets, settings, samples=samples, seed=seed, on_run=on_run)
     if html is not None:
@@ -220,7 +233,7 @@ def simulate(
         print_json(report)
     else:
         typer.echo(format_simulation(report, most=shown))
-    raise typer.Exit(_exit_status(sets) or (EXIT_FLAGGED if report.is_harmless is False else EXIT_OK))
+    raise typer.Exit(get_exit_status(sets) or (EXIT_FLAGGED if report.is_harmless is False else EXIT_OK))
 
 
 @app.command("train")
@@ -289,8 +302,10 @@ def accuracy(
     context: typer.Context,
     planted: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate`: measure these, by class."),
+        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate` or `splice`: measure these."),
     ] = None,
+    learn: Learn = None,
+    learn_from: LearnFrom = 60,
     data: Annotated[
         Path | None, typer.Option("--data", help="The folder of labelled data; else STEADYHELM_DATA.")
     ] = None,
@@ -304,8 +319,9 @@ def accuracy(
     Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
     """
     if planted:
-        runs = [run for one in _read_sets(planted) for run in one.runs]
-        raise typer.Exit(measure_planted(runs, context.obj.load().settings, wrong=wrong, as_json=as_json))
+        runs, settings = read_runs(planted), context.obj.load().settings
+        teachers = read_runs(learn)[:learn_from] if learn else []
+        raise typer.Exit(measure_planted(runs, settings, teachers=teachers, wrong=wrong, as_json=as_json))
     from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, format_targets, targets_to_builtins
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
 
@@ -317,19 +333,23 @@ def accuracy(
     raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)
 
 
-def _read_sets(paths: list[Path]) -> "list[RunSet]":
-    from steadyhelm.lab.evaluation.labelled_runs import read_sets
-
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        fail(f"there is no file or folder {safe(missing)}.", EXIT_USAGE)
-    sets = read_sets(paths)
-    for one in sets:
-        for broken in one.broken:
-            say(f"steadyhelm: {safe(one.name)}:{broken.line}: {safe(broken.reason)}")
-    if not any(one.runs for one in sets):
-        fail("no runs were found. A run file holds one run a line; `steadyhelm lab import` writes one.")
-    return [one for one in sets if one.runs]
+@app.command("false-alarms")
+def false_alarms(
+    context: typer.Context,
+    paths: Paths,
+    learn_from: Annotated[
+        int, typer.Option("--learn-from", min=0, help="Learn a baseline from so many of the runs before.")
+    ] = 0,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Count how many healthy runs are flagged, by kind of finding, and what was not checked."""
+    sets = read_run_sets(paths)
+    print_false_alarms(
+        sets, context.obj.load().settings, learn_from=learn_from, seed=seed, wrong=wrong, as_json=as_json
+    )
+    raise typer.Exit(get_exit_status(sets))
 
 
 def _parse_policy(given: Iterable[str]) -> dict[str, str]:
@@ -356,10 +376,6 @@ def _make_question(
         severity=Severity(severity.upper()),
         adjacent=adjacent,
     )
-
-
-def _exit_status(sets: "list[RunSet]") -> int:
-    return EXIT_FAILED if any(one.broken for one in sets) else EXIT_OK
 
 
 def _write_page(target: Path, content: str) -> None:

@@ -19,6 +19,11 @@ LEAST_FOUND: Final = 0.88
 LEAST_FOUND_IN_A_CLASS: Final = 0.70
 MOST_FLAGGED: Final = 0.02
 MOST_FLAGGED_IN_A_CLASS: Final = 0.08
+_TABLES: Final = (
+    ("loop", "planted loops", "found"),
+    ("healthy", "healthy stretches", "flagged"),
+    ("goal", "other tasks", "found"),
+)
 
 
 class ClassResult(Struct, frozen=True, kw_only=True):
@@ -77,9 +82,13 @@ def read_plant(run: ReadRun) -> PlantedRun:
 
 
 def is_flagged(report: RunReport, plant: PlantedRun) -> bool:
-    """Return whether a loop was reported in the planted steps, MED or above, no later than the last one."""
+    """Return whether something was reported in the planted steps, MED or above, no later than the last one.
+
+    That is a loop, or goal drift in a run that continues with another task.
+    """
+    kind = "goal" if plant.kind == "goal" else "loop"
     return any(
-        finding.kind == "loop"
+        finding.kind == kind
         and finding.severity.rank >= Severity.MED.rank
         and finding.at <= plant.last
         and any(plant.first <= place <= plant.last for place in (finding.at, *finding.evidence))
@@ -100,7 +109,7 @@ def measure_plants(runs: Iterable[ReadRun], judge: Judge) -> PlantedResult:
             kind=kind,
             plants=len(runs_judged),
             flagged=sum(flagged for _, flagged in runs_judged),
-            wrong=[run_id for run_id, flagged in runs_judged if flagged != (kind == "loop")],
+            wrong=[run_id for run_id, flagged in runs_judged if flagged != (kind != "healthy")],
         )
         for (kind, name), runs_judged in judged.items()
     ]
@@ -110,10 +119,7 @@ def measure_plants(runs: Iterable[ReadRun], judge: Judge) -> PlantedResult:
 def format_plants(result: PlantedResult, *, wrong: bool = False) -> str:
     """Return the results as two tables, loops and healthy stretches, each with its total."""
     parts = []
-    for kind, title, share in (
-        ("loop", "planted loops", "found"),
-        ("healthy", "healthy stretches", "flagged"),
-    ):
+    for kind, title, share in _TABLES:
         classes = result.list_kind(kind)
         if not classes:
             continue
@@ -123,6 +129,8 @@ def format_plants(result: PlantedResult, *, wrong: bool = False) -> str:
         parts += (
             ["\n".join(f"  {printable(run_id)}" for one in classes for run_id in one.wrong)] if wrong else []
         )
+    if not (result.list_kind("loop") or result.list_kind("healthy")):
+        return "\n\n".join(parts)
     parts.append(
         f"Targets: {LEAST_FOUND:.0%} of the loops and {LEAST_FOUND_IN_A_CLASS:.0%} of each class found; "
         f"at most {MOST_FLAGGED:.0%} of the healthy stretches and {MOST_FLAGGED_IN_A_CLASS:.0%} of a class "

@@ -21,17 +21,17 @@ class HostRuns(Struct, frozen=True):
     left_out: int
 
 
-def read_hosts(paths: Iterable[Path]) -> HostRuns:
-    """Return the healthy runs of these run files. Raises FormatError for a file that is none.
+def read_hosts(paths: Iterable[Path], *, only_healthy: bool = True) -> HostRuns:
+    """Return the runs of these run files. Raises FormatError for a file that is none.
 
-    A run that failed, has a loop label or already holds a plant is left out.
+    With `only_healthy`, a run that failed, has a loop label or already holds a plant is left out.
     """
     runs: list[RunLine] = []
     left_out = 0
     for path in paths:
         for number, line in enumerate(_read(path).splitlines(), 1):
             run = _parse(line, f"{str(path)!r}:{number}")
-            if is_healthy(run):
+            if is_healthy(run) or not only_healthy:
                 runs.append(run)
             else:
                 left_out += 1

@@ -20,7 +20,7 @@ _STEP_MS: Final = 900.0
 
 Entry = dict[str, Any]
 RunLine = dict[str, Any]
-PlantKind = Literal["loop", "healthy"]
+PlantKind = Literal["loop", "healthy", "goal"]
 
 
 class PlantedRun(Struct, frozen=True, kw_only=True):

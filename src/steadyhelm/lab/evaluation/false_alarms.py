@@ -1,0 +1,122 @@
+"""Count how many healthy runs are flagged, by kind: each judged alone, or by what other runs taught."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from steadyhelm.findings import Severity
+from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
+from steadyhelm.lab.evaluation.report_text import format_table
+from steadyhelm.recordings.run_file import ReadRun
+from steadyhelm.replay import Judge, RunReport
+from steadyhelm.reports.formats import pluralize, printable
+from steadyhelm.settings import Settings
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.store import Store
+from steadyhelm.stores.sqlite import SQLiteStore
+
+_AGENT: Final = "lab"
+_NOT_COUNTED: Final = "resource"
+"""The kind that is left out of `any`: every long session passes the usual limits."""
+
+
+class FalseAlarms(Struct, frozen=True, kw_only=True):
+    """How many of `runs` were flagged, by kind, and in how many each detector could not look.
+
+    `learnt_from` is how many other runs the baseline was learnt from.
+    """
+
+    name: str
+    runs: int
+    learnt_from: int
+    flagged: dict[str, int]
+    flagged_any: int
+    not_checked: dict[str, int]
+    wrong: list[str]
+
+    def share(self, count: int) -> Estimate:
+        """Return the share of the runs, with its interval."""
+        return estimate_share(count, self.runs)
+
+
+def count_false_alarms(
+    name: str, runs: Sequence[ReadRun], settings: Settings, *, learn_from: int = 0, seed: int = 0
+) -> FalseAlarms:
+    """Judge runs with a baseline learnt from `learn_from` of them, chosen at random; those are not judged."""
+    order = random.Random(seed).sample(runs, len(runs))  # noqa: S311 - reproducible, not secret
+    flagged: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    wrong: list[str] = []
+    with learn_baseline(order[:learn_from], settings) as store:
+        judge = Judge(settings, store=store if learn_from else None)
+        for run in order[learn_from:]:
+            report = judge.judge(as_one_agent(run)).report
+            kinds = list_flagged_kinds(report)
+            flagged.update(kinds)
+            missing.update({it.detector for it in report.not_checked})
+            wrong += [f"{run.info.run_id}: {', '.join(sorted(kinds))}"] if kinds - {_NOT_COUNTED} else []
+    return FalseAlarms(
+        name=name,
+        runs=len(order[learn_from:]),
+        learnt_from=len(order[:learn_from]),
+        flagged=dict(sorted(flagged.items())),
+        flagged_any=len(wrong),
+        not_checked=dict(sorted(missing.items())),
+        wrong=wrong,
+    )
+
+
+@contextmanager
+def learn_baseline(runs: Iterable[ReadRun], settings: Settings) -> Iterator[Store]:
+    """Yield a store in which one agent was learnt from these runs, in this order, as in production."""
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-lab-") as folder:
+        store = SQLiteStore(Path(folder) / "lab.db")
+        sink = StoreSink(store, calibration_runs=settings.calibration_runs)
+        try:
+            for number, run in enumerate(runs):
+                # A judge reads a baseline once: each run needs the one learnt from those before it.
+                judged = Judge(settings, store=store).judge(as_one_agent(run, number))
+                sink.write([judged.run.info, *judged.incidents, judged.summary])
+            yield store
+        finally:
+            store.close()
+
+
+def as_one_agent(run: ReadRun, number: int | None = None) -> ReadRun:
+    """Return the run as one of the same agent, whatever its file says."""
+    run_id = run.info.run_id if number is None else f"{number}-{run.info.run_id}"
+    info = structs.replace(run.info, agent_id=_AGENT, run_id=run_id, version="", task_type="")
+    return structs.replace(run, info=info)
+
+
+def list_flagged_kinds(report: RunReport) -> set[str]:
+    """Return the kinds of the findings of MED or above."""
+    return {finding.kind for finding in report.findings if finding.severity.rank >= Severity.MED.rank}
+
+
+def format_false_alarms(counted: FalseAlarms, *, wrong: bool = False) -> str:
+    """Return one set's counts as text, with every flagged run if `wrong` is set."""
+    learnt = "each judged alone"
+    if counted.learnt_from:
+        learnt = f"judged with a baseline of {pluralize(counted.learnt_from, 'other run')}"
+    shown = {**counted.flagged, f"any but {_NOT_COUNTED}": counted.flagged_any}
+    parts = [
+        printable(f"{counted.name}: {pluralize(counted.runs, 'run')}, {learnt}"),
+        format_table(("flagged", "runs", "share [95 %]"), _build_rows(counted, shown)),
+    ]
+    if counted.not_checked:
+        rows = _build_rows(counted, counted.not_checked)
+        parts.append(format_table(("not checked", "runs", "share [95 %]"), rows))
+    if wrong and counted.wrong:
+        parts.append("\n".join(f"  {printable(run)}" for run in counted.wrong))
+    return "\n\n".join(parts)
+
+
+def _build_rows(counted: FalseAlarms, counts: dict[str, int]) -> list[tuple[str, ...]]:
+    return [(name, str(n), str(counted.share(n))) for name, n in counts.items()]
