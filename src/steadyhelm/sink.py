@@ -1,14 +1,16 @@
 """The contract of a sink: it receives records in batches, on the writer's thread."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.fingerprints import encode_canonical, to_plain_data
 from steadyhelm.incidents import Incident
 
 
@@ -36,11 +38,15 @@ class RecordedEvent(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """Something that was not stored or could not be done, counted by reason."""
+    """Something that was not stored or could not be done, counted by reason.
+
+    `count` is the total so far of the process or journal that `token` names: the same loss may arrive twice.
+    """
 
     reason: str
     count: int
     timestamp: float
+    token: str = ""
 
 
 class SavedState(Struct, frozen=True):
@@ -86,3 +92,100 @@ class Sink(ABC):
 
     def close(self) -> None:  # noqa: B027 - the same
         """Release all resources. Called once."""
+
+
+class RunKey(NamedTuple):
+    """What identifies a run before it has a place in the store: the same id may be used twice."""
+
+    agent_id: str
+    run_id: str
+    epoch: str
+    at: float
+
+
+class StoringSink(Sink):
+    """The sink that keeps the records: what it could not write is tried again until it is written."""
+
+    @property
+    @abstractmethod
+    def path(self) -> Path | None:
+        """The file it writes to, beside which records wait for it; None when there is none."""
+
+    @property
+    @abstractmethod
+    def replacements(self) -> int:
+        """How often that file was found deleted or replaced, and was opened or created again."""
+
+    @abstractmethod
+    def reserve_runs(self, runs: Sequence[RunKey]) -> dict[str, str]:
+        """Return the id under which each run is stored, by epoch; another run may have its id already."""
+
+
+# Make a record fit: one odd value must not lose the batch it is in.
+
+_MAX_INTEGER: Final = 2**63 - 1
+_MAX_COUNT: Final = 2**53  # the sum over a batch full of these still fits into a column
+_PAYLOAD_FIELDS: Final = ("input_data", "output_data")
+
+_AnyStruct = TypeVar("_AnyStruct", bound=Struct)
+
+
+def to_unicode(text: str) -> str:
+    """Return the text with characters that cannot be encoded replaced, so that a column can hold it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def make_storable(record: Record) -> Record:
+    """Return the record with every number in range and every text valid Unicode.
+
+    Called only for records that could not be stored as they are.
+    """
+    if isinstance(record, RecordedEvent):
+        return structs.replace(record, event=_make_struct_storable(record.event))
+    return _make_struct_storable(record)
+
+
+def _make_struct_storable(record: _AnyStruct) -> _AnyStruct:
+    fields = [field for field in structs.fields(record) if field.name not in _PAYLOAD_FIELDS]
+    return structs.replace(
+        record,
+        **{field.name: _convert(field.name, getattr(record, field.name), field.type) for field in fields},
+    )
+
+
+def _convert(name: str, value: Any, wanted: Any) -> Any:
+    return _convert_container(value) if _is_container(wanted) else _convert_single(name, value, wanted)
+
+
+def _convert_single(name: str, value: Any, wanted: Any) -> Any:
+    allowed = get_args(wanted) or (wanted,)
+    empty = None if type(None) in allowed else 0
+    if value is None and empty is None:
+        return None
+    try:
+        if int in allowed:
+            largest = _MAX_INTEGER if name.endswith("_hash") else _MAX_COUNT
+            return max(-largest, min(largest, int(value)))
+        if float in allowed:
+            return float(value) if math.isfinite(float(value)) else empty
+    except (TypeError, ValueError, OverflowError):
+        return empty
+    if str in allowed:
+        return to_unicode(str(value))
+    return value
+
+
+def _is_container(wanted: Any) -> bool:
+    """Return whether a field's type is a tuple, a list or a dict, optional or not."""
+    return any(get_origin(it) in {tuple, list, dict} for it in (wanted, *get_args(wanted)))
+
+
+def _convert_container(value: Any) -> Any:
+    """Return a container of the same type with every item converted."""
+    if isinstance(value, dict):
+        return to_plain_data(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_convert_container(item) for item in value)
+    if isinstance(value, Struct):
+        return _make_struct_storable(value)
+    return to_unicode(value) if type(value) is str else value

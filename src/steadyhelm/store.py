@@ -17,7 +17,7 @@ from steadyhelm.decisions import Intervention, TaskProfile
 from steadyhelm.events import RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
-from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent
+from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent, RunKey
 
 RunState = Literal["running", "suspended", "ended"]
 DeliveryState = Literal["pending", "sent", "failed", "muted"]
@@ -204,6 +204,14 @@ class RunStore(Protocol):
         limit: int = 100,
     ) -> list[DriftEvent]:
         """Return findings, newest first. `severity` is the lowest one to return."""
+
+    @abstractmethod
+    def reserve_runs(self, runs: Sequence[RunKey]) -> dict[str, str]:
+        """Return the id of each stored run, by epoch; a new one is stored under an id no other run has."""
+
+    @abstractmethod
+    def mark_taught(self, agent_id: str, run_id: str) -> bool:
+        """Remember that a run was learnt from. Returns False when it had been before."""
 
     @abstractmethod
     def list_suspended(self, agent_id: str, *, limit: int = 10_000) -> list[str]:

@@ -18,17 +18,53 @@ class TestCounting:
 
         assert {"queue full": 5, "disk full": 1} == health.totals()
 
-    def test_fresh_counts_are_taken_once(self):
+    def test_a_total_is_listed_until_it_is_stored(self):
         """
-        What was counted since the last time is handed over once; the totals stay.
+        Every total is listed, with the name of this process, until it is stored as it is.
         """
         health = Health()
         health.count("queue full", 2)
-        taken = [health.take_fresh(), health.take_fresh()]
+        first = health.list_losses(1.0)
+        again = health.list_losses(1.0)
+        health.mark_stored(again)
+        stored = health.list_losses(1.0)
         health.count("queue full")
 
-        assert [{"queue full": 2}, {}] == taken
-        assert ({"queue full": 1}, {"queue full": 3}) == (health.take_fresh(), health.totals())
+        assert first == again
+        assert [] == stored
+        assert [("queue full", 3)] == [(loss.reason, loss.count) for loss in health.list_losses(1.0)]
+        assert 1 == len({loss.token for loss in [*first, *health.list_losses(1.0)]})
+
+    def test_what_was_lost_is_told_from_what_went_wrong(self):
+        """
+        Records that were lost are counted beside everything else that was counted.
+        """
+        health = Health()
+        health.count("run id seen twice")
+        health.lose("queue full", 3)
+
+        assert 3 == health.lost
+        assert {"run id seen twice": 1, "queue full": 3} == health.totals()
+
+    @pytest.mark.parametrize("error", [ValueError, SystemExit])
+    def test_a_log_handler_may_raise(self, error):
+        """
+        Whatever a log handler of the host raises stays where it is, and is counted.
+        """
+
+        class Raising(logging.Handler):
+            def emit(self, record):
+                raise error
+
+        handler = Raising()
+        logging.getLogger("steadyhelm").addHandler(handler)
+        try:
+            health = Health()
+            health.count("queue full")
+        finally:
+            logging.getLogger("steadyhelm").removeHandler(handler)
+
+        assert {"queue full": 1, "log handler raised": 1} == health.totals()
 
     def test_the_totals_are_a_copy(self):
         """

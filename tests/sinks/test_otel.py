@@ -289,9 +289,10 @@ class TestCounts:
 
     def test_losses(self, told):
         """
-        What Steadyhelm lost is counted by reason.
+        What Steadyhelm lost is counted by reason: each loss carries the total so far of its process.
         """
-        told.sink.write([Loss("queue full", 2, AT), Loss("queue full", 3, AT)])
+        told.sink.write([Loss("queue full", 2, AT, "one"), Loss("queue full", 3, AT, "one")])
+        told.sink.write([Loss("queue full", 3, AT, "one"), Loss("queue full", 2, AT, "two")])
         assert {("queue full",): 5} == told.counts("steadyhelm.losses", "reason")
 
     def test_a_finding_that_comes_twice(self, told):

@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 import pytest
 from msgspec import structs
 
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import SteadyhelmError, StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.sink import RecordedEvent, SavedState
 from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_event, an_incident, an_intervention
@@ -121,12 +121,13 @@ class TestMending:
 
     def test_what_cannot_be_mended_is_our_error(self, store):
         """
-        A record that still does not fit raises a StoreError, and leaves nothing of its batch behind.
+        A record that still does not fit is at fault, not the store; nothing of its batch is left behind.
         """
         hopeless = RecordedEvent(an_event(1).event, ["not bytes"])
 
-        with pytest.raises(StoreError, match="could not be stored"):
+        with pytest.raises(SteadyhelmError, match="could not be stored") as raised:
             store.write([an_event(0), hopeless])
+        assert not isinstance(raised.value, StoreError)
         assert [] == store.list_runs()
 
 

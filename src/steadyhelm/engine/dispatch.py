@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from steadyhelm.engine.health import Health, logger
-from steadyhelm.sink import Loss, Record, RecordedEvent, Sink
+from steadyhelm.sink import Record, RecordedEvent, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
 LINGER_S: Final = 0.1
@@ -237,10 +237,10 @@ class Dispatch:
             return [queue.popleft() for _ in range(min(len(queue), self._batch))]
 
     def _hand_over(self, records: list[Record]) -> None:
-        now = time.time()
-        losses = [Loss(reason, count, now) for reason, count in self._health.take_fresh().items()]
+        losses = self._health.list_losses(time.time())
         for sink in self._sinks:
             self._write(sink, [*records, *losses] if losses else records)
+        self._health.mark_stored(losses)
 
     def _write(self, sink: Sink, records: list[Record]) -> None:
         for attempt in range(_TRIES):

@@ -4,7 +4,9 @@ import logging
 from collections import Counter
 from typing import Final
 
+from steadyhelm.events import new_id
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.sink import Loss
 
 logger: Final = logging.getLogger("steadyhelm")
 
@@ -21,22 +23,42 @@ class Health:
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._token = new_id()
         self._total: Counter[str] = Counter()
-        self._fresh: Counter[str] = Counter()
+        self._stored: dict[str, int] = {}
+        self.lost = 0
+        """Records that were not stored, or not delivered to another sink."""
 
     def count(self, reason: str, n: int = 1) -> None:
-        """Count `n` losses; the first of a reason and every thousandth are logged."""
+        """Count what happened `n` times; the first of a reason and every thousandth are logged."""
         with self._lock:
             before = self._total[reason]
             self._total[reason] += n
-            self._fresh[reason] += n
         if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
-            logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
+            self._log(logging.WARNING, "Steadyhelm noted %d times: %s", before + n, reason)
+
+    def lose(self, reason: str, n: int = 1) -> None:
+        """Count `n` records that were lost."""
+        with self._lock:
+            self.lost += n
+        self.count(reason, n)
+
+    def _log(self, level: int, message: str, *values: object, exc: BaseException | None = None) -> None:
+        try:
+            logger.log(level, message, *values, exc_info=exc)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - a log handler is the host's, and may raise anything
+            with self._lock:
+                self._total["log handler raised"] += 1
 
     def swallow(self, where: str, exc: BaseException) -> None:
         """Count an error of ours, or of a plug-in or callback, that the agent must not see."""
         self.count(f"error in {where}")
-        logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)
+        self._log(logging.DEBUG, "Steadyhelm swallowed an error in %s", where, exc=exc)
         if self.loud:
             raise exc
 
@@ -45,12 +67,20 @@ class Health:
         with self._lock:
             return dict(self._total)
 
-    def take_fresh(self) -> dict[str, int]:
-        """Return what was counted since the last call, for the store to add up over processes."""
+    def list_losses(self, now: float) -> list[Loss]:
+        """Return each total that is not stored as it is now."""
         with self._lock:
-            fresh, self._fresh = self._fresh, Counter()
-        return dict(fresh)
+            return [
+                Loss(reason, count, now, self._token)
+                for reason, count in self._total.items()
+                if self._stored.get(reason) != count
+            ]
+
+    def mark_stored(self, losses: list[Loss]) -> None:
+        """Remember that these totals are stored."""
+        with self._lock:
+            self._stored.update({loss.reason: loss.count for loss in losses if loss.token == self._token})
 
     def after_fork(self) -> None:
         """Count from zero in a child process: the parent counts what came before."""
-        self._total, self._fresh = Counter(), Counter()
+        self._begin()

@@ -22,7 +22,7 @@ from steadyhelm.hooks.memory import HookMemory, read_memory
 from steadyhelm.hooks.session_step import SessionStep
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.redaction import Redactor
-from steadyhelm.sink import Loss, Record, SavedState
+from steadyhelm.sink import Record, SavedState
 from steadyhelm.sinks.store import StoreSink
 
 if TYPE_CHECKING:
@@ -110,14 +110,13 @@ class HookSessions:
             return answer
 
     def _write(self, records: list[Record]) -> None:
-        now = self._clock()
-        fresh = self._parts.health.take_fresh().items()
-        records.extend(Loss(reason, count, now) for reason, count in fresh)
+        losses = self._parts.health.list_losses(self._clock())
         # Old records are removed elsewhere, never while an agent waits.
         sink = StoreSink(
             self._store, calibration_runs=self._parts.settings.calibration_runs, clock=lambda: 0.0
         )
-        sink.write(records)
+        sink.write([*records, *losses])
+        self._parts.health.mark_stored(losses)
 
     def _open(self, step: HookStep, *, late: bool) -> tuple[RunRecorder, HookMemory, RecordList] | None:
         """Return the run this step belongs to; a session that has ended continues as another run."""

@@ -121,6 +121,7 @@ class OTel(Sink):
         # Appending to a deque needs no lock, so the agent's thread never waits, nor hangs after a fork.
         self._pending: deque[_PendingFinding] = deque(maxlen=_MAX_WAITING)
         self._times_reported: dict[tuple[int, str, str], int] = {}
+        self._reported_losses: dict[tuple[str, str], int] = {}
         self._dropped = 0
         self._span_contexts: BoundedDict[str, trace.SpanContext] = BoundedDict(_MAX_REMEMBERED)
         self._last_at: BoundedDict[str, float] = BoundedDict(_MAX_REMEMBERED)
@@ -196,9 +197,17 @@ class OTel(Sink):
         elif isinstance(record, Incident):
             self._report_interventions(record)
         elif isinstance(record, Loss):
-            self._losses.add(max(0, record.count), {"reason": _to_text(record.reason)})
+            self._report_loss(record)
         elif isinstance(record, RunSummary | SavedState):
             self._end_run(record.run_id)
+
+    def _report_loss(self, loss: Loss) -> None:
+        """Add what was lost since the last report: a loss carries the total so far."""
+        key = (loss.token, loss.reason)
+        before = self._reported_losses.get(key, 0)
+        if loss.count > before:
+            self._reported_losses[key] = loss.count
+            self._losses.add(loss.count - before, {"reason": _to_text(loss.reason)})
 
     def _report_pending(self) -> None:
         if self._dropped:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import structs
@@ -14,7 +15,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import AlertPolicy
-from steadyhelm.sink import Record, Sink
+from steadyhelm.sink import Record, RunKey, StoringSink
 from steadyhelm.store import Store
 
 _MIN_RUNS_READ: Final = 50
@@ -25,7 +26,7 @@ _SUCCESS_OUTCOMES: Final = frozenset(
 """The outcomes of a completed task; a run that ended without an outcome counts as one too."""
 
 
-class StoreSink(Sink):
+class StoreSink(StoringSink):
     """Commits a batch, the baselines learnt from its ended runs, and its alerts, in one transaction.
 
     An alert can therefore never be lost once its incident is stored, and neither a baseline nor a task
@@ -75,12 +76,14 @@ class StoreSink(Sink):
         baselines: list[BaselineStats] = []
         has_alerts = False
         with self._store.transaction():
+            news = self._select_news(records) if self._channels else ()
             self._store.write(records)
             for record in records:
                 if isinstance(record, RunSummary) and not record.had_incident:
-                    baselines.append(self._update_baseline(record))
-                    self._update_profile(record)
-                elif isinstance(record, Incident) and self._channels:
+                    if self._store.mark_taught(record.agent_id, record.run_id):
+                        baselines.append(self._update_baseline(record))
+                        self._update_profile(record)
+                elif isinstance(record, Incident) and record in news:
                     has_alerts = self._queue_alert(record) or has_alerts
         if self._on_baseline is not None:
             for baseline in baselines:
@@ -88,6 +91,32 @@ class StoreSink(Sink):
         if has_alerts and self._on_alert is not None:
             self._on_alert()
         self._prune_daily()
+
+    @property
+    def path(self) -> Path | None:
+        """The database file; None when the store has none."""
+        path: Path | None = getattr(self._store, "path", None)
+        return path
+
+    @property
+    def replacements(self) -> int:
+        """How often the database was found deleted or replaced."""
+        return int(getattr(self._store, "replacements", 0))
+
+    def reserve_runs(self, runs: Sequence[RunKey]) -> dict[str, str]:
+        """Return the id under which each run is stored, by epoch."""
+        return self._store.reserve_runs(runs)
+
+    def _select_news(self, records: Sequence[Record]) -> list[Incident]:
+        """Return the versions of incidents that are newer than what is stored: a batch may come twice."""
+        return [record for record in records if isinstance(record, Incident) and self._is_news(record)]
+
+    def _is_news(self, incident: Incident) -> bool:
+        try:
+            stored = self._store.find_incident(incident.incident_id)
+        except NotFoundError:
+            return True
+        return _count_changes(incident) > _count_changes(stored)
 
     def close(self) -> None:
         """Close the store."""
@@ -155,6 +184,11 @@ class StoreSink(Sink):
         """Return whether a person acknowledged the incident or marked it as a false alarm."""
         incident = self._store.find_incident(incident_id)
         return incident.acknowledged_at is not None or incident.review == "false_alarm"
+
+
+def _count_changes(incident: Incident) -> tuple[int, int, int, bool]:
+    """Return what only ever grows from one version of an incident to the next."""
+    return incident.findings, incident.last_seq, len(incident.interventions), incident.state == "closed"
 
 
 def to_completed_task(run: RunSummary) -> TaskProfile | None:

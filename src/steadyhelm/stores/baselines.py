@@ -13,10 +13,10 @@ import msgspec
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunSummary
-from steadyhelm.sink import PinnedBaseline
+from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, to_unicode
+from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"
 _baseline_decoder: Final = msgspec.msgpack.Decoder(BaselineStats, strict=False)

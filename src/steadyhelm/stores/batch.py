@@ -111,7 +111,7 @@ class Batch(Struct):
     events: list[EventRow] = field(default_factory=list)
     payloads: list[PayloadRow] = field(default_factory=list)
     incidents: dict[str, tuple[RunTotals, Incident]] = field(default_factory=dict)
-    losses: dict[str, Loss] = field(default_factory=dict)
+    losses: list[tuple[str, str, int, float]] = field(default_factory=list)
     pinned: list[tuple[RunTotals, PinnedBaseline]] = field(default_factory=list)
 
 
@@ -238,9 +238,7 @@ class BatchBuilder:
     def _add(self, record: Record) -> None:
         """Add a record that is not an event. These are rare, so their types are tested here."""
         if isinstance(record, Loss):
-            before = self._batch.losses.get(record.reason)
-            count = record.count + (before.count if before else 0)
-            self._batch.losses[record.reason] = Loss(record.reason, count, record.timestamp)
+            self._batch.losses.append((record.reason, record.token, record.count, record.timestamp))
         elif isinstance(record, DriftEvent):
             self._get_totals(record.agent_id, record.run_id, record.timestamp).findings.append(record)
         elif isinstance(record, Incident):

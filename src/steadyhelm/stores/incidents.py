@@ -12,6 +12,7 @@ from steadyhelm.decisions import Intervention
 from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
+from steadyhelm.sink import to_unicode
 from steadyhelm.store import Delivery, DeliveryState, IncidentStore, LastAlert, Outbox, StoredIntervention
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.sql import (
@@ -20,7 +21,6 @@ from steadyhelm.stores.sql import (
     describe_ambiguous_id,
     find_by_prefix,
     select_agent_or_run,
-    to_unicode,
 )
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
 

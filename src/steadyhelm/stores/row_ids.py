@@ -6,6 +6,8 @@ import math
 import sqlite3
 from typing import Final
 
+from steadyhelm.sink import RunKey, to_unicode
+
 _MAX_CACHED: Final = 20_000
 
 
@@ -84,15 +86,32 @@ class RowIds:
                 math.inf if is_start_unknown else started_at,
                 -1 if last_seq is None else last_seq,
             )
-        row_id = connection.execute(
-            "INSERT INTO runs (agent, run_id, started_at, last_at) VALUES (?, ?, ?, ?)",
-            (agent, run_id, at, at),
-        ).lastrowid
-        assert row_id is not None
-        connection.execute(
-            "UPDATE agents SET runs = runs + 1, last_at = max(last_at, ?) WHERE id = ?", (at, agent)
-        )
-        return CachedRun(row_id, agent, at or math.inf, -1)
+        return _insert_run(connection, agent, run_id, at)
+
+    def reserve_run(self, connection: sqlite3.Connection, run: RunKey) -> str:
+        """Insert a new run and return the id it has: its own, with a number where another run has it."""
+        agent_id, given = to_unicode(run.agent_id), to_unicode(run.run_id)
+        agent, run_id, n = self.get_agent(connection, agent_id), given, 1
+        query = "SELECT 1 FROM runs WHERE run_id = ? AND agent = ?"
+        while connection.execute(query, (run_id, agent)).fetchone() is not None:
+            n += 1
+            run_id = f"{given}~{n}"
+        self._runs[agent_id, run_id] = _insert_run(connection, agent, run_id, run.at, run.epoch)
+        return run_id
+
+
+def _insert_run(
+    connection: sqlite3.Connection, agent: int, run_id: str, at: float, epoch: str | None = None
+) -> CachedRun:
+    row_id = connection.execute(
+        "INSERT INTO runs (agent, run_id, started_at, last_at, epoch) VALUES (?, ?, ?, ?, ?)",
+        (agent, run_id, at, at, epoch),
+    ).lastrowid
+    assert row_id is not None
+    connection.execute(
+        "UPDATE agents SET runs = runs + 1, last_at = max(last_at, ?) WHERE id = ?", (at, agent)
+    )
+    return CachedRun(row_id, agent, at or math.inf, -1)
 
 
 def _find_or_insert(connection: sqlite3.Connection, table: str, column: str, text: str) -> int:

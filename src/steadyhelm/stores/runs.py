@@ -6,9 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from steadyhelm.errors import NotFoundError
+from steadyhelm.sink import to_unicode
 from steadyhelm.store import AgentRow, RunRow, RunStore, ToolRow
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix, to_unicode
+from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
 # CROSS JOIN keeps the order of the two tables: the list is read along its index, and stops at the limit.
 _RUNS: Final = """

@@ -51,6 +51,8 @@ CREATE TABLE runs (
     goal TEXT NOT NULL DEFAULT '',
     metadata_json BLOB,
     summary BLOB,
+    epoch TEXT UNIQUE,
+    taught INTEGER NOT NULL DEFAULT 0,
     pinned INTEGER REFERENCES pinned_baselines (id),
     pinned_seq INTEGER,
     UNIQUE (run_id, agent)
@@ -170,8 +172,9 @@ FIRST: Final = Migration(
         _OUTBOX,
         "CREATE INDEX outbox_due ON outbox (next_at) WHERE state = 'pending'",
         "CREATE INDEX outbox_by_agent ON outbox (agent_id, detector)",
-        """CREATE TABLE losses (reason TEXT PRIMARY KEY, count INTEGER NOT NULL, last_at REAL NOT NULL)
-            WITHOUT ROWID""",
+        """CREATE TABLE losses (
+            reason TEXT NOT NULL, token TEXT NOT NULL, count INTEGER NOT NULL, last_at REAL NOT NULL,
+            PRIMARY KEY (reason, token)) WITHOUT ROWID""",
         """CREATE TABLE task_profiles (
             agent INTEGER NOT NULL REFERENCES agents (id), task_type TEXT NOT NULL, tasks INTEGER NOT NULL,
             steps INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL, wall_s REAL NOT NULL,

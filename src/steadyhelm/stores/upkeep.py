@@ -49,7 +49,9 @@ class SQLiteUpkeep(StorePart, Upkeep):
     def get_losses(self) -> dict[str, int]:
         """Return how much was lost, by reason."""
         with self._connections.reading() as connection:
-            return dict(connection.execute("SELECT reason, count FROM losses ORDER BY reason").fetchall())
+            return dict(
+                connection.execute("SELECT reason, sum(count) FROM losses GROUP BY reason ORDER BY reason")
+            )
 
     def get_version(self) -> tuple[int, int]:
         """Return a value that differs after anything was written, by this process or another."""

@@ -10,16 +10,16 @@ from typing import Final
 
 import msgspec
 
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import SteadyhelmError, StoreError
 from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
-from steadyhelm.sink import PinnedBaseline, Record, SavedState
+from steadyhelm.sink import PinnedBaseline, Record, RunKey, SavedState, make_storable, to_unicode
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.sql import UNSTORABLE_VALUE_ERRORS, make_storable
+from steadyhelm.stores.sql import AGENT_ROW_ID, UNSTORABLE_VALUE_ERRORS
 
 _INSERT_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
 _INSERT_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"
@@ -79,13 +79,19 @@ UPDATE_INCIDENT_TOTALS: Final = """
     WHERE id = ?"""
 """Count a run's incidents again, and decide whether a baseline may learn from the run."""
 _ADD_LOSS: Final = """
-    INSERT INTO losses VALUES (?, ?, ?) ON CONFLICT (reason) DO UPDATE SET count = count + excluded.count,
-        last_at = max(last_at, excluded.last_at)"""
+    INSERT INTO losses VALUES (?, ?, ?, ?) ON CONFLICT (reason, token) DO UPDATE SET
+        count = max(count, excluded.count), last_at = max(last_at, excluded.last_at)"""
 
 # A run is compared with the same baseline to its end: the first one stays.
 _PIN_BASELINE: Final = """
     UPDATE runs SET pinned = (SELECT id FROM pinned_baselines WHERE digest = ?), pinned_seq = ?
     WHERE id = ? AND pinned IS NULL"""
+
+_EPOCHS_PER_QUERY: Final = 64
+_FIND_RESERVED: Final = (
+    f"SELECT epoch, run_id FROM runs WHERE epoch IN ({', '.join('?' * _EPOCHS_PER_QUERY)})"  # noqa: S608 - ours
+)
+_MARK_TAUGHT: Final = f"UPDATE runs SET taught = 1 WHERE taught = 0 AND run_id = ? AND agent = {AGENT_ROW_ID}"  # noqa: S608 - ours
 
 _OUTDATED: Final = "The run was deleted by another process while it was being written."
 
@@ -94,8 +100,8 @@ class _OutdatedError(StoreError):
     """Another process deleted or added rows, and the cached row ids are out of date."""
 
 
-class _UnstorableValueError(StoreError):
-    """A record holds a value that fits no column."""
+class _UnstorableValueError(SteadyhelmError, ValueError):
+    """A record holds a value that fits no column: the record is at fault, not the store."""
 
 
 class SQLWriter(StorePart, RunStore):
@@ -119,6 +125,35 @@ class SQLWriter(StorePart, RunStore):
                 self._try_write(records)
             except _UnstorableValueError:
                 self._try_write([make_storable(record) for record in records])
+
+    def reserve_runs(self, runs: Sequence[RunKey]) -> dict[str, str]:
+        """Return the id under which each run is stored, by epoch, after reserving it where it is new.
+
+        A run whose id another run has gets a number behind it.
+        """
+        known = self._find_reserved([run.epoch for run in runs])
+        if len(known) < len(runs):
+            with self._connections.transaction() as connection:
+                for run in runs:
+                    if run.epoch not in known:
+                        known[run.epoch] = self._row_ids.reserve_run(connection, run)
+        return known
+
+    def _find_reserved(self, epochs: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        with self._connections.reading() as connection:
+            for block in range(0, len(epochs), _EPOCHS_PER_QUERY):
+                wanted = epochs[block : block + _EPOCHS_PER_QUERY]
+                # Always the same text, so that SQLite can cache it.
+                values = [*wanted, *("",) * (_EPOCHS_PER_QUERY - len(wanted))]
+                found.update(connection.execute(_FIND_RESERVED, values).fetchall())
+        return found
+
+    def mark_taught(self, agent_id: str, run_id: str) -> bool:
+        """Remember that a run was learnt from. Returns False when it had been before."""
+        with self._connections.transaction() as connection:
+            changed = connection.execute(_MARK_TAUGHT, (to_unicode(run_id), to_unicode(agent_id)))
+            return changed.rowcount > 0
 
     def _try_write(self, records: Sequence[Record]) -> None:
         with self._connections.transaction() as connection:
@@ -214,7 +249,7 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(_UPSERT_INCIDENT, rows)
     _pin_baselines(connection, batch.pinned)
     connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
-    connection.executemany(_ADD_LOSS, [(it.reason, it.count, it.timestamp) for it in batch.losses.values()])
+    connection.executemany(_ADD_LOSS, batch.losses)
 
 
 def _pin_baselines(

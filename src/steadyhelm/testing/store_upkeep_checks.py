@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.incidents import Mute, Threshold
-from steadyhelm.sink import Loss, SavedState
+from steadyhelm.sink import Loss, RunKey, SavedState
 from steadyhelm.testing.store_records import (
     AT,
     MakeStore,
@@ -21,12 +21,36 @@ from steadyhelm.testing.store_records import (
 
 
 def check_losses_add_up(make_store: MakeStore) -> None:
-    """Check that losses are counted by reason over batches."""
-    store = fill_store(
-        make_store, Loss("queue full", 2, 1.0), Loss("queue full", 3, 2.0), Loss("other", 1, 1.0)
+    """Check that losses, which are totals so far, add up over processes, however often they arrive."""
+    first = (
+        Loss("queue full", 2, 1.0, "one"),
+        Loss("queue full", 3, 2.0, "one"),
+        Loss("other", 1, 1.0, "one"),
     )
-    store.write([Loss("queue full", 5, 3.0)])
-    assert {"queue full": 10, "other": 1} == store.get_losses()
+    store = fill_store(make_store, *first)
+    for _ in range(3):
+        store.write([Loss("queue full", 5, 3.0, "two")])
+        store.write(first)
+    assert {"queue full": 8, "other": 1} == store.get_losses()
+    store.close()
+
+
+def check_two_runs_of_one_id_are_two_runs(make_store: MakeStore) -> None:
+    """Check that a run gets an id of its own, the same whenever it is asked for, and no other run has it."""
+    store = fill_store(make_store, an_event(0))
+    keys = [RunKey("agent", "run", epoch, 1.0) for epoch in ("one", "two")]
+    assert {"one": "run~2", "two": "run~3"} == store.reserve_runs(keys)
+    assert {"two": "run~3", "one": "run~2"} == store.reserve_runs(keys[::-1])
+    assert {"three": "run"} == store.reserve_runs([RunKey("another", "run", "three", 1.0)])
+    assert 1 == store.find_run("run", agent_id="agent").events
+    store.close()
+
+
+def check_a_run_teaches_once(make_store: MakeStore) -> None:
+    """Check that a run is marked as learnt from once."""
+    store = fill_store(make_store, an_event(0))
+    assert [True, False] == [store.mark_taught("agent", "run") for _ in range(2)]
+    assert not store.mark_taught("agent", "no such run")
     store.close()
 
 

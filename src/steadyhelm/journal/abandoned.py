@@ -1,0 +1,170 @@
+"""Find and read the journals that dead writers left beside a database."""
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from msgspec import Struct
+
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.journal.files import HEADER, MAGIC, SUFFIX, VERSION, Journal, is_possible, try_lock
+from steadyhelm.journal.frames import Damage, Entry, encode_frame, scan_frames
+from steadyhelm.sink import Record
+
+_NO_CAP: Final = 1 << 62
+
+
+class NewerJournalError(SteadyhelmError):
+    """The file was written by a newer Steadyhelm, or is none of ours; it is left as it is."""
+
+
+class PendingFile(Struct, frozen=True, kw_only=True):
+    """A journal beside a database: its size, its records, and whether its writer is alive."""
+
+    path: str
+    bytes: int
+    records: int = 0
+    is_live: bool
+    is_readable: bool = True
+
+
+class AbandonedJournal:
+    """A journal whose writer is dead, locked by this process until it is closed.
+
+    Use it in a `with` block, and delete it when everything in it is stored.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._end = os.fstat(descriptor).st_size
+
+    @property
+    def token(self) -> str:
+        """The name under which losses in this file are counted, however often it is read."""
+        return self.path.name.removesuffix(SUFFIX).rpartition(".")[2]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def __iter__(self) -> Iterator[list[Entry] | Damage]:
+        for _, found in scan_frames(self._descriptor, HEADER.size, self._end):
+            yield found
+
+    def delete(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)
+
+
+def list_pending(database: Path) -> list[Path]:
+    """Return the journals beside a database, the oldest first."""
+    prefix = database.name + "."
+    try:
+        paths = sorted(database.parent.iterdir())
+    except OSError:
+        return []
+    return [path for path in paths if path.name.startswith(prefix) and path.name.endswith(SUFFIX)]
+
+
+def claim(path: Path) -> AbandonedJournal | None:
+    """Lock a journal whose writer is dead; None when the writer is alive, or the file is gone.
+
+    Raises NewerJournalError when this version cannot read the file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
+            _require_readable(descriptor, path)
+            return AbandonedJournal(path, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def claim_all(
+    database: Path, *, but: Collection[Path] = ()
+) -> Iterator[AbandonedJournal | NewerJournalError]:
+    """Yield each journal that a dead writer left, locked, and an error for each that cannot be read."""
+    for path in list_pending(database) if is_possible() else ():
+        if path in but:
+            continue
+        try:
+            journal = claim(path)
+        except NewerJournalError as exc:
+            yield exc
+            continue
+        if journal is not None:
+            with journal:
+                yield journal
+
+
+def describe_pending(database: Path) -> list[PendingFile]:
+    """Return what waits beside a database to be stored."""
+    paths = list_pending(database) if is_possible() else []
+    return [found for path in paths if (found := _describe(path)) is not None]
+
+
+def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
+    """Remove records from the journals that dead writers left."""
+    for journal in claim_all(database):
+        if isinstance(journal, NewerJournalError):
+            continue
+        groups = [found for found in journal if not isinstance(found, Damage)]
+        kept = [[entry for entry in group if not is_unwanted(entry.record)] for group in groups]
+        if kept != groups:
+            _write_copy(database, [group for group in kept if group])
+            journal.delete()
+
+
+def delete_older(database: Path, before: float) -> None:
+    """Delete the journals that dead writers left and last wrote to before this time."""
+    for journal in claim_all(database):
+        if isinstance(journal, AbandonedJournal) and journal.path.stat().st_mtime < before:
+            journal.delete()
+
+
+def _write_copy(database: Path, groups: list[list[Entry]]) -> None:
+    copy = Journal(database, cap=_NO_CAP)
+    for group in groups:
+        frame = encode_frame(group[0].epoch, [entry.record for entry in group])
+        if not copy.append(frame, 0, may_refuse=False):
+            copy.close(keep=False)
+            raise OSError(f"the journal beside {database} cannot be written")
+    copy.close(keep=True)
+
+
+def _describe(path: Path) -> PendingFile | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        size = os.fstat(descriptor).st_size
+        is_live = not try_lock(descriptor)
+        _require_readable(descriptor, path)
+        found = [it for _, it in scan_frames(descriptor, HEADER.size, size)]
+        records = sum(it.records if isinstance(it, Damage) else len(it) for it in found)
+        return PendingFile(path=str(path), bytes=size, records=records, is_live=is_live)
+    except NewerJournalError:
+        return PendingFile(path=str(path), bytes=size, is_live=is_live, is_readable=False)
+    finally:
+        os.close(descriptor)
+
+
+def _require_readable(descriptor: int, path: Path) -> None:
+    header = os.pread(descriptor, HEADER.size, 0)
+    # A writer that died at once left less than a header, and no record.
+    if len(header) == HEADER.size and HEADER.unpack(header) != (MAGIC, VERSION):
+        raise NewerJournalError(
+            f"The journal {path} was written by a newer Steadyhelm, or by another program. "
+            f"It was left as it is."
+        )

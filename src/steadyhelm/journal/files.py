@@ -1,0 +1,186 @@
+"""The journal of one writer: files that it alone appends to, under a lock that ends with its process."""
+
+import contextlib
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from steadyhelm.events import new_id
+from steadyhelm.journal.frames import Damage, Entry, scan_frames
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has neither these locks nor `os.pwrite`
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX: Final = ".pending"
+MAGIC: Final = b"STDYpend"
+VERSION: Final = 1
+HEADER: Final = struct.Struct("<8sHxx")
+SEGMENT_BYTES: Final = 8 << 20
+"""The size from which a writer goes on in a new file: what is stored can then be deleted."""
+
+_PRIVATE_FILE: Final = 0o600
+_TRIES: Final = 5
+
+
+def is_possible() -> bool:
+    """Return whether this system can keep a journal."""
+    return fcntl is not None and hasattr(os, "pwrite")
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file for as long as it is open; return whether no other process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class _Segment:
+    """One file: where it ends, and the last record in it."""
+
+    __slots__ = ("descriptor", "end", "last", "path")
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.end = HEADER.size
+        self.last = 0
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        os.close(self.descriptor)
+
+
+class Journal:
+    """The files of one writer. Its dispatch calls it under its own lock, except where it says otherwise.
+
+    Records are counted as the dispatch counts them: the first one it was ever handed is 1.
+
+    Args:
+        database: The file beside which the journal is.
+        cap: Bytes from which `append` refuses what may be refused.
+    """
+
+    def __init__(self, database: Path, *, cap: int) -> None:
+        self._database = database
+        self._cap = cap
+        # Sorted by name, the files of several writers are in the order they were begun.
+        self._token = f"{int(time.time() * 1000):011x}{new_id()}"
+        self._number = 0
+        self._segments: list[_Segment] = [self._create()]
+        self._cursor: tuple[_Segment, int] | None = None
+        self._bytes = 0
+
+    @property
+    def paths(self) -> set[Path]:
+        """Its files."""
+        return {segment.path for segment in self._segments}
+
+    def append(self, frame: bytes, last: int, *, may_refuse: bool) -> bool:
+        """Append a frame whose last record is this one; return whether it is in the file now."""
+        segment = self._segments[-1]
+        if may_refuse and self._bytes + segment.end + len(frame) > self._cap:
+            return False
+        try:
+            if os.pwrite(segment.descriptor, frame, segment.end) != len(frame):
+                return False
+        except OSError:
+            return False
+        segment.end += len(frame)
+        segment.last = last
+        return True
+
+    def mark(self) -> None:
+        """Let `read` begin behind what was appended so far."""
+        segment = self._segments[-1]
+        self._cursor = (segment, segment.end)
+
+    def read(self, limit: int) -> tuple[list[Entry], int]:
+        """Return about that many records behind the mark, and how many cannot be read; move the mark.
+
+        May be called without the lock: what was appended before the call is complete.
+        """
+        entries: list[Entry] = []
+        damaged = 0
+        for at, found in self._scan():
+            self._cursor = at
+            if isinstance(found, Damage):
+                damaged += found.records
+            else:
+                entries += found
+            if len(entries) >= limit:
+                break
+        return entries, damaged
+
+    def _scan(self) -> Iterator[tuple[tuple[_Segment, int], list[Entry] | Damage]]:
+        if self._cursor is None:
+            return
+        segments = list(self._segments)
+        segment, start = self._cursor
+        for following in segments[segments.index(segment) :]:
+            for behind, found in scan_frames(following.descriptor, start, following.end):
+                yield (following, behind), found
+            start = HEADER.size
+
+    def clear(self) -> None:
+        """Empty the journal: everything in it is stored."""
+        self._cursor = None
+        self.discard(self._segments[-1].last)
+        segment = self._segments[-1]
+        if segment.end > HEADER.size:
+            os.ftruncate(segment.descriptor, HEADER.size)
+            segment.end = HEADER.size
+
+    def discard(self, last: int) -> None:
+        """Delete the files whose records are stored, up to this one."""
+        while len(self._segments) > 1 and self._segments[0].last <= last:
+            stored = self._segments.pop(0)
+            self._bytes -= stored.end
+            stored.remove()
+
+    @property
+    def needs_new_file(self) -> bool:
+        """Whether its file has become long, or was deleted."""
+        segment = self._segments[-1]
+        return segment.end > SEGMENT_BYTES or os.fstat(segment.descriptor).st_nlink == 0
+
+    def continue_in_new_file(self) -> None:
+        """Append to a new file from here on."""
+        fresh = self._create()
+        self._bytes += self._segments[-1].end
+        self._segments.append(fresh)
+
+    def close(self, *, keep: bool) -> None:
+        """Release the files: for the next writer when `keep` is true, else delete them."""
+        for segment in self._segments:
+            if keep and segment.end > HEADER.size:
+                os.close(segment.descriptor)
+            else:
+                segment.remove()
+        self._segments = []
+
+    def close_in_child(self) -> None:
+        """Close the parent's files in a forked process, where they would outlive the parent's lock."""
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                os.close(segment.descriptor)
+
+    def _create(self) -> _Segment:
+        for _ in range(_TRIES):
+            self._number += 1
+            name = f"{self._database.name}.{self._token}-{self._number:06}{SUFFIX}"
+            path = self._database.with_name(name)
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE)
+            # Another writer may have found the file before it was locked: then it belongs to that one.
+            if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
+                os.pwrite(descriptor, HEADER.pack(MAGIC, VERSION), 0)
+                return _Segment(path, descriptor)
+            os.close(descriptor)
+        raise OSError(f"no file beside {self._database} can be locked")

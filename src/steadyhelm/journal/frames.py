@@ -1,0 +1,217 @@
+"""Turn records into frames and back: each has a length and a checksum, so that damage is recognised."""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from steadyhelm.events import RunInfo, RunSummary, TraceEvent
+from steadyhelm.findings import DriftEvent
+from steadyhelm.incidents import Incident
+from steadyhelm.sink import (
+    Loss,
+    PinnedBaseline,
+    Record,
+    RecordedEvent,
+    SavedState,
+    make_storable,
+    to_unicode,
+)
+
+_MARK: Final = b"\xf5\x9d"
+_FRAME: Final = struct.Struct("<2sHII")
+_MAX_RECORDS: Final = 0xFFFF
+_READ_BYTES: Final = 1 << 20
+
+
+class Entry(NamedTuple):
+    """A record, and the epoch of the run it belongs to."""
+
+    epoch: str
+    record: Record
+
+
+class Damage(NamedTuple):
+    """A frame that cannot be read, and how many records it held."""
+
+    records: int
+
+
+class _StoredEvent(Struct, array_like=True):
+    """An event as it is in a frame: its payload is JSON, the agent's own objects are left out."""
+
+    agent_id: str
+    run_id: str
+    action_type: str
+    action_name: str
+    timestamp: float
+    event_id: str
+    token_count: int
+    duration_ms: float
+    seq: int
+    started_seq: int | None
+    call_id: str | None
+    parent_run_id: str | None
+    error: str | None
+    cost_usd: float | None
+    call_hash: int
+    result_hash: int
+    tool_kind: str
+    input_json: bytes | None
+    output_json: bytes | None
+    metadata_json: bytes | None
+
+
+_EVENT: Final = "event"
+_EVENT_FIELDS: Final = _StoredEvent.__struct_fields__[:-3]
+_TYPES: Final[dict[str, type]] = {
+    kind.__name__: kind
+    for kind in (RunInfo, DriftEvent, Incident, RunSummary, Loss, SavedState, PinnedBaseline)
+}
+_encoder: Final = msgspec.msgpack.Encoder()
+_frame_decoder: Final = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, msgspec.Raw]]])
+_event_decoder: Final = msgspec.msgpack.Decoder(_StoredEvent, strict=False)
+_decoders: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
+    name: msgspec.msgpack.Decoder(kind, strict=False) for name, kind in _TYPES.items()
+}
+
+
+def encode_frame(epoch: str, records: Sequence[Record]) -> bytes:
+    """Return one frame with these records. A value that cannot be encoded is replaced by one that can."""
+    try:
+        body = _encoder.encode((epoch, [_describe(record) for record in records]))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        fitting = [_describe(make_storable(record)) for record in records]
+        body = msgspec.msgpack.encode((to_unicode(epoch), fitting), enc_hook=repr)
+    count = min(len(records), _MAX_RECORDS)
+    return _FRAME.pack(_MARK, count, len(body), zlib.crc32(body, count)) + body
+
+
+def _describe(record: Record) -> tuple[str, Any]:
+    if type(record) is not RecordedEvent:
+        return type(record).__name__, record
+    event = record.event
+    return _EVENT, (
+        event.agent_id,
+        event.run_id,
+        event.action_type,
+        event.action_name,
+        event.timestamp,
+        event.event_id,
+        event.token_count,
+        event.duration_ms,
+        event.seq,
+        event.started_seq,
+        event.call_id,
+        event.parent_run_id,
+        event.error,
+        event.cost_usd,
+        event.call_hash,
+        event.result_hash,
+        event.tool_kind,
+        record.input_json,
+        record.output_json,
+        record.metadata_json,
+    )
+
+
+def _decode(body: bytes) -> list[Entry]:
+    epoch, described = _frame_decoder.decode(body)
+    return [Entry(epoch, _decode_record(name, raw)) for name, raw in described]
+
+
+def _decode_record(name: str, raw: msgspec.Raw) -> Record:
+    if name != _EVENT:
+        record: Record = _decoders[name].decode(raw)
+        return record
+    stored = _event_decoder.decode(raw)
+    event = TraceEvent(**{field: getattr(stored, field) for field in _EVENT_FIELDS})
+    return RecordedEvent(event, stored.input_json, stored.output_json, stored.metadata_json)
+
+
+class _Window:
+    """A file read in large pieces: beside a busy agent every system call of another thread is slow."""
+
+    def __init__(self, descriptor: int, end: int) -> None:
+        self._descriptor = descriptor
+        self.end = end
+        self._piece = b""
+        self._start = 0
+
+    def get(self, at: int, size: int) -> bytes:
+        """Return the bytes there; fewer at the end."""
+        size = max(0, min(size, self.end - at))
+        if at < self._start or at + size > self._start + len(self._piece):
+            wanted = min(max(size, _READ_BYTES), self.end - at)
+            self._piece, self._start = os.pread(self._descriptor, wanted, at), at
+        offset = at - self._start
+        return self._piece[offset : offset + size]
+
+
+def scan_frames(descriptor: int, start: int, end: int) -> Iterator[tuple[int, list[Entry] | Damage]]:
+    """Yield what each frame holds, with the place behind it.
+
+    An unfinished frame at the end is left out: its append never returned. Behind a damaged frame, reading
+    goes on at the next whole one.
+    """
+    window = _Window(descriptor, end)
+    at = start
+    while at < end:
+        behind = _find_end(window, at)
+        entries = None if behind is None else _read_whole(window, at, behind)
+        if entries is not None and behind is not None:
+            at = behind
+            yield at, entries
+            continue
+        following = _find_whole(window, at + 1)
+        if following is None and behind is None:
+            return
+        count = _count_records(window, at) if behind in (following, end) else 1
+        at = end if following is None else following
+        yield at, Damage(count)
+
+
+def _find_end(window: _Window, at: int) -> int | None:
+    """Return the place behind the frame; None when there is no frame, or the file ends before it does."""
+    head = window.get(at, _FRAME.size)
+    if len(head) < _FRAME.size:
+        return None
+    mark, _, length, _ = _FRAME.unpack(head)
+    behind: int = at + _FRAME.size + length
+    return behind if mark == _MARK and behind <= window.end else None
+
+
+def _count_records(window: _Window, at: int) -> int:
+    count: int = _FRAME.unpack(window.get(at, _FRAME.size))[1]
+    return max(1, count)
+
+
+def _read_whole(window: _Window, at: int, behind: int) -> list[Entry] | None:
+    frame = window.get(at, behind - at)
+    _, count, _, checksum = _FRAME.unpack_from(frame)
+    body = frame[_FRAME.size :]
+    if zlib.crc32(body, count) != checksum:
+        return None
+    try:
+        return _decode(body)
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
+        return None
+
+
+def _find_whole(window: _Window, at: int) -> int | None:
+    """Return the place of the next frame that can be read."""
+    while at < window.end:
+        found = window.get(at, _READ_BYTES).find(_MARK)
+        if found < 0:
+            at += _READ_BYTES - 1
+            continue
+        at += found
+        behind = _find_end(window, at)
+        if behind is not None and _read_whole(window, at, behind) is not None:
+            return at
+        at += 1
+    return None
