@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from msgspec import Struct, structs
@@ -108,7 +107,7 @@ class StoringSink(Sink):
 
     @property
     @abstractmethod
-    def path(self) -> Path | None:
+    def path(self) -> str | None:
         """The file it writes to, beside which records wait for it; None when there is none."""
 
     @property

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import Final
 
 from msgspec import structs
@@ -93,10 +92,10 @@ class StoreSink(StoringSink):
         self._prune_daily()
 
     @property
-    def path(self) -> Path | None:
+    def path(self) -> str | None:
         """The database file; None when the store has none."""
-        path: Path | None = getattr(self._store, "path", None)
-        return path
+        path = getattr(self._store, "path", None)
+        return None if path is None else str(path)
 
     @property
     def replacements(self) -> int:
