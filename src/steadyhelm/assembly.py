@@ -26,11 +26,12 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
-from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_recorder import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
+from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.redaction import Redactor
 from steadyhelm.settings import SETTINGS, Settings, load

@@ -15,9 +15,10 @@ from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
-from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.logs import logger
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker

@@ -1,6 +1,5 @@
 """What all keepers share: packing, keys, order, and removal of surplus checkpoints."""
 
-import logging
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, KeepResult
 from steadyhelm.checkpoints.packing import pack, unpack
 from steadyhelm.checkpoints.plain_data import TooLargeError, to_utf8_text
 from steadyhelm.errors import FormatError, SettingsError
+from steadyhelm.logs import logger
 
 _MICROSECONDS_PER_S: Final = 1_000_000
 _SUFFIX: Final = ".checkpoint"
@@ -97,7 +97,6 @@ def select_surplus(keys: Iterable[CheckpointKey], per_run: int) -> list[Checkpoi
 
 MAX_CHECKPOINT_BYTES: Final = 1 << 30
 _MAX_REMEMBERED_UNREADABLE: Final = 1000
-_log: Final = logging.getLogger(__name__)
 
 
 class PackedKeeper(CheckpointKeeper):
@@ -221,7 +220,7 @@ class PackedKeeper(CheckpointKeeper):
         if len(self._known_unreadable) >= _MAX_REMEMBERED_UNREADABLE:
             self._known_unreadable.clear()
         self._known_unreadable.add((run, name))
-        _log.info("The checkpoint %s/%s cannot be read and is skipped: %s", run, name, why)
+        logger.info("The checkpoint %s/%s cannot be read and is skipped: %s", run, name, why)
         self._count_loss("checkpoint could not be read")
 
     def _count_loss(self, reason: str) -> None:
@@ -232,6 +231,6 @@ class PackedKeeper(CheckpointKeeper):
             self._on_loss(reason)
 
     def _refuse(self, reason: str, why: Exception) -> KeepResult:
-        _log.info("A checkpoint was not kept: %s", why)
+        logger.info("A checkpoint was not kept: %s", why)
         self._count_loss(reason)
         return KeepResult(kept=False, reason=f"{reason}: {why}")

@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.health import Health
+from steadyhelm.logs import logger
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.

@@ -1,14 +1,13 @@
 """Count what went wrong on our side, by reason: the agent never notices, `steadyhelm doctor` shows it."""
 
-import logging
 from collections import Counter
 from typing import Final
 
 from steadyhelm.events import new_id
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.interrupts import pass_on_signal
+from steadyhelm.logs import logger
 from steadyhelm.sink import Loss
-
-logger: Final = logging.getLogger("steadyhelm")
 
 _LOGGED_EVERY: Final = 1000
 
@@ -38,7 +37,10 @@ class Health:
             before = self._total[reason]
             self._total[reason] += n
         if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
-            self._log(logging.WARNING, "Steadyhelm noted %d times: %s", before + n, reason)
+            is_logged = logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
+            if not is_logged:
+                with self._lock:
+                    self._total["log handler raised"] += 1
 
     def lose(self, reason: str, n: int = 1) -> None:
         """Count `n` records that were lost."""
@@ -46,19 +48,14 @@ class Health:
             self.lost += n
         self.count(reason, n)
 
-    def _log(self, level: int, message: str, *values: object, exc: BaseException | None = None) -> None:
-        try:
-            logger.log(level, message, *values, exc_info=exc)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001 - a log handler is the host's, and may raise anything
-            with self._lock:
-                self._total["log handler raised"] += 1
-
     def swallow(self, where: str, exc: BaseException) -> None:
-        """Count an error of ours, or of a plug-in or callback, that the agent must not see."""
+        """Count an error of ours, or of a plug-in or callback, that the agent must not see.
+
+        What a signal handler of the host raised is none of these: it is raised again.
+        """
+        pass_on_signal(exc)
         self.count(f"error in {where}")
-        self._log(logging.DEBUG, "Steadyhelm swallowed an error in %s", where, exc=exc)
+        logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)
         if self.loud:
             raise exc
 

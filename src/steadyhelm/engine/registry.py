@@ -9,8 +9,8 @@ import importlib
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from steadyhelm.engine.health import logger
 from steadyhelm.errors import SettingsError
+from steadyhelm.logs import logger
 
 DETECTORS: Final = "steadyhelm.detectors"
 SINKS: Final = "steadyhelm.sinks"

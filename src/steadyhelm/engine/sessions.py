@@ -10,11 +10,12 @@ from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import Mode, TaskProfile, Verdict
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
-from steadyhelm.engine.health import Health, logger
+from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import FormatError, NotFoundError
 from steadyhelm.events import RunInfo
+from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 

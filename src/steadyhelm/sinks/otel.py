@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import Intervention
-from steadyhelm.engine.health import logger
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.events import RunSummary
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
+from steadyhelm.logs import logger
 from steadyhelm.sink import Loss, Record, RecordedEvent, SavedState, Sink
 
 try:

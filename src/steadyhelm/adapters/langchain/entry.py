@@ -5,7 +5,6 @@ model, deny a call, ask the user. A graph that `monitor.wrap` returns can also b
 """
 
 import copy
-import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, nullcontext
 from typing import Any, ClassVar, Final
@@ -29,6 +28,7 @@ from steadyhelm.boundary.entry_points import WatchedObject, pull, pull_async
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.logs import logger
 
 try:
     from langchain_core.runnables import Runnable
@@ -43,7 +43,6 @@ GraphRequests = Generator[tuple[str, tuple[Any, ...]], Any, None]
 _UNNAMED_GRAPH: Final = "LangGraph"
 _BREAKPOINT_OPTIONS: Final = ("interrupt_before", "interrupt_after")
 
-_log: Final = logging.getLogger("steadyhelm")
 _installed: Final[set[CallbackHandler]] = set()
 
 
@@ -350,7 +349,7 @@ def warn_undeliverable_guidance(agent: Any, context: AgentContext) -> bool:
     """Log a warning if there was guidance and no middleware to deliver it; return whether it was logged."""
     if context.guided_graphs or context.run is None or not context.run.undelivered:
         return False
-    _log.warning(
+    logger.warning(
         "Steadyhelm had guidance for the model of %s and no way to deliver it: "
         "add SteadyhelmMiddleware(monitor) to create_agent(middleware=[...]). "
         "Without it Steadyhelm can stop a graph, but not guide it.",

@@ -5,7 +5,7 @@ A delivery is leased, sent, and its result recorded. When a process dies in betw
 the delivery is sent again under the same id.
 """
 
-import logging
+import sys
 import threading
 import time
 import uuid
@@ -17,6 +17,7 @@ import msgspec
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
+from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import AddressGuard, Resolve, resolve_with_system
 from steadyhelm.sinks.alerts.channel import Channel, clean_text
@@ -39,8 +40,6 @@ _MIN_IDLE_S: Final = 1.0
 _EMPTY_OUTBOX_IDLE_S: Final = 60.0
 _IDLE_AFTER_ERROR_S: Final = 5.0
 _MAX_PENDING_READ: Final = 1000
-
-_log = logging.getLogger("steadyhelm")
 
 
 class AlertStore(Outbox, IncidentStore, Protocol):
@@ -225,7 +224,7 @@ class AlertWorker:
         error = f"{result.error} (given up)" if result.can_retry else result.error
         self._store.settle_delivery(delivery.delivery_id, "failed", error=error)
         where = f"{clean_text(delivery.channel)[:40]} ({result.host or 'unknown host'})"
-        _log.warning("Alert %s was not delivered to %s: %s", delivery.delivery_id, where, error)
+        logger.warning("Alert %s was not delivered to %s: %s", delivery.delivery_id, where, error)
         self._count_loss("alert_not_delivered")
 
     def _is_muted(self, delivery: Delivery, now: float) -> bool:
@@ -233,7 +232,8 @@ class AlertWorker:
         return (delivery.agent_id, delivery.detector) in muted
 
     def _report_error(self, reason: str) -> None:
-        _log.warning("Sending alerts failed (%s); it is tried again later.", reason, exc_info=True)
+        error = sys.exception()
+        logger.warning("Sending alerts failed (%s); it is tried again later.", reason, exc_info=error)
         self._count_loss(reason)
 
     def _count_loss(self, reason: str) -> None:
@@ -241,8 +241,8 @@ class AlertWorker:
             return
         try:
             self._on_loss(reason)
-        except Exception:  # noqa: BLE001 - an error in counting must not stop the thread
-            _log.warning("Counting a lost alert failed.", exc_info=True)
+        except Exception as exc:  # noqa: BLE001 - an error in counting must not stop the thread
+            logger.warning("Counting a lost alert failed.", exc_info=exc)
 
 
 def _build_test_alert(channel: str, *, now: float) -> Alert:
