@@ -4,7 +4,10 @@ import sqlite3
 import pytest
 
 from steadyhelm.hooks.client import is_hook_event
-from steadyhelm.hooks.handler import handle_event, read_log
+from steadyhelm.hooks.deadline import Deadline
+from steadyhelm.hooks.handler import handle_request
+from steadyhelm.hooks.log import read_log
+from steadyhelm.hooks.request import HookRequest
 from steadyhelm.hooks.status_line import status_line
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -13,6 +16,11 @@ pytestmark = pytest.mark.usefixtures("apart")
 
 GUIDE = ("--agent", "claude-code", "--mode", "guide")
 ENFORCE = ("--agent", "claude-code", "--mode", "enforce")
+
+
+def handle_event(options, body):
+    """What a hook prints, however long it takes."""
+    return handle_request(HookRequest(list(options), body, Deadline(60.0)))
 
 
 class Agent:

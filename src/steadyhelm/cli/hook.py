@@ -113,7 +113,7 @@ def status(
 ) -> None:
     """Show installed hooks and recent errors. The exit status is 3 when there are errors."""
     from steadyhelm.hooks import installer, settings_entries
-    from steadyhelm.hooks.handler import read_log
+    from steadyhelm.hooks.log import read_log
 
     if agent:
         _require_agent(agent)

@@ -1,36 +1,45 @@
 """`steadyhelm hook`: send one event of a coding agent to the resident helper process, and print its response.
 
-As a rule a hook process loads only this file. The event goes to a resident process that an earlier hook left
-behind, which has everything loaded and ends by itself after ten minutes without an event. It keeps no state
-outside the store.
+As a rule a hook process loads only this file and the few it imports. The event goes to a resident process
+that an earlier hook left behind, which has everything loaded and ends by itself after ten minutes without an
+event. It keeps no state outside the store.
 Without a resident, a copy of this process becomes one and handles the event; guidance then comes with the
 next event, so the agent does not wait.
-Where there can be no resident (`STEADYHELM_HOOK_HOST=0`), and where a call may have to be denied now, the
-event is handled in this process, which is slower.
+Where there can be no resident (`STEADYHELM_HOOK_HOST=0`), and where a call may have to be denied now, a copy
+of this process handles the event while the hook waits, which is slower.
 
-Whatever happens, the agent continues: on any error the exit status is 0 and nothing is printed.
+Whatever happens, the agent continues: the hook ends within a second, on any error the exit status is 0 and
+nothing is printed. This process itself only passes bytes on; an event that gets no response in time is left
+to a copy of it, which keeps the step for the next hook.
 """
 
 import os
+import select
 import sys
 import time
 
-from steadyhelm.environment import HOOK_HOST, PREFIX, get_home, get_variables
+from steadyhelm.environment import HOOK_HOST, PREFIX, get_home
+from steadyhelm.hooks.deadline import (
+    EXIT_TIMEOUT_S,
+    INPUT_TIMEOUT_S,
+    WORK_TIMEOUT_S,
+    Deadline,
+    end_process_after,
+    set_alarm,
+)
+from steadyhelm.hooks.request import HookRequest
 
 try:
     import _socket
 except ImportError:  # pragma: no cover - a Python without sockets
     _socket = None  # type: ignore[assignment]
 
-RESPONSE_TIMEOUT_S = 3.0
-"""How long a hook waits for a response before the agent continues without one."""
-TIMEOUT_REASON = "hook: no response in time"
 MAX_EVENT_BYTES = 16 << 20
-_RESPONSE_MARK = b"+"
+RESPONSE_MARK = b"+"
 _MAX_SOCKET_PATH_BYTES = 100
-_LOCK_ATTEMPTS = 75
 _LOCK_PAUSE_S = 0.02
 _PERSON_COMMANDS = ("install", "uninstall", "status")
+_STATUS_LINE = "statusline"
 
 
 def is_hook_event(arguments: "list[str]") -> bool:
@@ -43,35 +52,59 @@ def is_hook_event(arguments: "list[str]") -> bool:
 
 def main(arguments: "list[str]") -> None:
     """Handle one event, or print the status line; `arguments` are those after `hook`."""
+    end_process_after(EXIT_TIMEOUT_S, quietly=True)
     try:
-        _handle_event(arguments)
+        _handle_event(arguments, Deadline())
     except BaseException as exc:  # noqa: BLE001 - the agent must not notice
-        _log_error("hook: " + type(exc).__name__, exc)
+        _report_error("hook: " + type(exc).__name__, str(exc))
+    finally:
+        set_alarm(0)
 
 
-def _handle_event(arguments: "list[str]") -> None:
-    body = _read_input()
+def _handle_event(arguments: "list[str]", deadline: Deadline) -> None:
+    body = _read_input(Deadline(INPUT_TIMEOUT_S))
     if os.environ.get(PREFIX + "DISABLED", "").lower() in {"1", "true", "yes", "on"}:
         return
-    if body is None:
-        _log_error("hook: the event is too large")
+    if isinstance(body, str):
+        _report_error(body)
         return
-    response = ask_resident(arguments, body)
-    if response is None and not _must_respond_now(arguments):
-        response = _hand_to_new_resident(arguments, body)
-    _print(_handle_here(arguments, body) if response is None else response)
+    request = HookRequest(arguments, body, deadline)
+    try:
+        response = ask_resident(request)
+        if response is None and not _must_respond_now(arguments):
+            response = _start_resident(request)
+        if response is None:
+            deadline.require_time()
+            response = _handle_in_copy(request)
+    except TimeoutError:
+        _keep_for_later(request)
+    else:
+        _print(response)
 
 
-def _read_input() -> "bytes | None":
-    """Read standard input to its end; return None when it is too large."""
-    pieces, size = [], 0
-    while piece := os.read(0, 1 << 20):
+def _read_input(deadline: Deadline) -> "bytes | str":
+    """Return what is on standard input, or why it cannot be used.
+
+    An agent that leaves it open has written the event when that ends with a brace.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        if not select.select([0], [], [], deadline.left_s())[0]:
+            break
+        piece = os.read(0, 1 << 20)
+        if not piece:
+            return b"".join(pieces) if size <= MAX_EVENT_BYTES else "hook: the event is too large"
         size += len(piece)
         if size <= MAX_EVENT_BYTES:
             pieces.append(piece)
         else:
             pieces.clear()
-    return b"".join(pieces) if size <= MAX_EVENT_BYTES else None
+        if deadline.has_passed():
+            break
+    if pieces and pieces[-1].rstrip().endswith(b"}"):
+        return b"".join(pieces)
+    return "hook: the event did not come in time"
 
 
 def _print(response: bytes) -> None:
@@ -80,77 +113,81 @@ def _print(response: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-def _handle_here(arguments: "list[str]", body: bytes) -> bytes:
-    """Return the response, computed by this process; leave a resident behind where that is possible."""
-    from steadyhelm.hooks.handler import handle_event
-
-    path = socket_path()
-    if not path:
-        return handle_event(arguments, body)
-    from steadyhelm.hooks.resident import fork_resident, handle_left_event
-
-    handle_left_event(path)
-    _print(handle_event(arguments, body))
-    fork_resident(path)
-    return b""
-
-
 def _must_respond_now(arguments: "list[str]") -> bool:
     return "enforce" in arguments or os.environ.get(PREFIX + "MODE") == "enforce"
 
 
-def _hand_to_new_resident(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """Let a copy of this process handle the event and stay as the resident; None when that is not possible.
+# The resident.
 
-    The event is on disk until it is handled: if the copy is killed, the next hook finds it there.
+
+def socket_path() -> str:
+    """Return the socket the resident listens on; empty where there can be no resident."""
+    path = get_home() + "/hook.sock"
+    allowed = os.environ.get(HOOK_HOST, "1") != "0" and hasattr(os, "fork")
+    return (
+        path
+        if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _MAX_SOCKET_PATH_BYTES
+        else ""
+    )
+
+
+def ask_resident(request: HookRequest) -> "bytes | None":
+    """Return the response of the resident; None when there is none, or it has not handled the event.
+
+    Raises TimeoutError when it does not respond in time.
     """
     path = socket_path()
     if not path:
         return None
-    os.makedirs(get_home(), mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes as long as all the rest
-    for attempt in range(_LOCK_ATTEMPTS):
-        if attempt:
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    response = b""
+    try:
+        _set_timeout(connection, request.deadline)
+        connection.connect(path)
+        connection.sendall(request.pack())
+        while True:
+            _set_timeout(connection, request.deadline)
+            piece = connection.recv(1 << 16)
+            if not piece:
+                break
+            response += piece
+    except TimeoutError:
+        raise
+    except OSError:
+        return None
+    finally:
+        connection.close()
+    return response[1:] if response[:1] == RESPONSE_MARK else None
+
+
+def _set_timeout(connection: "_socket.socket", deadline: Deadline) -> None:
+    deadline.require_time()
+    connection.settimeout(deadline.left_s() or 0.001)
+
+
+def _start_resident(request: HookRequest) -> "bytes | None":
+    """Let a copy of this process handle the event and stay as the resident; None when that is impossible."""
+    path = socket_path()
+    if not path:
+        return None
+    try:
+        os.makedirs(get_home(), mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes long to load
+        while (lock := acquire_lock(path)) is None:
+            request.deadline.require_time()
             time.sleep(_LOCK_PAUSE_S)
-            response = ask_resident(arguments, body)
+            response = ask_resident(request)
             if response is not None:
                 return response
-        lock = acquire_lock(path)
-        if lock is not None:
-            break
-    else:
+        is_status_line = _STATUS_LINE in request.arguments
+        if not is_status_line:
+            request.mark_open()
+        if not os.fork():
+            become_resident(path, lock, request)
+    except TimeoutError:
+        raise
+    except OSError:
         return None
-    left = path + ".event"
-    if os.path.exists(left):  # noqa: PTH110 - the same
-        os.close(lock)
-        return None
-    with open(os.open(left, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123 - the same
-        file.write(pack_request(arguments, body))
-    if not os.fork():
-        become_resident(path, lock)
-    return b"steadyhelm: watching" if "statusline" in arguments else b""
-
-
-def become_resident(path: str, lock: int) -> None:
-    """Become the resident that handles later hooks. Called in a forked copy only; never returns."""
-    try:
-        # The agent waits until its pipes are closed: close them before anything is loaded.
-        detach(lock)
-        from steadyhelm.hooks.resident import run_resident
-
-        run_resident(path)
-    finally:
-        os._exit(0)
-
-
-def detach(lock: int) -> None:
-    """Close everything that belongs to the agent, and keep the lock."""
-    os.setsid()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    os.dup2(lock, 3)
-    os.closerange(4, 256)
-    os.umask(0o077)
+    return b"steadyhelm: watching" if is_status_line else b""
 
 
 def acquire_lock(path: str) -> "int | None":
@@ -166,71 +203,98 @@ def acquire_lock(path: str) -> "int | None":
     return lock
 
 
-def socket_path() -> str:
-    """Return the socket the resident listens on; empty where there can be no resident."""
-    path = get_home() + "/hook.sock"
-    allowed = os.environ.get(HOOK_HOST, "1") != "0" and hasattr(os, "fork")
-    return (
-        path
-        if allowed and hasattr(_socket, "AF_UNIX") and len(os.fsencode(path)) < _MAX_SOCKET_PATH_BYTES
-        else ""
-    )
-
-
-def installation_id() -> str:
-    """Return which installation this is: a resident of another one must not respond for it."""
-    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - the same
-
-
-def ask_resident(arguments: "list[str]", body: bytes) -> "bytes | None":
-    """Return the response of the resident; None when there is none.
-
-    A resident that takes too long still handles the step, so the step is not handled twice.
-    """
-    path = socket_path()
-    if not path:
-        return None
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def become_resident(path: str, lock: int, request: "HookRequest | None") -> None:
+    """Become the resident that handles this event and later hooks. Called in a copy only; never returns."""
     try:
-        connection.settimeout(RESPONSE_TIMEOUT_S)
-        try:
-            connection.connect(path)
-        except OSError:
-            return None
-        connection.sendall(pack_request(arguments, body))
-        response = b""
-        while piece := connection.recv(1 << 16):
-            response += piece
-    except TimeoutError:
-        _log_error(TIMEOUT_REASON)
-        return b""
-    except OSError:
-        return None
+        # The agent waits until its pipes are closed: close them before anything is loaded.
+        lock = _detach(lock)
+        from steadyhelm.hooks.resident import run_resident
+
+        run_resident(path, lock, request)
     finally:
-        connection.close()
-    return response[1:] if response[:1] == _RESPONSE_MARK else None
+        os._exit(0)
 
 
-def pack_request(arguments: "list[str]", body: bytes) -> bytes:
-    """Return the request to the resident: the event, the working directory and the settings."""
-    own = [f"{name}={value}" for name, value in get_variables().items()]
-    head = "\0".join([installation_id(), working_directory(), str(len(arguments)), *arguments, *own])
-    encoded = head.encode("utf-8", "surrogateescape")
-    return len(encoded).to_bytes(4, "big") + len(body).to_bytes(4, "big") + encoded + body
+def _detach(kept: int) -> int:
+    """Close everything that belongs to the agent but one file, and return its number now."""
+    # Its hook has an alarm of its own.
+    end_process_after(WORK_TIMEOUT_S)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.dup2(kept, 3)
+    os.closerange(4, 256)
+    os.umask(0o077)
+    return 3
 
 
-def working_directory() -> str:
-    """Return the working directory, or / when it was removed."""
+# Without the resident.
+
+
+def _handle_in_copy(request: HookRequest) -> bytes:
+    """Return the response of a copy of this process. It goes on by itself when the time is over."""
+    if not hasattr(os, "fork"):  # pragma: no cover - Windows
+        from steadyhelm.hooks.handler import handle_request
+
+        return handle_request(request) or b""
+    receiver, sender = os.pipe()
+    if _STATUS_LINE not in request.arguments:
+        request.mark_open()
+    sys.stdout.flush()
+    if not os.fork():
+        _work(request, sender)
+    os.close(sender)
+    response = b""
+    while select.select([receiver], [], [], request.deadline.left_s())[0]:
+        piece = os.read(receiver, 1 << 16)
+        if not piece:
+            break
+        response += piece
+    return response
+
+
+def _work(request: HookRequest, sender: int) -> None:
+    """Handle the event in this copy, send the response, and stay as the resident where that is possible."""
     try:
-        return os.getcwd()  # noqa: PTH109 - the same
-    except OSError:
-        return "/"
+        sender = _detach(sender)
+        from steadyhelm.hooks.resident import handle_alone
+
+        handle_alone(request, sender)
+    finally:
+        os._exit(0)
 
 
-def _log_error(reason: str, exc: object = "") -> None:
+def _keep_for_later(request: HookRequest) -> None:
+    """Leave an event that got no response in time to a copy of this process."""
+    if _STATUS_LINE in request.arguments:
+        return
+    request.mark_open()
+    if not hasattr(os, "fork"):  # pragma: no cover - Windows
+        return
+    if not os.fork():
+        try:
+            _detach(0)
+            from steadyhelm.hooks.resident import keep_for_later
+
+            keep_for_later(request)
+        finally:
+            os._exit(0)
+
+
+def _report_error(reason: str, details: str = "") -> None:
+    """Write an error to the log; a copy of this process counts it, as the agent must not wait for that."""
     try:
-        from steadyhelm.hooks.handler import log_error
+        from steadyhelm.hooks.log import write_log
 
-        log_error(reason, exc, count=reason != TIMEOUT_REASON)
+        write_log(reason, details)
+        if hasattr(os, "fork") and not os.fork():
+            try:
+                _detach(0)
+                from steadyhelm.hooks.handler import count_loss
+
+                count_loss(reason)
+            finally:
+                os._exit(0)
     except BaseException:  # noqa: BLE001, S110 - there is nowhere left to report it
         pass

@@ -1,92 +1,220 @@
 """Handle a hook event: decode it, watch the step, encode the response; no error reaches the agent."""
 
 import contextlib
-import os
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from steadyhelm.components import open_store
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
+from steadyhelm.hooks import waiting_steps
+from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
+from steadyhelm.hooks.log import write_log
+from steadyhelm.hooks.request import STEP, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
+from steadyhelm.hooks.waiting_steps import WaitingStep
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
+from steadyhelm.recordings.lenient_json import repair_json
+from steadyhelm.redaction import Redactor
 from steadyhelm.replay import with_soft_limits
-from steadyhelm.settings import home, load
+from steadyhelm.settings import load
 from steadyhelm.sink import Loss
 from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from steadyhelm.recordings.hook_events.hook_step import HookStep
     from steadyhelm.settings import Settings
 
-LOG_NAME: Final = "hook.log"
-LOCK_TIMEOUT_S: Final = 1.0
-"""How long to wait for a locked store; then the agent continues without a response."""
-_MAX_LOG_BYTES: Final = 256 << 10
+LOCK_TIMEOUT_S: Final = 0.3
+"""How long to wait for a locked store; then the agent continues without a response, and the step waits."""
+_RECORDING_MARGIN_S: Final = 0.25
+"""What must be left of the time for the event itself while earlier steps are recorded."""
+_NOT_KEPT_REASON: Final = "hook: the step could not be recorded, and payloads are not kept"
 _MAX_PARTS: Final = 8
 _parts: "dict[bytes, HookParts]" = {}
 
 
-def handle_event(arguments: "Sequence[str]", body: bytes, *, late: bool = False) -> bytes:
+class _Event(NamedTuple):
+    """A decoded event with everything that handles it."""
+
+    request: HookRequest
+    dialect: HookDialect
+    step: "HookStep"
+    settings: "Settings"
+    parts: HookParts
+    deadline: Deadline
+
+
+def handle_request(request: HookRequest, *, late: bool = False) -> bytes | None:
     """Return what to print: nothing without guidance, or after an error, which is logged.
 
-    When `late`, the agent no longer waits for the response: it is kept for the session's next event.
+    Return None when the agent's time was over before the event was handled: then nothing was done.
+    When `late`, the agent no longer waits: the response is kept for the session's next event.
     """
     try:
-        command, agent, mode = _parse_options(arguments)
-        settings = with_soft_limits(load({"mode": mode}).settings)
-        if settings.disabled:
-            return b"steadyhelm: off" if command == "statusline" else b""
-        payload = _decode_payload(body)
-        if command == "statusline":
-            return status_line(payload, settings)
-        dialect = DIALECTS[agent] if agent else recognise_dialect(payload)
-        return _watch_step(dialect, payload, settings, late=late)
+        return _handle(request, late=late)
+    except TimeoutError:
+        return None
     except Exception as exc:  # noqa: BLE001 - the agent must not notice
-        # A store that cannot be used cannot count the error either, and the agent is waiting.
-        log_error(_error_reason(exc), exc, count=not isinstance(exc, StoreError))
+        report_error(_error_reason(exc), exc)
         return b""
 
 
-def log_error(reason: str, exc: object = "", *, count: bool = True) -> None:
-    """Write an error to the log that `hook status` reads, and count it in the store."""
-    with contextlib.suppress(Exception):
-        path = home() / LOG_NAME
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size > _MAX_LOG_BYTES:
-            path.replace(path.with_name(f"{LOG_NAME}.old"))
-        words = " ".join(str(exc).split())[:500].encode("ascii", "backslashreplace").decode()
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as log:
-            log.write(f"{stamp} {reason}{': ' if words else ''}{words}\n")
-    if not count:
-        return
-    with contextlib.suppress(Exception), _open_store(load().settings) as store:
-        store.write([Loss(reason, 1, time.time())])
-
-
-def _watch_step(dialect: HookDialect, payload: dict[str, Any], settings: "Settings", *, late: bool) -> bytes:
-    step = dialect.read(payload)
-    if step.kind == "other":
-        # An event of a newer agent; it is not needed.
+def _handle(request: HookRequest, *, late: bool) -> bytes:
+    command, agent, mode = _parse_options(request.arguments)
+    settings = with_soft_limits(load({"mode": mode}).settings)
+    if settings.disabled:
+        return b"steadyhelm: off" if command == "statusline" else b""
+    payload = _decode_payload(request.body)
+    if command == "statusline":
+        return status_line(payload, settings, timeout_s=min(LOCK_TIMEOUT_S, request.deadline.left_s()))
+    event = _read_event(request, agent, payload, settings, late=late)
+    if event is None:
         return b""
-    if not step.session_id:
-        raise SettingsError("The event names no session.")
-    with _open_store(settings) as store:
-        answer = HookSessions(_get_parts(settings), dialect, store).handle(step, late=late)
-    said = dialect.write(step, answer) if answer.words or answer.note else {}
+    try:
+        with _open_store(settings, event.deadline) as store:
+            record_waiting(event.parts, store, event.deadline)
+            sessions = HookSessions(event.parts, event.dialect, store)
+            answer = sessions.handle(event.step, late=late, token=request.token, deadline=event.deadline)
+    except StoreError as exc:
+        write_log(_error_reason(exc), _redact(exc))
+        _keep_step(event)
+        return b""
+    said = event.dialect.write(event.step, answer) if answer.words or answer.note else {}
     return msgspec.json.encode(said) if said else b""
 
 
+def _read_event(
+    request: HookRequest, agent: str, payload: dict[str, Any], settings: "Settings", *, late: bool
+) -> _Event | None:
+    """Return the event; None for one of a newer agent, which is not needed."""
+    dialect = DIALECTS[agent] if agent else recognise_dialect(payload)
+    step = dialect.read(payload)
+    if step.kind == "other":
+        return None
+    if not step.session_id:
+        raise SettingsError("The event names no session.")
+    deadline = Deadline(WORK_TIMEOUT_S / 2) if late else request.deadline
+    return _Event(request, dialect, step, settings, _get_parts(settings), deadline)
+
+
+# Steps that wait.
+
+
+def keep_request(request: HookRequest) -> None:
+    """Keep the step of an event that got no response in time, without secrets, for the next hook."""
+    try:
+        _, agent, mode = _parse_options(request.arguments)
+        settings = with_soft_limits(load({"mode": mode}).settings)
+        event = _read_event(request, agent, _decode_payload(request.body), settings, late=True)
+        if event is not None and not settings.disabled:
+            _keep_step(event)
+    except Exception as exc:  # noqa: BLE001 - no one waits for it
+        report_error(_error_reason(exc), exc)
+
+
+def _keep_step(event: _Event) -> None:
+    capture, database = event.parts.capture, str(event.settings.database)
+    waiting = WaitingStep(database=database, at=event.request.at, loss=_NOT_KEPT_REASON)
+    if capture.keeps_text:
+        step = waiting_steps.redact_step(event.step, capture)
+        waiting = WaitingStep(database=database, at=event.request.at, agent=event.dialect.agent, step=step)
+    problem = waiting_steps.put_step(event.request, waiting)
+    if problem:
+        # The store cannot be used now: the count is written with the next step that can.
+        event.parts.health.count(problem)
+    if problem or waiting.loss:
+        write_log(problem or waiting.loss)
+
+
+def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline) -> None:
+    """Record the steps that wait for this database, in order, while there is time; count those lost."""
+    names = waiting_steps.list_names()
+    if not names:
+        return
+    with waiting_steps.hold_folder() as is_holder:
+        for name in names if is_holder else ():
+            if deadline.left_s() < _RECORDING_MARGIN_S:
+                return
+            if waiting_steps.is_lost(name):
+                store.write([Loss(waiting_steps.LOST_REASON, 1, time.time())])
+                waiting_steps.remove(name)
+            elif name.endswith(STEP):
+                _record_one(name, parts, store)
+
+
+def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
+    waiting = waiting_steps.read_step(name)
+    if waiting is not None and waiting.database != str(parts.settings.database):
+        return
+    if waiting is None or (waiting.step is not None and waiting.agent not in DIALECTS):
+        store.write([Loss("hook: a step that waited cannot be read", 1, time.time())])
+    elif waiting.step is None:
+        store.write([Loss(waiting.loss, 1, waiting.at)])
+    else:
+        at = waiting.at
+        sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
+        sessions.handle(waiting.step, late=True, token=waiting_steps.token_of(name))
+    waiting_steps.remove(name)
+
+
+def record_rest() -> None:
+    """Record the steps that still wait, when no agent does."""
+    with contextlib.suppress(Exception):
+        settings, deadline = with_soft_limits(load().settings), Deadline(2 * _RECORDING_MARGIN_S)
+        if waiting_steps.list_names():
+            with _open_store(settings, deadline) as store:
+                record_waiting(_get_parts(settings), store, deadline)
+
+
+# Errors.
+
+
+def report_error(reason: str, exc: object = "") -> None:
+    """Write an error to the log that `hook status` reads, and count it in the store."""
+    write_log(reason, _redact(exc))
+    count_loss(reason)
+
+
+def count_loss(reason: str) -> None:
+    """Count a loss in the store; when the store cannot be used, the count waits on disk."""
+    with contextlib.suppress(Exception):
+        settings = load().settings
+        now = time.time()
+        try:
+            with _open_store(settings, Deadline(LOCK_TIMEOUT_S)) as store:
+                store.write([Loss(reason, 1, now)])
+        except StoreError:
+            waiting = WaitingStep(database=str(settings.database), at=now, loss=reason)
+            waiting_steps.put_step(HookRequest([], b"", Deadline(0.0), at=now), waiting)
+
+
+def _redact(exc: object) -> str:
+    return Redactor().redact_text(str(exc)) if str(exc) else ""
+
+
+def _error_reason(exc: Exception) -> str:
+    """Return a reason short enough to count errors by."""
+    if isinstance(exc, SettingsError):
+        return "hook: an option, a setting or the event is invalid"
+    if isinstance(exc, SteadyhelmError):
+        return "hook: the store cannot be used"
+    if isinstance(exc, ValueError | RecursionError):
+        return "hook: the event is not JSON"
+    return f"hook: {type(exc).__name__}"
+
+
+# The parts.
+
+
 @contextlib.contextmanager
-def _open_store(settings: "Settings") -> "Iterator[SQLiteStore]":
-    if not settings.database.exists():
-        open_store(settings).close()
-    store = SQLiteStore(settings.database, synchronous=settings.synchronous, timeout_s=LOCK_TIMEOUT_S)
+def _open_store(settings: "Settings", deadline: Deadline) -> "Iterator[SQLiteStore]":
+    deadline.require_time()
+    timeout_s = min(LOCK_TIMEOUT_S, deadline.left_s())
+    store = SQLiteStore(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)
     try:
         yield store
     finally:
@@ -104,8 +232,10 @@ def _get_parts(settings: "Settings") -> HookParts:
 
 
 def _decode_payload(body: bytes) -> dict[str, Any]:
-    # Half a surrogate pair in a text must not make the event unreadable.
-    payload = msgspec.json.decode(body.decode("utf-8", "replace"))
+    try:
+        payload = msgspec.json.decode(body)
+    except ValueError:
+        payload = msgspec.json.decode(repair_json(body)[0])
     if not isinstance(payload, dict):
         raise SettingsError(f"The event is {type(payload).__name__}, not an object.")
     return payload
@@ -124,40 +254,21 @@ def _parse_options(arguments: "Sequence[str]") -> tuple[str, str, str | None]:
         elif word == "statusline":
             command = word
         else:
-            raise SettingsError(f"steadyhelm hook does not know {word!r}.")
+            # What it is must not get into the log: it may be anything.
+            raise SettingsError("steadyhelm hook does not know one of its options.")
     if agent and agent not in DIALECTS:
-        raise SettingsError(f"--agent must be one of {', '.join(DIALECTS)}, got {agent!r}.")
+        raise SettingsError(f"--agent must be one of {', '.join(DIALECTS)}.")
     return command, agent, mode
-
-
-def _error_reason(exc: Exception) -> str:
-    """Return a reason short enough to count errors by."""
-    if isinstance(exc, msgspec.MsgspecError | RecursionError):
-        return "hook: the event is not JSON"
-    if isinstance(exc, SettingsError):
-        return "hook: an option, a setting or the event is invalid"
-    if isinstance(exc, SteadyhelmError):
-        return "hook: the store cannot be used"
-    return f"hook: {type(exc).__name__}"
 
 
 def prune_store() -> None:
     """Remove what is older than the retention settings; called when the resident has been idle."""
     with contextlib.suppress(Exception):
         settings = load().settings
-        with _open_store(settings) as store:
+        with _open_store(settings, Deadline(WORK_TIMEOUT_S)) as store:
             payloads, runs = settings.retention_payload_days, settings.retention_run_days
             now = time.time()
             store.prune(
                 payloads_before=now - payloads * 86_400 if payloads else None,
                 runs_before=now - runs * 86_400 if runs else None,
             )
-
-
-def read_log(folder: Path | None = None) -> list[str]:
-    """Return recent errors, oldest first."""
-    try:
-        text = ((folder or home()) / LOG_NAME).read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return []
-    return text.splitlines()

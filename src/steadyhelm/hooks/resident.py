@@ -2,145 +2,257 @@
 
 It keeps no state between two steps outside the store, so it can be ended at any moment.
 Only its owner can reach it, and all it does is handle events.
+Each client has a thread of its own and little time to write its request: none can block another. Events are
+handled one after the other. One that takes too long ends the process, wherever it is: its hook has gone on,
+and has kept the step.
 """
 
 import contextlib
 import os
+import signal
 import socket
-import sys
+import threading
+import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NoReturn
 
 from steadyhelm.environment import get_variables
 from steadyhelm.hooks import client
-from steadyhelm.hooks.handler import handle_event, prune_store
+from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
+from steadyhelm.hooks.handler import handle_request, keep_request, prune_store, record_rest
+from steadyhelm.hooks.request import HookRequest, installation_id, working_directory
 
 IDLE_TIMEOUT_S: Final = 600.0
-_READ_TIMEOUT_S: Final = 2.0
+_READ_TIMEOUT_S: Final = 1.0
+_COMMAND_TIMEOUT_S: Final = 3.0
+_START_PAUSE_S: Final = 0.1
+_PRUNE_TIMEOUT_S: Final = 60.0
+_MAX_CLIENTS: Final = 64
 _STOP_REQUEST: Final = "stop"
+_RECORD_REQUEST: Final = "record"
 
 
-def fork_resident(path: str) -> None:
-    """Fork a resident that handles later hooks; the agent does not wait for it."""
-    lock = client.acquire_lock(path)
-    if lock is None:
-        return  # another hook started one
-    sys.stdout.flush()
-    if not os.fork():
-        client.become_resident(path, lock)
+# In a copy of a hook process.
 
 
-def run_resident(path: str) -> NoReturn:
-    """Handle the event that was left on disk, then listen until idle. Never returns."""
+def run_resident(path: str, lock: int, request: HookRequest | None = None) -> NoReturn:
+    """Handle the first event, for which no agent waits, then listen until idle. Never returns."""
     try:
-        handle_left_event(path)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        if request is not None:
+            handle_request(request, late=True)
+            request.close_mark()
+        record_rest()
+        set_alarm(0)
         os.chdir("/")
-        _serve(path)
+        Resident(path).serve()
     except BaseException:  # noqa: BLE001, S110 - no one reads its output
         pass
     finally:
         os._exit(0)
 
 
-def handle_left_event(path: str) -> None:
-    """Handle an event that was left on disk, by the process we were forked from or by one that died.
+def handle_alone(request: HookRequest, sender: int) -> None:
+    """Handle the event and send the response to the hook; stay as the resident where that is possible."""
+    response = handle_request(request)
+    if response is None:
+        handle_request(request, late=True)
+    request.close_mark()
+    with contextlib.suppress(OSError):
+        os.write(sender, response or b"")
+    os.close(sender)
+    path = client.socket_path()
+    lock = client.acquire_lock(path) if path else None
+    if lock is not None:
+        run_resident(path, lock)
 
-    It is removed from disk first: an event that cannot be handled must not block later ones.
+
+def keep_for_later(request: HookRequest) -> None:
+    """Keep the step of an event not handled in time, and let the resident record it.
+
+    A resident that is there and does not respond is ended, so that the next hook starts another.
     """
-    left = Path(f"{path}.event")
-    try:
-        request = left.read_bytes()
-        left.unlink()
-    except OSError:
+    keep_request(request)
+    request.close_mark()
+    set_alarm(2 * WORK_TIMEOUT_S)
+    path = client.socket_path()
+    if not path:
         return
-    size = int.from_bytes(request[:4], "big")
-    head, body = request[8 : 8 + size], request[8 + size :]
-    with contextlib.suppress(ValueError, IndexError):
-        _handle_request(head.decode("utf-8", "surrogateescape").split("\0"), body, late=True)
+    has_responded = send_command(path, _RECORD_REQUEST)
+    deadline = Deadline(_COMMAND_TIMEOUT_S)
+    while has_responded is None and _find_owner(path) and not deadline.has_passed():
+        time.sleep(_START_PAUSE_S)  # it is starting
+        has_responded = send_command(path, _RECORD_REQUEST)
+    owner = _find_owner(path)
+    if has_responded is False and owner:
+        os.kill(owner, signal.SIGKILL)
+
+
+def _find_owner(path: str) -> int:
+    """Return the process that holds the lock of the resident; 0 when there is none."""
+    try:
+        lock = client.acquire_lock(path)
+        if lock is not None:
+            os.close(lock)
+            return 0
+        with open(f"{path}.lock", "rb") as file:  # noqa: PTH123 - as everywhere here
+            return int(file.read(20))
+    except (OSError, ValueError):
+        return 0
+
+
+# Clients of the resident.
 
 
 def stop_resident(path: str) -> bool:
     """Ask the resident that listens there to end; return whether there was one."""
+    return bool(send_command(path, _STOP_REQUEST))
+
+
+def send_command(path: str, command: str) -> bool | None:
+    """Send a command to the resident; return whether it responded, None when no process listens there."""
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
-        connection.settimeout(_READ_TIMEOUT_S)
+        connection.settimeout(_COMMAND_TIMEOUT_S)
         try:
             connection.connect(path)
-            head = _STOP_REQUEST.encode()
+            head = command.encode()
             connection.sendall(len(head).to_bytes(4, "big") + bytes(4) + head)
             connection.recv(1)
-        except OSError:
-            return False
-    return True
-
-
-def _serve(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - left by a resident that was killed
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
-        listener.bind(path)
-        listener.listen(64)
-        listener.settimeout(IDLE_TIMEOUT_S)
-        try:
-            while _serve_next(listener):
-                pass
         except TimeoutError:
-            prune_store()
-        finally:
-            # The lock file stays: a new one beside a lock still held would allow two residents.
-            with contextlib.suppress(OSError):
-                os.unlink(path)  # noqa: PTH108
-
-
-def _serve_next(listener: socket.socket) -> bool:
-    """Handle one hook; return whether to continue."""
-    connection, _ = listener.accept()
-    with contextlib.closing(connection):
-        connection.settimeout(_READ_TIMEOUT_S)
-        try:
-            head, body = _receive_request(connection)
-            if head[0] == _STOP_REQUEST:
-                return False
-            if head[0] != client.installation_id():
-                return False  # a newer Steadyhelm was installed; the next hook starts a resident of it
-            connection.sendall(b"+" + _handle_request(head, body))
-        except (OSError, ValueError):
-            pass  # the client closed the connection, or is not ours
+            return False
+        except OSError:
+            return None
     return True
 
 
-def _receive_request(connection: socket.socket) -> tuple[list[str], bytes]:
-    sizes = _receive_bytes(connection, 8)
-    head = _receive_bytes(connection, int.from_bytes(sizes[:4], "big"))
-    body = _receive_bytes(connection, int.from_bytes(sizes[4:], "big"))
+class Resident:
+    """Listens on a socket, and handles the events that hooks send.
+
+    Args:
+        path: The socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._turn = threading.Lock()
+        self._clients = threading.BoundedSemaphore(_MAX_CLIENTS)
+
+    def serve(self) -> None:
+        """Handle hooks until none has come for a while; then remove what is too old."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)  # noqa: PTH108 - left by a resident that was killed
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+            listener.bind(self._path)
+            listener.listen(_MAX_CLIENTS)
+            listener.settimeout(IDLE_TIMEOUT_S)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    self._accept(listener)
+        with self._turn:
+            self._remove_socket()
+            set_alarm(_PRUNE_TIMEOUT_S)
+            prune_store()
+
+    def _accept(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        if not self._clients.acquire(blocking=False):
+            connection.close()
+            return
+        threading.Thread(target=self._serve_client, args=(connection,), daemon=True).start()
+
+    def _serve_client(self, connection: socket.socket) -> None:
+        try:
+            with contextlib.closing(connection):
+                self._respond(connection)
+        except Exception:  # noqa: BLE001, S110 - the client closed the connection, or is not ours
+            pass
+        finally:
+            self._clients.release()
+
+    def _respond(self, connection: socket.socket) -> None:
+        head, body = _receive_request(connection, Deadline(_READ_TIMEOUT_S))
+        if head[0] == _RECORD_REQUEST:
+            connection.sendall(client.RESPONSE_MARK)
+            self._record_rest()
+            return
+        if head[0] == _STOP_REQUEST:
+            self._end()
+        request, folder, variables = _unpack_request(head, body)
+        if head[0] != installation_id():
+            self._end()  # after an upgrade the next hook starts a resident of the new version
+        if not self._turn.acquire(timeout=request.deadline.left_s()):
+            return
+        try:
+            set_alarm(WORK_TIMEOUT_S)
+            with _in_folder(folder), _with_environment(get_variables(), variables):
+                response = handle_request(request)
+                if response is not None:
+                    connection.settimeout(_READ_TIMEOUT_S)
+                    connection.sendall(client.RESPONSE_MARK + response)
+                connection.close()
+                record_rest()
+        finally:
+            set_alarm(0)
+            self._turn.release()
+
+    def _record_rest(self) -> None:
+        """Record the steps that wait, as soon as the event under way is handled."""
+        with self._turn:
+            set_alarm(WORK_TIMEOUT_S)
+            record_rest()
+            set_alarm(0)
+
+    def _end(self) -> NoReturn:
+        """End this process, as soon as the event under way is handled."""
+        self._remove_socket()
+        self._turn.acquire(timeout=WORK_TIMEOUT_S)
+        os._exit(0)
+
+    def _remove_socket(self) -> None:
+        # The lock file stays: a new one beside a lock still held would allow two residents.
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)  # noqa: PTH108
+
+
+def _receive_request(connection: socket.socket, deadline: Deadline) -> tuple[list[str], bytes]:
+    sizes = _receive_bytes(connection, 8, deadline)
+    head = _receive_bytes(connection, int.from_bytes(sizes[:4], "big"), deadline)
+    body = _receive_bytes(connection, int.from_bytes(sizes[4:], "big"), deadline)
     return head.decode("utf-8", "surrogateescape").split("\0"), body
 
 
-def _receive_bytes(connection: socket.socket, size: int) -> bytes:
+def _receive_bytes(connection: socket.socket, size: int, deadline: Deadline) -> bytes:
     if size > client.MAX_EVENT_BYTES:
         raise ValueError(f"a request of {size} bytes")
     pieces = []
-    while size and (piece := connection.recv(min(size, 1 << 20))):
+    while size:
+        deadline.require_time()
+        connection.settimeout(deadline.left_s() or 0.001)
+        piece = connection.recv(min(size, 1 << 20))
+        if not piece:
+            raise ValueError("an incomplete request")
         pieces.append(piece)
         size -= len(piece)
-    if size:
-        raise ValueError("an incomplete request")
     return b"".join(pieces)
 
 
-def _handle_request(head: list[str], body: bytes, *, late: bool = False) -> bytes:
-    """Handle a request in the hook's own working directory and with its settings."""
-    cwd, count = head[1], int(head[2])
-    arguments, own = head[3 : 3 + count], head[3 + count :]
-    settings = dict(setting.split("=", 1) for setting in own)
-    before = get_variables()
-    with _in_folder(cwd), _with_environment(before, settings):
-        return handle_event(arguments, body, late=late)
+def _unpack_request(head: list[str], body: bytes) -> tuple[HookRequest, str, dict[str, str]]:
+    """Return the request, and the working directory and the settings of its hook; the reverse of `pack`."""
+    _, folder, at, token, until, count, *rest = head
+    arguments, own = rest[: int(count)], rest[int(count) :]
+    if len(arguments) != int(count) or not token.isalnum():
+        raise ValueError("a malformed request")
+    request = HookRequest(arguments, body, Deadline(at=float(until)), at=float(at), token=token)
+    return request, folder, dict(variable.split("=", 1) for variable in own)
+
+
+# The resident handles each event in the hook's own working directory and with its settings.
 
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    before = client.working_directory()
+    before = working_directory()
     with contextlib.suppress(OSError):
         os.chdir(folder)
     try:

@@ -15,9 +15,8 @@ from steadyhelm.recordings.hook_events.hook_step import (
     HookAnswer,
     HookStep,
     StepKind,
-    Usage,
-    count_tokens_since,
 )
+from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, Usage, count_tokens
 
 if TYPE_CHECKING:
     from steadyhelm.decisions import Decision
@@ -36,6 +35,7 @@ class SessionStep:
         memory: What hooks remember of it beside its session.
         capture: Reduces and redacts the arguments of calls.
         speaks: The kinds of step whose answer can carry text.
+        transcript: What is new in the session's transcript.
         late: Whether the step is over already: then its answer waits for the next step.
     """
 
@@ -46,6 +46,7 @@ class SessionStep:
         capture: Capture,
         speaks: Collection[StepKind],
         *,
+        transcript: TranscriptPart | None,
         late: bool,
     ) -> None:
         self.memory = memory
@@ -54,6 +55,7 @@ class SessionStep:
         self._session = recorder.session
         self._capture = capture
         self._speaks = speaks
+        self._transcript = transcript
         self._late = late
 
     def save(self) -> bytes:
@@ -150,11 +152,9 @@ class SessionStep:
 
     def _read_usage(self, step: HookStep) -> Usage:
         """Return the tokens in the transcript that were not counted yet."""
-        if not step.transcript:
-            return Usage(0, 0)
         memory = self.memory
-        usage = count_tokens_since(
-            step.transcript,
+        usage = count_tokens(
+            self._transcript,
             memory.read_to,
             counted=memory.reply,
             since=memory.since,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
@@ -18,9 +19,11 @@ from steadyhelm.engine.run_recorder import RunRecorder, RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import RunInfo
+from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.memory import HookMemory, read_memory
 from steadyhelm.hooks.session_step import SessionStep
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
+from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, read_transcript
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import Record, SavedState
 from steadyhelm.sinks.store import StoreSink
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 SUBAGENT: Final = "/subagent"
 _GOAL_CHARS: Final = 4000
 _MAX_RUNS_PER_SESSION: Final = 50
+_POSITIONS_KEPT: Final = 256
+_WITHOUT_TOKENS: Final = frozenset({"before_tool", "prompt", "notice"})
 _LATE_S: Final = 5.0
 """How long after it happened a late step may be recorded."""
 
@@ -46,6 +51,9 @@ class HookParts(NamedTuple):
     make_detectors: "Callable[[], Collection[Detector]]"
     capture: Capture
     health: Health
+    read_to: BoundedDict[str, int]
+    """How far the transcripts of runs were read by this process: where to begin reading, before the store is
+    opened. What counts is the position in the session's memory."""
 
 
 def build_hook_parts(settings: "Settings") -> HookParts:
@@ -53,7 +61,8 @@ def build_hook_parts(settings: "Settings") -> HookParts:
     health = Health()
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     capture = Capture(redactor, settings.payloads)
-    return HookParts(settings, make_detector_factory(settings, health), capture, health)
+    positions: BoundedDict[str, int] = BoundedDict(_POSITIONS_KEPT)
+    return HookParts(settings, make_detector_factory(settings, health), capture, health, positions)
 
 
 class RecordList:
@@ -91,23 +100,48 @@ class HookSessions:
         self._store = store
         self._clock = clock
 
-    def handle(self, step: HookStep, *, late: bool = False) -> HookAnswer:
-        """Record one step and return the answer to it; when it is `late`, the answer comes with the next."""
+    def handle(
+        self, step: HookStep, *, late: bool = False, token: str = "", deadline: Deadline | None = None
+    ) -> HookAnswer:
+        """Record one step and return the answer to it; when it is `late`, the answer comes with the next.
+
+        `token` identifies a step that has no id of its own: a step that comes twice is recorded once.
+        Raises TimeoutError, and records nothing, when the store was not free before the deadline.
+        """
         if step.kind == "other" or not step.session_id:
             return NOTHING
+        transcript = self._read_transcript(step)
         with self._store.transaction():
+            if deadline is not None:
+                deadline.require_time()
             opened = self._open(step, late=late)
             if opened is None:
                 return NOTHING
             recorder, memory, queue = opened
             speaks = frozenset() if late else self._dialect.speaks
-            session = SessionStep(recorder, memory, self._parts.capture, speaks, late=late)
-            answer = session.handle(step) if memory.is_new(step.once) else NOTHING
+            session = SessionStep(
+                recorder, memory, self._parts.capture, speaks, transcript=transcript, late=late
+            )
+            once = step.once or (f"#{token}" if token else "")
+            answer = session.handle(step) if memory.is_new(once) else NOTHING
             if not session.has_ended:
                 run = recorder.session.run
                 queue.put(run.epoch, SavedState(run.agent_id, run.run_id, session.save(), self._clock()))
             self._write(queue.records)
-            return answer
+        self._remember_position(step, memory, has_ended=session.has_ended)
+        return answer
+
+    def _read_transcript(self, step: HookStep) -> TranscriptPart | None:
+        """Read what is new in the transcript. Called before the transaction: a disk may take any time."""
+        if not step.transcript or step.kind in _WITHOUT_TOKENS:
+            return None
+        return read_transcript(step.transcript, self._parts.read_to.get(_transcript_key(step), 0))
+
+    def _remember_position(self, step: HookStep, memory: HookMemory, *, has_ended: bool) -> None:
+        if has_ended or not step.transcript:
+            self._parts.read_to.pop(_transcript_key(step), None)
+        else:
+            self._parts.read_to[_transcript_key(step)] = memory.read_to
 
     def _write(self, records: list[Record]) -> None:
         losses = self._parts.health.list_losses(self._clock())
@@ -173,3 +207,7 @@ class HookSessions:
             clock=lambda: max(self._clock(), session.last_at),
         )
         return RunRecorder(session, services), queue
+
+
+def _transcript_key(step: HookStep) -> str:
+    return f"{step.run_id}\0{step.transcript}"

@@ -16,12 +16,12 @@ _MILLION: Final = 1_000_000
 _MAX_RESUMES: Final = 50
 
 
-def status_line(payload: dict[str, Any], settings: "Settings") -> bytes:
-    """Return the line for one session."""
+def status_line(payload: dict[str, Any], settings: "Settings", *, timeout_s: float = 0.3) -> bytes:
+    """Return the line for one session; wait at most that long for a locked store."""
     session = get_id(payload, "session_id")
     if not session or not settings.database.exists():
         return b"steadyhelm: watching"
-    store = SQLiteStore(settings.database, read_only=True, timeout_s=0.5)
+    store = SQLiteStore(settings.database, read_only=True, timeout_s=timeout_s)
     try:
         run = _find_latest_run(store, session)
         if run is None:

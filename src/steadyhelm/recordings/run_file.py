@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import json
-import math
 import os
 import re
 import sys
@@ -19,6 +17,7 @@ from msgspec import Struct
 
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.recordings.lenient_json import repair_json
 from steadyhelm.recordings.run_entries import (
     EPOCH_FROM,
     FIELD_LIMIT,
@@ -214,35 +213,16 @@ def decode_line(read: bytes, line: int, notes: Notes) -> Any:
     except ValueError as exc:
         strict = exc
     try:
-        return _decode(_repair_json(read, notes))
+        repaired, problems = repair_json(read)
+        for problem in problems:
+            notes.add(problem)
+        return _decode(repaired)
     except (ValueError, RecursionError):
         place = _BYTE_POSITION.search(str(strict))
         words = _BYTE_POSITION.sub("", str(strict)).removeprefix("JSON is malformed: ")
         column = int(place[1]) + 1 if place else None
         reason = f"not JSON: {words}" + (f" at column {column}" if column else "")
         return BrokenLine(line=line, reason=reason, column=column)
-
-
-def _repair_json(read: bytes, notes: Notes) -> bytes:
-    """Return the line as strict JSON: without NaN, half characters and broken UTF-8."""
-    try:
-        text = read.decode()
-    except UnicodeDecodeError:
-        notes.add("the line is not UTF-8 throughout; what could not be read was replaced")
-        text = read.decode("utf-8", "replace")
-    dropped: list[str] = []
-
-    def keep_finite(number: str) -> float | None:
-        if math.isfinite(float(number)):
-            return float(number)
-        dropped.append(number)
-        return None
-
-    value = json.loads(text, parse_constant=keep_finite, parse_float=keep_finite)
-    if dropped:
-        notes.add(f"{len(dropped)} numbers such as {describe_value(dropped[0])} are not finite; left out")
-    # Half of a surrogate pair has no UTF-8 form.
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _explain_no_run(value: Any) -> str:

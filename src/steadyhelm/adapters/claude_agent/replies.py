@@ -8,7 +8,8 @@ from msgspec import Struct
 from steadyhelm.adapter import ModelReply
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.events import STATE_TRANSITION
-from steadyhelm.recordings.hook_events.hook_step import HookStep, Usage, count_tokens_since
+from steadyhelm.recordings.hook_events.hook_step import HookStep
+from steadyhelm.recordings.hook_events.transcript_usage import Usage, count_tokens_since
 
 
 class ShownReply(Struct, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from steadyhelm.decisions import Verdict
 from steadyhelm.recordings.hook_events import claude_code, cursor, gemini_cli
-from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep, StepKind
+from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep, StepKind, get_text
 
 
 class HookDialect(NamedTuple):
@@ -63,8 +63,8 @@ def recognise_dialect(payload: Mapping[str, Any]) -> HookDialect:
     >>> recognise_dialect({"hook_event_name": "preToolUse", "conversation_id": "c"}).agent
     'cursor'
     """
-    event = payload.get("hook_event_name")
-    if "conversation_id" in payload or (isinstance(event, str) and event[:1].islower()):
+    event = get_text(payload, "hook_event_name")
+    if "conversation_id" in payload or event[:1].islower():
         return DIALECTS[cursor.AGENT]
     if (event in gemini_cli.KINDS and event not in claude_code.KINDS) or event in gemini_cli.OTHERS:
         return DIALECTS[gemini_cli.AGENT]

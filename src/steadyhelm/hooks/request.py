@@ -1,0 +1,89 @@
+"""What one hook asks for: the event, where it happened, and until when a response is of use.
+
+Every hook process loads this module: it imports nothing that takes long to load.
+"""
+
+import os
+import sys
+import time
+
+from steadyhelm.environment import get_home, get_variables
+from steadyhelm.hooks.deadline import Deadline
+
+STEPS_FOLDER = "hook-steps"
+"""Steps that wait to be recorded, in Steadyhelm's own folder."""
+OPEN = ".open"
+"""The ending of an empty file: a process is at work on this event, and its agent has gone on."""
+STEP = ".step"
+"""The ending of a file with a step that waits, without secrets."""
+
+
+class HookRequest:
+    """One event of a coding agent, as it came.
+
+    Args:
+        arguments: The options of the hook.
+        body: The event.
+        deadline: Until when the agent waits.
+        at: When it came.
+        token: Tells it from others at the same time.
+    """
+
+    __slots__ = ("arguments", "at", "body", "deadline", "token")
+
+    def __init__(
+        self, arguments: "list[str]", body: bytes, deadline: Deadline, *, at: float = 0.0, token: str = ""
+    ) -> None:
+        self.arguments = arguments
+        self.body = body
+        self.deadline = deadline
+        self.at = at or time.time()
+        self.token = token or os.urandom(4).hex()
+
+    @property
+    def name(self) -> str:
+        """The name of its files, without their ending: in order of time."""
+        return f"{int(self.at * 1e6):017d}-{self.token}"
+
+    def pack(self) -> bytes:
+        """Return the request to the resident: the event, the working directory and the settings."""
+        own = [f"{name}={value}" for name, value in get_variables().items()]
+        facts = [repr(self.at), self.token, repr(self.deadline.at), str(len(self.arguments))]
+        head = "\0".join([installation_id(), working_directory(), *facts, *self.arguments, *own])
+        encoded = head.encode("utf-8", "surrogateescape")
+        return len(encoded).to_bytes(4, "big") + len(self.body).to_bytes(4, "big") + encoded + self.body
+
+    def mark_open(self) -> None:
+        """Note on disk, without the event, that it is not recorded: a later hook counts it if it is lost."""
+        folder = steps_folder()
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes long to load
+            path = f"{folder}/{self.name}{OPEN}"
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
+        except OSError:
+            pass
+
+    def close_mark(self) -> None:
+        """Remove the note: the event is recorded, waits as a step, or was counted as lost."""
+        try:  # noqa: SIM105 - contextlib takes long to load
+            os.unlink(f"{steps_folder()}/{self.name}{OPEN}")  # noqa: PTH108 - pathlib takes long to load
+        except OSError:
+            pass
+
+
+def steps_folder() -> str:
+    """Return the folder of steps that wait to be recorded."""
+    return f"{get_home()}/{STEPS_FOLDER}"
+
+
+def installation_id() -> str:
+    """Return which installation this is: a resident of another one must not respond for it."""
+    return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - pathlib takes long to load
+
+
+def working_directory() -> str:
+    """Return the working directory, or / when it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - pathlib takes long to load
+    except OSError:
+        return "/"

@@ -1,0 +1,154 @@
+"""Keep steps that could not be recorded while the agent waited, without secrets, until a hook can do it.
+
+A step cannot be turned into events without its session, which is in the store: so the step itself waits.
+Each is a file of its own, named by the time it came and its token: no process waits for another to write one,
+and a step that two processes keep is kept once.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from steadyhelm.engine.capture import Capture
+from steadyhelm.hooks.deadline import WORK_TIMEOUT_S
+from steadyhelm.hooks.request import OPEN, STEP, HookRequest, steps_folder
+from steadyhelm.recordings.hook_events.hook_step import HookStep
+
+VERSION: Final = 1
+LOST_REASON: Final = "hook: the process that handled the event was ended"
+_FULL_REASON: Final = "hook: too many steps wait to be recorded"
+_MAX_STEPS: Final = 1000
+_MAX_STEP_BYTES: Final = 1 << 20
+_OPEN_KEPT_S: Final = 2 * WORK_TIMEOUT_S + 5.0
+"""A process at work on an event has been ended by its alarm for certain after this time."""
+
+
+class WaitingStep(Struct, frozen=True, kw_only=True):
+    """A step that waits: when it came, of which agent, and for which database.
+
+    Without a step it is a loss to count, with its reason.
+    """
+
+    version: int = VERSION
+    database: str
+    at: float
+    agent: str = ""
+    step: HookStep | None = None
+    loss: str = ""
+
+
+def redact_step(step: HookStep, capture: Capture) -> HookStep:
+    """Return the step without secrets, as it may be written to disk."""
+    transcript = capture.text(step.transcript)
+    return structs.replace(
+        step,
+        text=capture.text(step.text),
+        tool=capture.text(step.tool),
+        args=capture.plain(step.args),
+        result=capture.plain(step.result),
+        error=None if step.error is None else capture.text(step.error),
+        calls=tuple(
+            structs.replace(
+                call,
+                tool=capture.text(call.tool),
+                args=capture.plain(call.args),
+                told=capture.text(call.told),
+            )
+            for call in step.calls
+        ),
+        transcript=transcript if transcript == step.transcript else "",
+    )
+
+
+def put_step(request: HookRequest, waiting: WaitingStep) -> str:
+    """Write the step to disk; return why that was not possible, empty when it was."""
+    folder = Path(steps_folder())
+    content = msgspec.msgpack.encode(waiting)
+    if len(content) > _MAX_STEP_BYTES:
+        return "hook: the step is too large to wait"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if len(os.listdir(folder)) >= _MAX_STEPS:  # noqa: PTH208 - a Path for each is not needed
+            return _FULL_REASON
+        fresh = folder / f".{request.name}.{os.getpid()}.new"
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(content)
+        fresh.replace(folder / f"{request.name}{STEP}")
+    except OSError:
+        with contextlib.suppress(OSError, UnboundLocalError):
+            fresh.unlink(missing_ok=True)
+        return "hook: a step could not be kept"
+    return ""
+
+
+def list_names() -> list[str]:
+    """Return the names of all files that wait, oldest first."""
+    try:
+        return sorted(os.listdir(steps_folder()))  # noqa: PTH208 - a Path for each is not needed
+    except OSError:
+        return []
+
+
+def count_waiting() -> int:
+    """Return how many steps wait to be recorded."""
+    return sum(name.endswith(STEP) for name in list_names())
+
+
+@contextlib.contextmanager
+def hold_folder() -> Iterator[bool]:
+    """Hold the steps that wait, so that only one process records them; yield whether it is this one."""
+    try:
+        import fcntl
+
+        folder = os.open(steps_folder(), os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(folder)
+
+
+def read_step(name: str) -> WaitingStep | None:
+    """Return a step that waits; None when it cannot be read."""
+    try:
+        content = (Path(steps_folder()) / name).read_bytes()
+        waiting = msgspec.msgpack.decode(content, type=WaitingStep)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return waiting if waiting.version == VERSION else None
+
+
+def is_lost(name: str) -> bool:
+    """Return whether this file is the note of an event whose process was ended before it was done."""
+    digits = name.partition("-")[0]
+    if not name.endswith(OPEN) or not digits.isdigit():
+        return False
+    return time.time() - int(digits) / 1e6 > _OPEN_KEPT_S
+
+
+def remove(name: str) -> None:
+    """Remove a file that waits."""
+    with contextlib.suppress(OSError):
+        (Path(steps_folder()) / name).unlink()
+
+
+def token_of(name: str) -> str:
+    """Return the token in the name of a file.
+
+    >>> token_of("01763245600000000-1a2b3c4d.step")
+    '1a2b3c4d'
+    """
+    return name.partition("-")[2].partition(".")[0]

@@ -1,0 +1,174 @@
+"""Hooks as coding agents run them: real processes that share a home."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.hooks.resident import stop_resident
+from steadyhelm.stores.sqlite import SQLiteStore
+
+SOURCE = Path(__file__).parents[2] / "src"
+HOOK = "import sys; from steadyhelm.hooks.client import main; main(sys.argv[1:])"
+GUIDE = ("--agent", "claude-code", "--mode", "guide")
+PROMISED_S = 1.0
+"""A hook ends within this time."""
+TRIES = 5
+"""A busy machine may take its time: of so many tries one must keep the promise."""
+
+
+class Hooks:
+    """Starts hooks that share a home."""
+
+    def __init__(self, home):
+        self.home = home
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STEADYHELM_")}
+        self.environment = {**kept, "PYTHONPATH": str(SOURCE), "STEADYHELM_HOME": str(home)}
+
+    @property
+    def socket(self):
+        return self.home / "hook.sock"
+
+    @property
+    def steps(self):
+        return self.home / "hook-steps"
+
+    def start(self, body, *options, code=HOOK, open_input=False, **environment):
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, *(options or GUIDE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.home,
+            env={**self.environment, **environment},
+        )
+        child.stdin.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+        child.stdin.flush()
+        if not open_input:
+            child.stdin.close()
+            child.stdin = None
+        return child
+
+    def run(self, body, *options, **more):
+        child = self.start(body, *options, **more)
+        out, err = child.communicate(timeout=30)
+        assert 0 == child.returncode
+        return out.decode(), err.decode()
+
+    def time(self, body, *options, **more):
+        """Seconds from start to end of one hook, which must end well and say nothing on standard error."""
+        began = time.monotonic()
+        child = self.start(body, *options, **more)
+        child.wait(timeout=30)
+        taken = time.monotonic() - began
+        said, wrong = finish(child)
+        assert (0, b"") == (child.returncode, wrong)
+        return taken, said.decode()
+
+    def wait_for_host(self):
+        self.wait_until(self.socket.exists, "no host was left behind")
+
+    def wait_until(self, holds, otherwise, limit_s=15):
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            if holds():
+                return
+            time.sleep(0.02)
+        pytest.fail(otherwise)
+
+    def wait_for_calls(self, number, run_id="s1"):
+        """Wait until so many calls are stored: a hook that was out of time leaves them to another process."""
+        self.wait_until(lambda: self.calls_kept(run_id) == number, f"not {number} calls")
+
+    def log(self):
+        path = self.home / "hook.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def losses(self):
+        with self.store() as store:
+            return store.get_losses()
+
+    @contextlib.contextmanager
+    def store(self):
+        store = SQLiteStore(self.home / "steadyhelm.db", read_only=True)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def run_kept(self, run_id="s1"):
+        with self.store() as store:
+            return store.find_run(run_id, agent_id="claude-code")
+
+    def calls_kept(self, run_id="s1"):
+        try:
+            return self.run_kept(run_id).tool_calls
+        except SteadyhelmError:
+            return 0
+
+    def host(self):
+        """The process that stays."""
+        return int((self.home / "hook.sock.lock").read_text())
+
+    def everything_on_disk(self):
+        """The content of every file under the home, as one text of bytes."""
+        return b"".join(
+            file.read_bytes()
+            for file in sorted(self.home.rglob("*"))
+            if file.is_file() and file.stat().st_size
+        )
+
+
+def finish(child):
+    """What a hook that has ended wrote; its pipes are closed."""
+    if child.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
+        child.stdin = None
+    return child.communicate(timeout=30)
+
+
+@contextlib.contextmanager
+def shared_home():
+    """Hooks with a home of their own; the process that stays is ended afterwards."""
+    # A socket's path must be short, and pytest's folders are not.
+    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        hooks = Hooks(Path(folder))
+        try:
+            yield hooks
+        finally:
+            if hooks.socket.exists():
+                stop_resident(str(hooks.socket))
+                until = time.monotonic() + 5
+                while hooks.socket.exists() and time.monotonic() < until:
+                    time.sleep(0.01)
+
+
+def call(n, path="/p/a.py", session="s1", **more):
+    """A finished call of Claude Code."""
+    return {
+        "session_id": session,
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Read",
+        "tool_input": {"file_path": path},
+        "tool_response": f"the content of {path}",
+        "tool_use_id": f"t{n}",
+        **more,
+    }
+
+
+def keeps_promise(once):
+    """The fastest of some tries is within the promised time; `once(n)` returns how long try n took."""
+    fastest = 10.0
+    for n in range(TRIES):
+        fastest = min(fastest, once(n))
+        if fastest < PROMISED_S:
+            return True
+    return False
