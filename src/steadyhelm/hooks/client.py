@@ -22,7 +22,7 @@ from steadyhelm.environment import HOOK_HOST, PREFIX, get_home
 from steadyhelm.hooks.deadline import (
     EXIT_TIMEOUT_S,
     INPUT_TIMEOUT_S,
-    WORK_TIMEOUT_S,
+    LATE_TIMEOUT_S,
     Deadline,
     end_process_after,
     set_alarm,
@@ -38,6 +38,9 @@ MAX_EVENT_BYTES = 16 << 20
 RESPONSE_MARK = b"+"
 _MAX_SOCKET_PATH_BYTES = 100
 _LOCK_PAUSE_S = 0.02
+_RESIDENT_PATIENCE_S = 8.0
+"""How long a resident may take for an event for which no agent waits; then it counts as stuck."""
+_LATE_PAUSE_S = 0.1
 _PERSON_COMMANDS = ("install", "uninstall", "status")
 _STATUS_LINE = "statusline"
 
@@ -77,7 +80,7 @@ def _handle_event(arguments: "list[str]", deadline: Deadline) -> None:
             deadline.require_time()
             response = _handle_in_copy(request)
     except TimeoutError:
-        _keep_for_later(request)
+        _finish_later(request)
     else:
         _print(response)
 
@@ -200,6 +203,7 @@ def acquire_lock(path: str) -> "int | None":
     except OSError:
         os.close(lock)
         return None
+    os.ftruncate(lock, 0)  # the process that was named there no longer holds it
     return lock
 
 
@@ -218,7 +222,7 @@ def become_resident(path: str, lock: int, request: "HookRequest | None") -> None
 def _detach(kept: int) -> int:
     """Close everything that belongs to the agent but one file, and return its number now."""
     # Its hook has an alarm of its own.
-    end_process_after(WORK_TIMEOUT_S)
+    end_process_after(LATE_TIMEOUT_S)
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -265,21 +269,40 @@ def _work(request: HookRequest, sender: int) -> None:
         os._exit(0)
 
 
-def _keep_for_later(request: HookRequest) -> None:
+def _finish_later(request: HookRequest) -> None:
     """Leave an event that got no response in time to a copy of this process."""
     if _STATUS_LINE in request.arguments:
         return
     request.mark_open()
-    if not hasattr(os, "fork"):  # pragma: no cover - Windows
-        return
-    if not os.fork():
+    if hasattr(os, "fork") and not os.fork():
         try:
             _detach(0)
-            from steadyhelm.hooks.resident import keep_for_later
-
-            keep_for_later(request)
+            _finish(request)
         finally:
             os._exit(0)
+
+
+def _finish(request: HookRequest) -> None:
+    """Have the event handled by the resident, or by this copy as a new one; else keep its step on disk."""
+    path = socket_path()
+    until = Deadline(_RESIDENT_PATIENCE_S)
+    is_stuck = False
+    try:
+        while path and not until.has_passed():
+            if ask_resident(request.make_late(_RESIDENT_PATIENCE_S)) is not None:
+                request.close_mark()
+                return
+            lock = acquire_lock(path)
+            if lock is not None:
+                become_resident(path, lock, request)
+            time.sleep(_LATE_PAUSE_S)  # it is starting, or all its places are taken
+    except TimeoutError:
+        is_stuck = True
+    except OSError:
+        pass
+    from steadyhelm.hooks.resident import keep_for_later
+
+    keep_for_later(request, end_resident=is_stuck)
 
 
 def _report_error(reason: str, details: str = "") -> None:

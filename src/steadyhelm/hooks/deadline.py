@@ -11,14 +11,16 @@ try:
 except ImportError:  # pragma: no cover - a Python without signals
     _signal = None
 
-ANSWER_TIMEOUT_S = 0.7
-"""How long the agent waits for a response; then it continues without one, and the step is kept for later."""
+ANSWER_TIMEOUT_S = 0.6
+"""How long the agent waits for a response; then it continues without one, and the step is recorded later."""
 INPUT_TIMEOUT_S = 0.35
 """How long the agent may take to write the event."""
-EXIT_TIMEOUT_S = 0.85
+EXIT_TIMEOUT_S = 0.72
 """After this time a hook ends, whatever it is doing."""
 WORK_TIMEOUT_S = 5.0
-"""How long another process may work on one event; then it is ended."""
+"""How long the resident may work on one event; then it is ended."""
+LATE_TIMEOUT_S = 20.0
+"""How long a copy of a hook may work on an event for which no agent waits; then it is ended."""
 
 
 class Deadline:

@@ -23,7 +23,7 @@ from steadyhelm.sink import Loss
 from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from steadyhelm.recordings.hook_events.hook_step import HookStep
     from steadyhelm.settings import Settings
@@ -33,6 +33,7 @@ LOCK_TIMEOUT_S: Final = 0.3
 _RECORDING_MARGIN_S: Final = 0.25
 """What must be left of the time for the event itself while earlier steps are recorded."""
 _NOT_KEPT_REASON: Final = "hook: the step could not be recorded, and payloads are not kept"
+_UNREADABLE_REASON: Final = "hook: a step that waited cannot be read"
 _MAX_PARTS: Final = 8
 _parts: "dict[bytes, HookParts]" = {}
 
@@ -45,17 +46,15 @@ class _Event(NamedTuple):
     step: "HookStep"
     settings: "Settings"
     parts: HookParts
-    deadline: Deadline
 
 
-def handle_request(request: HookRequest, *, late: bool = False) -> bytes | None:
+def handle_request(request: HookRequest) -> bytes | None:
     """Return what to print: nothing without guidance, or after an error, which is logged.
 
     Return None when the agent's time was over before the event was handled: then nothing was done.
-    When `late`, the agent no longer waits: the response is kept for the session's next event.
     """
     try:
-        return _handle(request, late=late)
+        return _handle(request)
     except TimeoutError:
         return None
     except Exception as exc:  # noqa: BLE001 - the agent must not notice
@@ -63,7 +62,7 @@ def handle_request(request: HookRequest, *, late: bool = False) -> bytes | None:
         return b""
 
 
-def _handle(request: HookRequest, *, late: bool) -> bytes:
+def _handle(request: HookRequest) -> bytes:
     command, agent, mode = _parse_options(request.arguments)
     settings = with_soft_limits(load({"mode": mode}).settings)
     if settings.disabled:
@@ -71,14 +70,16 @@ def _handle(request: HookRequest, *, late: bool) -> bytes:
     payload = _decode_payload(request.body)
     if command == "statusline":
         return status_line(payload, settings, timeout_s=min(LOCK_TIMEOUT_S, request.deadline.left_s()))
-    event = _read_event(request, agent, payload, settings, late=late)
+    event = _read_event(request, agent, payload, settings)
     if event is None:
         return b""
     try:
-        with _open_store(settings, event.deadline) as store:
-            record_waiting(event.parts, store, event.deadline)
-            sessions = HookSessions(event.parts, event.dialect, store)
-            answer = sessions.handle(event.step, late=late, token=request.token, deadline=event.deadline)
+        with _open_store(settings, request.deadline) as store:
+            record_waiting(event.parts, store, request.deadline)
+            sessions = HookSessions(event.parts, event.dialect, store, _make_clock(request))
+            answer = sessions.handle(
+                event.step, late=request.is_late, token=request.token, deadline=request.deadline
+            )
     except StoreError as exc:
         write_log(_error_reason(exc), _redact(exc))
         _keep_step(event)
@@ -88,7 +89,7 @@ def _handle(request: HookRequest, *, late: bool) -> bytes:
 
 
 def _read_event(
-    request: HookRequest, agent: str, payload: dict[str, Any], settings: "Settings", *, late: bool
+    request: HookRequest, agent: str, payload: dict[str, Any], settings: "Settings"
 ) -> _Event | None:
     """Return the event; None for one of a newer agent, which is not needed."""
     dialect = DIALECTS[agent] if agent else recognise_dialect(payload)
@@ -97,8 +98,13 @@ def _read_event(
         return None
     if not step.session_id:
         raise SettingsError("The event names no session.")
-    deadline = Deadline(WORK_TIMEOUT_S / 2) if late else request.deadline
-    return _Event(request, dialect, step, settings, _get_parts(settings), deadline)
+    return _Event(request, dialect, step, settings, _get_parts(settings))
+
+
+def _make_clock(request: HookRequest) -> "Callable[[], float]":
+    """Return the clock of an event: it happened when it came, also when it is recorded later."""
+    at = request.at
+    return (lambda: at) if request.is_late else time.time
 
 
 # Steps that wait.
@@ -109,7 +115,7 @@ def keep_request(request: HookRequest) -> None:
     try:
         _, agent, mode = _parse_options(request.arguments)
         settings = with_soft_limits(load({"mode": mode}).settings)
-        event = _read_event(request, agent, _decode_payload(request.body), settings, late=True)
+        event = _read_event(request, agent, _decode_payload(request.body), settings)
         if event is not None and not settings.disabled:
             _keep_step(event)
     except Exception as exc:  # noqa: BLE001 - no one waits for it
@@ -140,24 +146,25 @@ def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline) -> 
             if deadline.left_s() < _RECORDING_MARGIN_S:
                 return
             if waiting_steps.is_lost(name):
-                store.write([Loss(waiting_steps.LOST_REASON, 1, time.time())])
+                token = waiting_steps.token_of(name)
+                store.write([Loss(waiting_steps.LOST_REASON, 1, time.time(), token)])
                 waiting_steps.remove(name)
             elif name.endswith(STEP):
                 _record_one(name, parts, store)
 
 
 def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
-    waiting = waiting_steps.read_step(name)
+    waiting, token = waiting_steps.read_step(name), waiting_steps.token_of(name)
     if waiting is not None and waiting.database != str(parts.settings.database):
         return
     if waiting is None or (waiting.step is not None and waiting.agent not in DIALECTS):
-        store.write([Loss("hook: a step that waited cannot be read", 1, time.time())])
+        store.write([Loss(_UNREADABLE_REASON, 1, time.time(), token)])
     elif waiting.step is None:
-        store.write([Loss(waiting.loss, 1, waiting.at)])
+        store.write([Loss(waiting.loss, 1, waiting.at, token)])
     else:
         at = waiting.at
         sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
-        sessions.handle(waiting.step, late=True, token=waiting_steps.token_of(name))
+        sessions.handle(waiting.step, late=True, token=token)
     waiting_steps.remove(name)
 
 
@@ -183,13 +190,13 @@ def count_loss(reason: str) -> None:
     """Count a loss in the store; when the store cannot be used, the count waits on disk."""
     with contextlib.suppress(Exception):
         settings = load().settings
-        now = time.time()
+        request = HookRequest([], b"", Deadline(LOCK_TIMEOUT_S))
         try:
-            with _open_store(settings, Deadline(LOCK_TIMEOUT_S)) as store:
-                store.write([Loss(reason, 1, now)])
+            with _open_store(settings, request.deadline) as store:
+                store.write([Loss(reason, 1, request.at, request.token)])
         except StoreError:
-            waiting = WaitingStep(database=str(settings.database), at=now, loss=reason)
-            waiting_steps.put_step(HookRequest([], b"", Deadline(0.0), at=now), waiting)
+            waiting = WaitingStep(database=str(settings.database), at=request.at, loss=reason)
+            waiting_steps.put_step(request, waiting)
 
 
 def _redact(exc: object) -> str:

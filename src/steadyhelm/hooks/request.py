@@ -27,28 +27,43 @@ class HookRequest:
         deadline: Until when the agent waits.
         at: When it came.
         token: Tells it from others at the same time.
+        is_late: Whether the agent no longer waits: the response is then kept for the session's next event.
     """
 
-    __slots__ = ("arguments", "at", "body", "deadline", "token")
+    __slots__ = ("arguments", "at", "body", "deadline", "is_late", "token")
 
     def __init__(
-        self, arguments: "list[str]", body: bytes, deadline: Deadline, *, at: float = 0.0, token: str = ""
+        self,
+        arguments: "list[str]",
+        body: bytes,
+        deadline: Deadline,
+        *,
+        at: float = 0.0,
+        token: str = "",
+        is_late: bool = False,
     ) -> None:
         self.arguments = arguments
         self.body = body
         self.deadline = deadline
         self.at = at or time.time()
         self.token = token or os.urandom(4).hex()
+        self.is_late = is_late
 
     @property
     def name(self) -> str:
         """The name of its files, without their ending: in order of time."""
         return f"{int(self.at * 1e6):017d}-{self.token}"
 
+    def make_late(self, timeout_s: float) -> "HookRequest":
+        """Return the same request with more time, as the agent has gone on."""
+        deadline = Deadline(timeout_s)
+        return HookRequest(self.arguments, self.body, deadline, at=self.at, token=self.token, is_late=True)
+
     def pack(self) -> bytes:
         """Return the request to the resident: the event, the working directory and the settings."""
         own = [f"{name}={value}" for name, value in get_variables().items()]
-        facts = [repr(self.at), self.token, repr(self.deadline.at), str(len(self.arguments))]
+        until = f"{self.deadline.at!r}{' late' if self.is_late else ''}"
+        facts = [repr(self.at), self.token, until, str(len(self.arguments))]
         head = "\0".join([installation_id(), working_directory(), *facts, *self.arguments, *own])
         encoded = head.encode("utf-8", "surrogateescape")
         return len(encoded).to_bytes(4, "big") + len(self.body).to_bytes(4, "big") + encoded + self.body

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
@@ -24,12 +23,12 @@ from steadyhelm.hooks.request import HookRequest, installation_id, working_direc
 
 IDLE_TIMEOUT_S: Final = 600.0
 _READ_TIMEOUT_S: Final = 1.0
-_COMMAND_TIMEOUT_S: Final = 3.0
-_START_PAUSE_S: Final = 0.1
+_STOP_TIMEOUT_S: Final = 3.0
+_UPKEEP_S: Final = 5.0
+"""How often steps that wait are tried again while no hook comes."""
 _PRUNE_TIMEOUT_S: Final = 60.0
 _MAX_CLIENTS: Final = 64
 _STOP_REQUEST: Final = "stop"
-_RECORD_REQUEST: Final = "record"
 
 
 # In a copy of a hook process.
@@ -38,10 +37,9 @@ _RECORD_REQUEST: Final = "record"
 def run_resident(path: str, lock: int, request: HookRequest | None = None) -> NoReturn:
     """Handle the first event, for which no agent waits, then listen until idle. Never returns."""
     try:
-        os.ftruncate(lock, 0)
         os.pwrite(lock, b"%d\n" % os.getpid(), 0)
         if request is not None:
-            handle_request(request, late=True)
+            handle_request(request.make_late(WORK_TIMEOUT_S))
             request.close_mark()
         record_rest()
         set_alarm(0)
@@ -57,7 +55,7 @@ def handle_alone(request: HookRequest, sender: int) -> None:
     """Handle the event and send the response to the hook; stay as the resident where that is possible."""
     response = handle_request(request)
     if response is None:
-        handle_request(request, late=True)
+        handle_request(request.make_late(WORK_TIMEOUT_S))
     request.close_mark()
     with contextlib.suppress(OSError):
         os.write(sender, response or b"")
@@ -68,61 +66,27 @@ def handle_alone(request: HookRequest, sender: int) -> None:
         run_resident(path, lock)
 
 
-def keep_for_later(request: HookRequest) -> None:
-    """Keep the step of an event not handled in time, and let the resident record it.
-
-    A resident that is there and does not respond is ended, so that the next hook starts another.
-    """
+def keep_for_later(request: HookRequest, *, end_resident: bool) -> None:
+    """Keep the step of an event that no resident has handled; end a resident that does not respond."""
     keep_request(request)
     request.close_mark()
-    set_alarm(2 * WORK_TIMEOUT_S)
     path = client.socket_path()
-    if not path:
-        return
-    has_responded = send_command(path, _RECORD_REQUEST)
-    deadline = Deadline(_COMMAND_TIMEOUT_S)
-    while has_responded is None and _find_owner(path) and not deadline.has_passed():
-        time.sleep(_START_PAUSE_S)  # it is starting
-        has_responded = send_command(path, _RECORD_REQUEST)
-    owner = _find_owner(path)
-    if has_responded is False and owner:
-        os.kill(owner, signal.SIGKILL)
-
-
-def _find_owner(path: str) -> int:
-    """Return the process that holds the lock of the resident; 0 when there is none."""
-    try:
-        lock = client.acquire_lock(path)
-        if lock is not None:
-            os.close(lock)
-            return 0
+    if end_resident and path and client.acquire_lock(path) is None:
         with open(f"{path}.lock", "rb") as file:  # noqa: PTH123 - as everywhere here
-            return int(file.read(20))
-    except (OSError, ValueError):
-        return 0
-
-
-# Clients of the resident.
+            os.kill(int(file.read(20)), signal.SIGKILL)
 
 
 def stop_resident(path: str) -> bool:
     """Ask the resident that listens there to end; return whether there was one."""
-    return bool(send_command(path, _STOP_REQUEST))
-
-
-def send_command(path: str, command: str) -> bool | None:
-    """Send a command to the resident; return whether it responded, None when no process listens there."""
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
-        connection.settimeout(_COMMAND_TIMEOUT_S)
+        connection.settimeout(_STOP_TIMEOUT_S)
         try:
             connection.connect(path)
-            head = command.encode()
+            head = _STOP_REQUEST.encode()
             connection.sendall(len(head).to_bytes(4, "big") + bytes(4) + head)
             connection.recv(1)
-        except TimeoutError:
-            return False
         except OSError:
-            return None
+            return False
     return True
 
 
@@ -145,10 +109,14 @@ class Resident:
         with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
             listener.bind(self._path)
             listener.listen(_MAX_CLIENTS)
-            listener.settimeout(IDLE_TIMEOUT_S)
-            with contextlib.suppress(TimeoutError):
-                while True:
+            listener.settimeout(_UPKEEP_S)
+            idle = Deadline(IDLE_TIMEOUT_S)
+            while not idle.has_passed():
+                try:
                     self._accept(listener)
+                    idle = Deadline(IDLE_TIMEOUT_S)
+                except TimeoutError:
+                    self._record_rest()
         with self._turn:
             self._remove_socket()
             set_alarm(_PRUNE_TIMEOUT_S)
@@ -172,10 +140,6 @@ class Resident:
 
     def _respond(self, connection: socket.socket) -> None:
         head, body = _receive_request(connection, Deadline(_READ_TIMEOUT_S))
-        if head[0] == _RECORD_REQUEST:
-            connection.sendall(client.RESPONSE_MARK)
-            self._record_rest()
-            return
         if head[0] == _STOP_REQUEST:
             self._end()
         request, folder, variables = _unpack_request(head, body)
@@ -197,7 +161,7 @@ class Resident:
             self._turn.release()
 
     def _record_rest(self) -> None:
-        """Record the steps that wait, as soon as the event under way is handled."""
+        """Record the steps that wait."""
         with self._turn:
             set_alarm(WORK_TIMEOUT_S)
             record_rest()
@@ -243,7 +207,10 @@ def _unpack_request(head: list[str], body: bytes) -> tuple[HookRequest, str, dic
     arguments, own = rest[: int(count)], rest[int(count) :]
     if len(arguments) != int(count) or not token.isalnum():
         raise ValueError("a malformed request")
-    request = HookRequest(arguments, body, Deadline(at=float(until)), at=float(at), token=token)
+    moment, _, late = until.partition(" ")
+    request = HookRequest(
+        arguments, body, Deadline(at=float(moment)), at=float(at), token=token, is_late=bool(late)
+    )
     return request, folder, dict(variable.split("=", 1) for variable in own)
 
 

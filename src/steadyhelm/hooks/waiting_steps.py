@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from steadyhelm.engine.capture import Capture
-from steadyhelm.hooks.deadline import WORK_TIMEOUT_S
+from steadyhelm.hooks.deadline import LATE_TIMEOUT_S
 from steadyhelm.hooks.request import OPEN, STEP, HookRequest, steps_folder
 from steadyhelm.recordings.hook_events.hook_step import HookStep
 
@@ -25,7 +25,7 @@ LOST_REASON: Final = "hook: the process that handled the event was ended"
 _FULL_REASON: Final = "hook: too many steps wait to be recorded"
 _MAX_STEPS: Final = 1000
 _MAX_STEP_BYTES: Final = 1 << 20
-_OPEN_KEPT_S: Final = 2 * WORK_TIMEOUT_S + 5.0
+_OPEN_KEPT_S: Final = LATE_TIMEOUT_S + 10.0
 """A process at work on an event has been ended by its alarm for certain after this time."""
 
 
