@@ -410,7 +410,7 @@ class TestSettings:
         """
         monitor = configured(
             tmp_path,
-            '[policy]\nnudge_threshold = 0.4\nweights = {stuck_time = 0}\n[guidance]\nremind = "Hold on."\n',
+            '[policy]\nremind_threshold = 0.4\nweights = {stuck_time = 0}\n[guidance]\nremind = "Hold on."\n',
             mode="guide",
         )
         with monitor.run():
@@ -423,7 +423,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("[policy]\nnudge_threshold = 0.8\n", "must not fall"),
+            ("[policy]\nremind_threshold = 0.8\n", "must not fall"),
             ("[policy]\nweights = {mood = 1.0}\n", "has no 'mood'"),
             ("[policy]\nweights = 3\n", "policy.weights must be a table of numbers"),
             ("[budget]\nsteps = -1\n", "budget.steps must be a whole number from 0"),
