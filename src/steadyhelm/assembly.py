@@ -28,7 +28,7 @@ from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.run_recorder import Price
+from steadyhelm.engine.run_services import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.logs import logger

@@ -102,6 +102,14 @@ class CheckpointKeeper(ABC):
     def prune(self, before: float) -> int:
         """Remove all that were taken before a time, of every run. Returns how many."""
 
+    def make_recent(self) -> "CheckpointKeeper | None":
+        """Return a keeper in memory for the checkpoints of live runs, where this one waits for a disk.
+
+        Then the agent's thread uses that one alone, and this one is used on the writer's thread.
+        None means that this one never waits.
+        """
+        return None
+
     def after_fork(self) -> None:  # noqa: B027 - a keeper without locks has nothing to do
         """Release locks that another thread held in the parent. Called in a child process."""
 

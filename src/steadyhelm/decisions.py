@@ -233,6 +233,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     `assessment` is the drift of the run as a whole, `budget` what it may still spend; None where no
     assessment was needed, or no budget was set.
     `hard` says that the pattern has become chronic in this run.
+    `not_stored` says, in durable mode, why the step is not in the database yet; empty when it is.
     """
 
     action: DriftAction = DriftAction.CONTINUE
@@ -245,6 +246,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...] = ()
     assessment: DriftAssessment | None = None
     budget: BudgetState | None = None
+    not_stored: str = ""
 
     @property
     def drifting(self) -> bool:

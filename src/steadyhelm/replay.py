@@ -13,6 +13,7 @@ from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
+from steadyhelm.engine.agent_knowledge import StoredKnowledge
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
@@ -195,8 +196,14 @@ class Judge:
         self._make_detectors = make_detectors or make_detector_factory(with_soft_limits(settings))
         self._health = health or Health()
         self._tools = parse_declarations(settings.tools) if tools is None else tools
-        self._steering = make_steering(settings)
-        self._sessions: dict[str, Sessions] = {}
+        self._sessions = Sessions(
+            make_detectors=self._make_detectors,
+            health=self._health,
+            mode=mode,
+            tools=self._tools,
+            steering=make_steering(settings),
+        )
+        self._known: dict[str, StoredKnowledge] = {}
 
     @property
     def detectors(self) -> list[str]:
@@ -217,27 +224,23 @@ class Judge:
 
     def begin(self, info: RunInfo) -> Replay:
         """Return a replay of this run that has seen no event yet."""
-        session = self._sessions_of(info.agent_id).begin(info)
+        reference = self._knowledge_of(info.agent_id).get_reference(info.version, info.task_type)
+        session = self._sessions.begin(info, reference)
         if self._store is None or session.baseline.calibration_runs:
             return Replay(session)
         reason = f"no baseline of agent {info.agent_id!r} was learnt; the run was judged alone"
         return Replay(session, missing=[NotChecked(detector="baseline", reason=reason)])
 
-    def _sessions_of(self, agent_id: str) -> Sessions:
-        if agent_id not in self._sessions:
-            self._sessions[agent_id] = Sessions(
+    def _knowledge_of(self, agent_id: str) -> StoredKnowledge:
+        """Return what the store knows about an agent, read once for all runs."""
+        if agent_id not in self._known:
+            self._known[agent_id] = StoredKnowledge(
                 agent_id,
-                make_detectors=self._make_detectors,
-                store=self._store,
-                health=self._health,
-                mode=self._mode,
+                self._store,
                 calibration_runs=self._settings.calibration_runs,
-                tools=self._tools,
-                steering=self._steering,
-                # A fixed clock: a baseline is read once for the whole replay.
-                clock=lambda: 0.0,
+                uses_profiles=self._settings.budget_from_profiles,
             )
-        return self._sessions[agent_id]
+        return self._known[agent_id]
 
 
 def with_soft_limits(settings: Settings) -> Settings:

@@ -58,6 +58,7 @@ class TestGoingBack:
         first.suspend("session-1")
         first.flush()
         second.start_run("session-1")
+        second.flush()
 
         assert "rollback" not in [decision.verdict for decision in search(second, 8)]
 
@@ -208,6 +209,7 @@ class TestGoals:
         first.suspend("session-1")
         first.flush()
         second.start_run("session-1")
+        second.flush()
 
         assert task in search(second, 3)[-1].guidance
 

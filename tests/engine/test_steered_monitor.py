@@ -238,6 +238,7 @@ class TestCheckpoints:
         first.close()
         second = configured(tmp_path, settings)
         second.start_run("session-1")
+        second.flush()
 
         assert "before lunch" == second.get_last_checkpoint().label
         second.close()

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.checkpoints.packed_keeper import MAX_CHECKPOINT_BYTES, CheckpointKey, PackedKeeper
 from steadyhelm.errors import SettingsError
 
+RECENT_BYTES: Final = 256 << 20
+"""How much of the checkpoints of live runs is held in memory."""
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 _RUN_FOLDER: Final = re.compile(r"[0-9a-f]{32}")
@@ -49,6 +52,15 @@ class DiskKeeper(PackedKeeper):
     ) -> None:
         super().__init__(per_run=per_run, max_bytes=max_bytes, on_loss=on_loss)
         self.folder = _prepare_folder(folder)
+
+    def make_recent(self) -> MemoryKeeper:
+        """Return a keeper in memory with the same limits."""
+        return MemoryKeeper(
+            per_run=self.per_run,
+            max_bytes=self.max_bytes,
+            max_total_bytes=max(self.max_bytes, RECENT_BYTES),
+            on_loss=self._on_loss,
+        )
 
     def prune(self, before: float) -> int:
         """Remove all that were taken before a time, of every run. Returns how many."""

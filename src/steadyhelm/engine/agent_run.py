@@ -386,7 +386,7 @@ class AgentRun:
 
     def _count_events(self) -> int:
         recorder = self._recorder
-        return recorder.session.next_seq if recorder is not None and recorder.is_live else 0
+        return recorder.next_seq if recorder is not None and recorder.is_live else 0
 
     def _swallow(self, where: str, exc: Exception) -> None:
         self._monitor.health.swallow(f"{self.boundary.source} adapter, {where}", exc)

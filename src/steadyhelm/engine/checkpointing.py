@@ -1,26 +1,66 @@
 """Take checkpoints of live runs, and roll runs back to them."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
-from steadyhelm.engine.run_recorder import RunRecorder, RunServices
+from steadyhelm.engine.run_recorder import RunRecorder
+from steadyhelm.engine.run_services import RunServices
+from steadyhelm.engine.session import Session
 from steadyhelm.events import CHECKPOINT_TAKEN, ROLLED_BACK
 
 
 class RunCheckpoints:
     """The checkpoints of one monitor's live runs. Methods raise nothing: a keeper that fails is counted.
 
+    A keeper that waits for a disk is used on the writer's thread; what the agent may return to is in memory.
+
     Args:
         keeper: Keeps the checkpoints; None to keep none.
         services: What the runs share.
+        run_on_writer: Runs a job on the writer's thread soon; False when there is none any more.
     """
 
-    def __init__(self, keeper: CheckpointKeeper | None, services: RunServices) -> None:
-        self.keeper = keeper
+    def __init__(
+        self,
+        keeper: CheckpointKeeper | None,
+        services: RunServices,
+        run_on_writer: Callable[[Callable[[], None]], bool],
+    ) -> None:
         self._services = services
+        self._run_on_writer = run_on_writer
+        self.keeper = keeper
+
+    @property
+    def keeper(self) -> CheckpointKeeper | None:
+        """What keeps checkpoints; None to keep none."""
+        return self._keeper
+
+    @keeper.setter
+    def keeper(self, keeper: CheckpointKeeper | None) -> None:
+        self._keeper = keeper
+        self._recent = keeper.make_recent() if keeper is not None else None
+
+    @property
+    def _at_hand(self) -> CheckpointKeeper | None:
+        """The keeper that never waits."""
+        return self._recent or self._keeper
+
+    def load(self, session: Session) -> None:
+        """Let a run that is resumed return to the checkpoints it has."""
+        run_id = session.run.run_id
+        if self._recent is not None:
+            self._run_on_writer(functools.partial(self._read_recent, run_id))
+        elif self._keeper is None or self._find_newest(self._keeper, run_id) is None:
+            session.forget_checkpoints()
+
+    def release(self, run_id: str) -> None:
+        """Release the memory of a run that is not live any more."""
+        if self._recent is not None:
+            self._run_on_writer(functools.partial(self._drop, self._recent, run_id))
 
     def take(
         self,
@@ -34,7 +74,8 @@ class RunCheckpoints:
         label: str = "",
     ) -> Checkpoint | None:
         """Take a checkpoint; None when it could not be kept."""
-        if run is None or self.keeper is None:
+        keeper = self._at_hand
+        if run is None or keeper is None:
             return None
         try:
             history, files, modes = (
@@ -43,6 +84,9 @@ class RunCheckpoints:
                 dict(file_modes or {}),
             )
             with run.lock:
+                if run.postponed is not None:
+                    self._services.health.count("checkpoint not taken: the saved state was not read yet")
+                    return None
                 session = run.session
                 taken = Checkpoint(
                     checkpoint_id=f"{session.run.run_id}.{session.next_seq - 1}",
@@ -59,44 +103,69 @@ class RunCheckpoints:
                     label=label,
                     in_incident=session.is_drifting,
                 )
-            kept = self.keeper.keep(taken)
+            kept = keeper.keep(taken)
             if not kept.kept:
                 return None
+            if self._recent is not None:
+                self._run_on_writer(functools.partial(self._write, taken.run_id, taken.checkpoint_id))
             run.report(CHECKPOINT_TAKEN, {"seq": taken.seq, "label": label})
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("checkpoint", exc)
             return None
         return structs.replace(taken, reduced=kept.reduced)
 
-    def has_any(self, run_id: str) -> bool:
-        """Return whether there is a checkpoint of that run."""
-        if self.keeper is None:
-            return False
-        return self.keeper.get_last_checkpoint(run_id, agent_id=self._services.agent_id) is not None
-
     def find_last(self, run: RunRecorder | None) -> Checkpoint | None:
         """Return the newest checkpoint from before anything went wrong; None when there is none."""
-        if run is None or self.keeper is None:
+        keeper = self._at_hand
+        if run is None or keeper is None or run.postponed is not None:
             return None
         try:
             with run.lock:
                 run_id, since = run.session.run.run_id, run.session.drifting_since
-            return self.keeper.get_last_checkpoint(run_id, agent_id=self._services.agent_id, before_seq=since)
+            return self._find_newest(keeper, run_id, before_seq=since)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("get_last_checkpoint", exc)
             return None
 
     def roll_back(self, run: RunRecorder | None) -> Checkpoint | None:
         """Go back to the last good checkpoint and return it; None when there is none."""
-        found = self.find_last(run)
-        if found is None or run is None or self.keeper is None:
+        found, keeper = self.find_last(run), self._at_hand
+        if found is None or run is None or keeper is None:
             return None
         try:
             with run.lock:
                 run.session.roll_back(found.session_state)
-            self.keeper.drop(found.run_id, agent_id=self._services.agent_id, after_seq=found.seq)
+            keeper.drop(found.run_id, agent_id=self._services.agent_id, after_seq=found.seq)
+            if self._recent is not None and self._keeper is not None:
+                self._run_on_writer(functools.partial(self._drop, self._keeper, found.run_id, found.seq))
             run.report(ROLLED_BACK, {"seq": found.seq, "turn": found.turn})
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("roll_back", exc)
             return None
         return found
+
+    # --- on the writer's thread -------------------------------------------------------------------
+
+    def _write(self, run_id: str, checkpoint_id: str) -> None:
+        """Copy a checkpoint from memory to the keeper."""
+        if self._recent is None or self._keeper is None:
+            return
+        for checkpoint in self._recent.list_checkpoints(run_id, agent_id=self._services.agent_id):
+            if checkpoint.checkpoint_id == checkpoint_id:
+                self._keeper.keep(checkpoint)
+                return
+
+    def _read_recent(self, run_id: str) -> None:
+        """Copy the checkpoints of a run from the keeper to memory."""
+        if self._recent is None or self._keeper is None:
+            return
+        for checkpoint in reversed(self._keeper.list_checkpoints(run_id, agent_id=self._services.agent_id)):
+            self._recent.keep(checkpoint)
+
+    def _drop(self, keeper: CheckpointKeeper, run_id: str, after_seq: int | None = None) -> None:
+        keeper.drop(run_id, agent_id=self._services.agent_id, after_seq=after_seq)
+
+    def _find_newest(
+        self, keeper: CheckpointKeeper, run_id: str, *, before_seq: int | None = None
+    ) -> Checkpoint | None:
+        return keeper.get_last_checkpoint(run_id, agent_id=self._services.agent_id, before_seq=before_seq)

@@ -41,6 +41,10 @@ class DetectorRunner:
         self._health = health
         self._failures: dict[str, int] = {}
 
+    def use_baseline(self, baseline: BaselineStats, thresholds: Mapping[str, float]) -> None:
+        """Compare further events with another baseline."""
+        self.baseline, self._thresholds = baseline, dict(thresholds)
+
     @property
     def not_checked(self) -> dict[str, str]:
         """The detectors that could not look, with their reasons."""

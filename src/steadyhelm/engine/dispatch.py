@@ -43,6 +43,7 @@ class Dispatch:
         cap: Records that may wait; further events are dropped.
         batch: Records handed over at once.
         durable: `acknowledge` waits until the records are written, and no event is ever dropped.
+        durable_timeout_s: How long `acknowledge` waits.
         linger_s: How long the writer waits for company before it writes; durable never waits.
     """
 
@@ -54,6 +55,7 @@ class Dispatch:
         cap: int = 2000,
         batch: int = 500,
         durable: bool = False,
+        durable_timeout_s: float = 5.0,
         linger_s: float = LINGER_S,
     ) -> None:
         self._sinks = list(sinks)
@@ -61,6 +63,7 @@ class Dispatch:
         self._cap = cap
         self._batch = batch
         self.is_durable = durable
+        self.durable_timeout_s = durable_timeout_s
         self._linger_s = 0.0 if durable else linger_s
         self._closed = False
         self.repeated_job: Callable[[], None] | None = None
@@ -130,12 +133,9 @@ class Dispatch:
         """Return whether everything put before this mark is written."""
         return self._written_count >= mark
 
-    def acknowledge(self) -> None:
-        """Wait until everything put so far is written, in durable mode; else return at once."""
-        if self.is_durable:
-            with self._lock:
-                ticket = self._put_count
-            self._wait_for(ticket, None)
+    def acknowledge(self) -> bool:
+        """Wait until everything put so far is written, in durable mode; False when that took too long."""
+        return not self.is_durable or self._wait_for(self.get_mark(), self.durable_timeout_s)
 
     def flush(self, timeout_s: float | None = 5.0) -> FlushResult:
         """Wait until everything queued so far is written, or the time is up; says which."""

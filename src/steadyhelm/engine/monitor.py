@@ -3,11 +3,16 @@
 A guest in the agent's process: nothing here raises into it, blocks it, or changes its objects.
 """
 
+import functools
 import os
+import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
+
+from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
@@ -23,13 +28,15 @@ from steadyhelm.decisions import (
 )
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
+from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Callback, HookCallback
 from steadyhelm.engine.live_runs import LiveRuns, Run
-from steadyhelm.engine.run_recorder import Price, RunRecorder, RunServices
+from steadyhelm.engine.run_recorder import RunRecorder
+from steadyhelm.engine.run_services import Price, RunServices
 from steadyhelm.engine.run_starter import RunStarter
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.engine.steering import Steering
@@ -49,6 +56,8 @@ from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
 _RUN_ID_CHARS: Final = 200
+_LOADING_S: Final = 0.05
+"""How long the constructor waits for what is known about the agent."""
 _NO_BUDGET: Final = BudgetDecision(approved=False, reason="The run has no budget.")
 
 
@@ -111,34 +120,42 @@ class Monitor:
         self._dispatch = dispatch
         self._goal = goal
         self._version = version
-        self._sessions = Sessions(
+        self._knowledge = knowledge = AgentKnowledge(
             agent_id,
-            make_detectors=make_detectors,
-            store=store,
-            health=health,
-            mode=mode,
+            store if not disabled else None,
             calibration_runs=calibration_runs,
-            tools=tools,
-            steering=steering,
-            clock=clock,
+            uses_profiles=steering is not None and steering.budget_rules is not None,
+        )
+        self._sessions = Sessions(
+            make_detectors=make_detectors, health=health, mode=mode, tools=tools, steering=steering
         )
         self._services = services = RunServices(
-            agent_id, capture=capture, health=health, queue=dispatch, clock=clock, price=price
+            agent_id,
+            capture=capture,
+            health=health,
+            queue=dispatch,
+            clock=clock,
+            price=price,
+            knowledge=knowledge,
         )
         self.runs = LiveRuns(most_live)
-        self._checkpoints = RunCheckpoints(keeper, services)
+        self._checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
         self._starter = RunStarter(
             self.runs,
             self._sessions,
             services,
             start=self.start_run,
-            flush=dispatch.flush,
+            dispatch=dispatch,
             store=store,
+            knowledge=knowledge,
             checkpoints=self._checkpoints,
             sample_rate=sample_rate,
             make_id=make_id,
         )
         call_after_fork(self)
+        if not knowledge.is_loaded:
+            dispatch.repeated_job = functools.partial(_keep_up_to_date, weakref.ref(self), dispatch)
+            self._wait_for_writer(_LOADING_S)
 
     # --- runs ------------------------------------------------------------------------------------
 
@@ -191,6 +208,7 @@ class Monitor:
             if recorder.is_sampled:
                 self._starter.return_budget(recorder)
                 recorder.end(outcome)
+                self._checkpoints.release(recorder.session.run.run_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("end_run", exc)
 
@@ -406,7 +424,7 @@ class Monitor:
     def count_events(self, run_id: str) -> int:
         """Return how many events of a live run were recorded so far."""
         recorder = self.runs.get(run_id)
-        return recorder.session.next_seq if recorder is not None else 0
+        return recorder.next_seq if recorder is not None else 0
 
     def stop_before_next(self, stop: RunStopped) -> None:
         """Let the run's next step raise a stop that cannot be raised now; see `waiting_stop`."""
@@ -439,29 +457,29 @@ class Monitor:
     def get_recent_alerts(
         self, hours: float = 24, limit: int = 50, *, min_severity: str = "MED"
     ) -> list[DriftEvent]:
-        """Return the findings of the last hours, newest first."""
-        if self.store is None:
-            return []
-        self.flush()
+        """Return the findings of the last hours, newest first: at most the latest 1,000 of the agent.
+
+        Those of other processes are among them about half a second after they were stored.
+        """
         since = self._services.clock() - hours * 3600
-        least = Severity(min_severity)
-        return self.store.get_drift_events(self.agent_id, severity=least, since=since, limit=limit)
+        return self._knowledge.list_findings(since=since, severity=Severity(min_severity), limit=limit)
 
     def get_baseline(self, *, version: str | None = None, task_type: str = "") -> BaselineStats:
         """Return what is normal for this agent, as far as it is learnt."""
-        return self._sessions.baseline(self._version if version is None else version, task_type)
+        return self._knowledge.get_baseline(self._version if version is None else version, task_type)
 
     def status(self) -> dict[str, Any]:
         """Return what the monitor has learnt, what it cannot check, and what it lost."""
-        session = self._sessions.begin(
-            RunInfo(agent_id=self.agent_id, run_id="", goal=self._goal, version=self._version)
-        )
+        info = RunInfo(agent_id=self.agent_id, run_id="", goal=self._goal, version=self._version)
+        reference = self._knowledge.get_reference(self._version, "")
+        session = self._sessions.begin(info, reference)
+        unknown = {} if reference is not None else {"baseline": "it was not read from the database yet"}
         return {
             "agent_id": self.agent_id,
             "mode": self.mode,
             "disabled": self.disabled,
-            "baseline": session.baseline.progress,
-            "not_checked": session.not_checked,
+            "baseline": self.get_baseline().progress,
+            "not_checked": {**session.not_checked, **unknown},
             "live_runs": len(self.runs),
             "queued": self._dispatch.waiting,
             "losses": self.health.totals(),
@@ -470,16 +488,24 @@ class Monitor:
     def not_checked(self, run_id: str | None = None) -> dict[str, str]:
         """Return the detectors that could not look in this run, with their reasons."""
         recorder = self.runs.get(run_id or self.runs.find_current() or "")
-        return recorder.session.not_checked if recorder is not None else {}
+        return recorder.not_checked if recorder is not None else {}
 
     # --- upkeep ----------------------------------------------------------------------------------
 
     def flush(self, timeout_s: float = 5.0) -> FlushResult:
         """Wait until everything recorded so far is written, or the time is up; the result says which."""
-        return self._dispatch.flush(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        waiting = self._starter.wait_for_answers(timeout_s)
+        result = self._dispatch.flush(max(0.0, deadline - time.monotonic()))
+        is_done = self._wait_for_writer(max(0.0, deadline - time.monotonic()))
+        if waiting or not is_done:
+            return structs.replace(result, complete=False, remaining=result.remaining + waiting)
+        return result
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
+        self._starter.wait_for_answers(timeout_s)
+        self._starter.give_up_waiting()
         self.suspend_all()
         return self._dispatch.close(timeout_s)
 
@@ -489,13 +515,14 @@ class Monitor:
 
     def use_baseline(self, baseline: BaselineStats) -> None:
         """Use a newer baseline of this agent."""
-        self._sessions.use_baseline(baseline)
+        self._knowledge.use_baseline(baseline)
 
     def after_fork(self) -> None:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
         self.health.after_fork()
         self._dispatch.after_fork()
         self._services.listeners.after_fork()
+        self._starter.after_fork()
         for part in (self.store, self.keeper):
             restart = getattr(part, "after_fork", None)
             if restart is not None:
@@ -503,6 +530,21 @@ class Monitor:
         self.runs.continue_in_child(os.getpid())
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        """Read what is known about the agent, and what runs wait for. Runs on the writer's thread."""
+        self._knowledge.refresh()
+        self._starter.answer_waiting()
+
+    def _wait_for_writer(self, timeout_s: float) -> bool:
+        """Wait until the writer has done the jobs it has, and has read what was written since."""
+        done = threading.Event()
+
+        def job() -> None:
+            self._refresh()
+            done.set()
+
+        return not self._dispatch.run_on_writer(job) or done.wait(timeout_s)
 
     def _find(self, run_id: str | None) -> RunRecorder | None:
         """Return a live run that is recorded, by default that of this context."""
@@ -538,3 +580,11 @@ class Monitor:
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("record_event", exc)
             return UNDECIDED
+
+
+def _keep_up_to_date(reference: "weakref.ref[Monitor]", dispatch: Dispatch) -> None:
+    monitor = reference()
+    if monitor is None:
+        dispatch.repeated_job = None
+    else:
+        monitor._refresh()  # noqa: SLF001 - a function of this module

@@ -4,22 +4,23 @@ Everything that may run the host's own code (`__str__`, callbacks, log handlers)
 taken or after it is released.
 """
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
 from steadyhelm.decisions import PROCEED, BudgetDecision, Decision
-from steadyhelm.engine.capture import Capture, Payload
+from steadyhelm.engine.agent_knowledge import Reference
+from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
-from steadyhelm.engine.health import Health
-from steadyhelm.engine.listeners import Listeners
+from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps
+from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, new_id
+from steadyhelm.findings import DriftEvent
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.logs import logger
 from steadyhelm.sink import Record, RecordedEvent, SavedState
@@ -28,52 +29,7 @@ T = TypeVar("T")
 
 _MAX_WAITING: Final = 1000
 
-Price = Callable[[Mapping[str, Any], float], float | None]
-
-
-class RecordQueue(Protocol):
-    """Where the records of runs go: the queue of a monitor, or a plain list."""
-
-    is_durable: bool
-
-    def put(self, epoch: str, *records: Record) -> bool:
-        """Take records of the run with this epoch; return whether they were accepted."""
-        ...
-
-    def acknowledge(self) -> None:
-        """Wait until the records are written, if the queue is durable."""
-        ...
-
-
-class RunServices:
-    """What the runs of one agent share.
-
-    Args:
-        agent_id: The agent.
-        capture: Turns the host's objects into events.
-        health: Counts losses and errors.
-        queue: Receives the records.
-        clock: Returns the time.
-        price: Returns the cost of a model call from its metadata and time; None to look up none.
-    """
-
-    def __init__(
-        self,
-        agent_id: str,
-        *,
-        capture: Capture,
-        health: Health,
-        queue: RecordQueue,
-        clock: Callable[[], float] = time.time,
-        price: Price | None = None,
-    ) -> None:
-        self.agent_id = agent_id
-        self.capture = capture
-        self.health = health
-        self.queue = queue
-        self.clock = clock
-        self.price = price
-        self.listeners = Listeners(health)
+NOT_STORED: Final = "not stored yet: the database could not be written in time"
 
 
 class RunRecorder:
@@ -85,9 +41,17 @@ class RunRecorder:
         session: The session of the run.
         services: What it shares with the agent's other runs.
         is_sampled: Whether events of this run are recorded at all.
+        reference: What the run is compared with; None while that was not read yet.
     """
 
-    def __init__(self, session: Session, services: RunServices, *, is_sampled: bool = True) -> None:
+    def __init__(
+        self,
+        session: Session,
+        services: RunServices,
+        *,
+        is_sampled: bool = True,
+        reference: Reference | None = None,
+    ) -> None:
         self.session = session
         self.is_sampled = is_sampled
         self.is_live = True
@@ -97,10 +61,38 @@ class RunRecorder:
         """What whoever started the run can carry out; participants may be able to do less."""
         self.stop: RunStopped | None = None
         """A stop that the run's next step raises."""
+        self.reference = reference
+        self.postponed: PostponedSteps | None = None
+        """The steps that are judged again when the saved state of the run is there; None for none."""
+        self._counted_anew = range(0)
+        self._seqs_before = 0
         self._services = services
         self._waiting: deque[Callable[[], object]] = deque()
         self._is_working = False
         self._is_late = False
+
+    @property
+    def next_seq(self) -> int:
+        """The place of the next event; counted from the first one here until the saved state is there."""
+        postponed = self.postponed
+        behind = len(postponed) if postponed is not None and not postponed.is_waiting else 0
+        return self.session.next_seq + behind
+
+    @property
+    def not_checked(self) -> dict[str, str]:
+        """What could not be checked in this run, with the reasons."""
+        reasons = self.session.not_checked
+        if self.postponed is not None:
+            reasons = {**reasons, "saved state": "it was not read from the database yet"}
+        if self.reference is None and self._services.knowledge is not None:
+            reasons = {**reasons, "baseline": "it was not read from the database yet"}
+        return reasons
+
+    def announce(self, *, pin: bool) -> None:
+        """Record that the run starts or continues, and with `pin` what it is compared with."""
+        session, reference = self.session, self.reference
+        pins = (reference.pin(session.run, session.next_seq),) if pin and reference is not None else ()
+        self._put_records(session.run, *pins)
 
     def record(
         self,
@@ -124,7 +116,7 @@ class RunRecorder:
             return PROCEED
         services, capture = self._services, self._services.capture
         payload = capture.encode(input_data, output_data, metadata, error)
-        at = None if timestamp is None else to_number(timestamp)
+        at = self._now_if_postponed() if timestamp is None else to_number(timestamp)
         if cost_usd is None and services.price is not None and payload[4]:
             cost_usd = services.price(payload[4], services.clock() if at is None else at)
         observe = partial(
@@ -141,13 +133,23 @@ class RunRecorder:
             None if cost_usd is None else to_number(cost_usd),
         )
         seen = self._work(observe)
-        if seen is None:
-            return PROCEED
-        if services.queue.is_durable:
-            services.queue.acknowledge()
-        if seen.decision.findings or seen.decision.hooks:
-            services.listeners.notify(seen.decision)
-        return seen.decision
+        decision = PROCEED if seen is None else seen.decision
+        if services.queue.is_durable and not self._acknowledge():
+            decision = structs.replace(decision, not_stored=NOT_STORED)
+        if decision.findings or decision.hooks:
+            services.listeners.notify(decision)
+        return decision
+
+    def _now_if_postponed(self) -> float | None:
+        return None if self.postponed is None else self._services.clock()
+
+    def _acknowledge(self) -> bool:
+        """Wait until the step is written, in durable mode; False, which is counted, when it is not."""
+        queue = self._services.queue
+        if not queue.is_durable or (self.postponed is None and queue.acknowledge()):
+            return True
+        self._services.health.count(NOT_STORED)
+        return False
 
     def _observe(
         self,
@@ -164,6 +166,10 @@ class RunRecorder:
     ) -> Observation:
         """Put a captured event in its place, judge it and queue it. The lock is held."""
         services, session = self._services, self.session
+        if self.reference is None:
+            self._pin_baseline()
+        if started_seq is not None and started_seq in self._counted_anew:
+            started_seq += self._seqs_before
         run, seq = session.run, session.next_seq
         recorded = services.capture.build(
             payload,
@@ -185,11 +191,22 @@ class RunRecorder:
         self._put(recorded, seen)
         return seen
 
-    def _work(self, job: Callable[[], T], *, can_wait: bool = True) -> T | None:
+    def _pin_baseline(self) -> None:
+        """Compare the run with its baseline from now on, if that was read by now."""
+        session, knowledge = self.session, self._services.knowledge
+        run = session.run
+        reference = knowledge.get_reference(run.version, run.task_type) if knowledge is not None else None
+        if reference is not None:
+            self.reference = reference
+            session.use_baseline(reference.baseline, reference.thresholds)
+            self._put_records(reference.pin(run, session.next_seq))
+
+    def _work(self, job: Callable[[], T], *, can_wait: bool = True, is_postponed: bool = False) -> T | None:
         """Do something with the session, alone and without a line in the log; None when it has to wait.
 
         A finalizer, a signal handler or a log handler of the host may call us in the middle of our own work:
         its job is done when that work is over. What it calls us for during that job is counted instead.
+        A job also waits behind those that are postponed, unless it `is_postponed` itself.
         """
         late: list[object] = []
         held = logger.hold()
@@ -198,7 +215,10 @@ class RunRecorder:
                 if self._is_working:
                     self._wait(job if can_wait else None)
                     return None
-                done = self._work_alone(job)
+                if self.postponed is None or is_postponed or (self.postponed.is_waiting and not can_wait):
+                    done: T | None = self._work_alone(job)
+                else:
+                    done = self._postpone(job) if can_wait else None
                 while self._waiting:
                     late.append(self._work_late(self._waiting.popleft()))
         finally:
@@ -234,11 +254,20 @@ class RunRecorder:
 
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
-        capture, queue, epoch = self._services.capture, self._services.queue, self.session.run.epoch
+        capture = self._services.capture
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
-        queue.put(epoch, recorded if capture.keeps_text else capture.strip(recorded))
+        self._put_records(recorded if capture.keeps_text else capture.strip(recorded))
         if seen.decision.findings or seen.incidents:
-            queue.put(epoch, *seen.decision.findings, *seen.incidents)
+            self._put_records(*seen.decision.findings, *seen.incidents)
+
+    def _put_records(self, *records: Record) -> None:
+        """Queue records, or hold them until it is known how the run continues."""
+        if self.postponed is not None and self.postponed.is_waiting:
+            self.postponed.held.append(records)
+            return
+        self._services.queue.put(self.session.run.epoch, *records)
+        if self._services.knowledge is not None:
+            self._services.knowledge.add_findings([it for it in records if type(it) is DriftEvent])
 
     def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -294,32 +323,98 @@ class RunRecorder:
         self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id, epoch=new_id())
         # Its checkpoints are kept under its parent's id.
         self.session.forget_checkpoints()
+        # What was postponed is the parent's to record.
+        self.postponed = None
         if self.is_sampled:
-            self._services.queue.put(self.session.run.epoch, self.session.run)
+            self.announce(pin=True)
         self._services.health.count("run continued in a forked process")
 
-    def save(self) -> None:
-        """Write the state of the session to the sinks, to resume the run later."""
-        self._work(self._save)
-        self._services.queue.acknowledge()
+    def save(self) -> bytes | None:
+        """Write the state of the session to the sinks, to resume the run later.
 
-    def _save(self) -> None:
-        services, run = self._services, self.session.run
+        Returns the state; None when the run still waits for its own saved state.
+        """
         self.is_live = False
-        saved = SavedState(services.agent_id, run.run_id, self.session.state(), services.clock())
-        services.queue.put(run.epoch, saved)
+        state = self._work(partial(self._save, self._now_if_postponed()))
+        self._acknowledge()
+        return state if self.postponed is None else None
+
+    def _save(self, at: float | None) -> bytes:
+        services, run, state = self._services, self.session.run, self.session.state()
+        at = services.clock() if at is None else at
+        self._put_records(SavedState(services.agent_id, run.run_id, state, at))
+        return state
 
     def end(self, outcome: str = "") -> None:
         """End the session, and write what it found, its incidents and its summary to the sinks."""
         services = self._services
-        ending = self._work(partial(self._end, services.capture.name(outcome)))
+        self.is_live = False
+        ending = self._work(partial(self._end, services.capture.name(outcome), self._now_if_postponed()))
+        self._acknowledge()
         if ending is not None:
-            services.queue.acknowledge()
             services.listeners.notify_findings(ending.findings)
 
-    def _end(self, outcome: str) -> Ending:
-        services = self._services
-        self.is_live = False
-        ending = self.session.end(at=services.clock(), outcome=outcome)
-        services.queue.put(self.session.run.epoch, *ending.findings, *ending.incidents, ending.summary)
+    def _end(self, outcome: str, at: float | None) -> Ending:
+        at = self._services.clock() if at is None else at
+        ending = self.session.end(at=at, outcome=outcome)
+        self._put_records(*ending.findings, *ending.incidents, ending.summary)
         return ending
+
+    # --- waiting for a saved state ----------------------------------------------------------------
+
+    def wait_for_state(self) -> None:
+        """Judge steps as those of a new run until it is known whether it continues a suspended one."""
+        self.postponed = PostponedSteps()
+
+    def resume(self, session: Session, reference: Reference | None, *, pin: bool) -> bool:
+        """Continue as the suspended run of this session; False when the run did not wait any more.
+
+        What happened since it was started is judged again.
+        """
+        with self.lock:
+            postponed = self.postponed
+            if postponed is None or not postponed.is_waiting:
+                return False
+            session.can = self.session.can
+            # Until now its events were counted from 0.
+            self._counted_anew, self._seqs_before = range(self.session.next_seq + 1), session.next_seq
+            self.session, self.reference = session, reference
+            postponed.is_waiting = False
+            self.announce(pin=pin)
+        while self.postponed is not None:
+            # One at a time: other threads get the lock in between.
+            self._work(partial(self._do_postponed, 1), can_wait=False, is_postponed=True)
+        return True
+
+    def start_anew(self) -> bool:
+        """Continue as a new run: there is no saved state. False when the run did not wait any more."""
+        with self.lock:
+            postponed = self.postponed
+            if postponed is None or not postponed.is_waiting:
+                return False
+            self.postponed = None
+            for records in postponed.held:
+                self._put_records(*records)
+            postponed.done.set()
+        return True
+
+    def _postpone(self, step: Callable[[], T]) -> T | None:
+        """Do a step as one of a new run, and keep it; or add it behind those that are judged again."""
+        assert self.postponed is not None
+        is_waiting = self.postponed.is_waiting
+        self.postponed.add(step)
+        if not is_waiting:
+            again: T | None = self._do_postponed(STEPS_AT_ONCE)
+            return again
+        done = self._work_alone(step)
+        if self.postponed.is_full and self.start_anew():
+            self._services.health.count("run continued without its saved state: too many steps were waiting")
+        return done
+
+    def _do_postponed(self, most: int) -> Any:
+        """Do the first postponed steps; returns the result of the last of all, None while others are left."""
+        postponed = self.postponed
+        done = postponed.do_some(self._work_late, most) if postponed is not None else None
+        if not postponed:
+            self.postponed = None
+        return done

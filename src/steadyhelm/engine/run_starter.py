@@ -1,26 +1,35 @@
-"""Start runs: a fresh session, or the session of a suspended run."""
+"""Start runs: a fresh session, or the session of a suspended run. Nothing here waits for the store."""
 
 import contextvars
 import functools
-from collections import deque
+import sys
+import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from msgspec import structs
-
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import Verdict
+from steadyhelm.engine.agent_knowledge import AgentKnowledge, Reference, SuspendedRun, take_suspended
 from steadyhelm.engine.checkpointing import RunCheckpoints
+from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.live_runs import LiveRuns
-from steadyhelm.engine.run_recorder import RunRecorder, RunServices
+from steadyhelm.engine.run_recorder import RunRecorder
+from steadyhelm.engine.run_services import RunServices
+from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
+from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo, new_id
+from steadyhelm.forks import ForkSafeLock
+from steadyhelm.sink import SavedState
 
 if TYPE_CHECKING:
     from steadyhelm.store import Store
 
-_SUSPENDED_KEPT: Final = 100
+_UNWRITTEN_KEPT: Final = 100
+_STATE_WAIT_S: Final = 0.03
+"""How long the start of a suspended run waits for its saved state: for a moment, most often."""
 
 
 class RunStarter:
@@ -31,8 +40,9 @@ class RunStarter:
         sessions: Makes sessions.
         services: What the runs share.
         start: Starts a run by its id and returns the id; raises nothing.
-        flush: Writes what is queued, before the state of a run is read that was suspended just now.
+        dispatch: Its writer's thread reads saved states.
         store: Has the states of suspended runs; None to resume none.
+        knowledge: Has what runs are compared with, and which are suspended.
         checkpoints: The checkpoints of the runs.
         sample_rate: The share of runs that is recorded.
         make_id: Returns an id for a run that has none.
@@ -45,8 +55,9 @@ class RunStarter:
         services: RunServices,
         *,
         start: Callable[..., str],
-        flush: Callable[[float], object],
+        dispatch: Dispatch,
         store: "Store | None",
+        knowledge: AgentKnowledge,
         checkpoints: RunCheckpoints,
         sample_rate: float,
         make_id: Callable[[], str],
@@ -55,12 +66,15 @@ class RunStarter:
         self._sessions = sessions
         self._services = services
         self._start = start
-        self._flush = flush
+        self._dispatch = dispatch
         self._store = store
+        self._knowledge = knowledge
         self._checkpoints = checkpoints
         self._sample_rate = sample_rate
-        self._suspended: deque[str] = deque(maxlen=_SUSPENDED_KEPT)
         self.make_id = make_id
+        self._lock = ForkSafeLock()
+        self._unwritten: BoundedDict[str, tuple[int, SuspendedRun]] = BoundedDict(_UNWRITTEN_KEPT)
+        self._waiting: dict[str, RunRecorder] = {}
 
     def start(
         self,
@@ -73,33 +87,43 @@ class RunStarter:
     ) -> RunRecorder:
         """Start a run, or resume the suspended run of that id, and enter it in this context."""
         services = self._services
+        run_id = self._choose_id(given_id)
         info = RunInfo(
             agent_id=services.agent_id,
-            run_id=given_id or "",
+            run_id=run_id,
             goal=services.capture.text(goal),
             started_at=services.clock(),
             metadata=services.capture.plain(metadata) if metadata else None,
             epoch=new_id(),
             **fields,
         )
-        state = self._load_state(info.run_id) if given_id is not None else None
-        session = self._sessions.resume(info, state, can=can) if state is not None else None
-        if session is None:
-            info = structs.replace(info, run_id=self._choose_id(given_id))
-            is_sampled = self._is_sampled(info.run_id, info.parent_run_id)
-            reserve = self._reserve_budget(info.parent_run_id) if is_sampled else None
-            session = self._sessions.begin(info, can=can, budget=reserve)
-        elif not self._checkpoints.has_any(session.run.run_id):
-            session.forget_checkpoints()
-        run = session.run
-        recorder = RunRecorder(session, services, is_sampled=self._is_sampled(run.run_id, run.parent_run_id))
-        crowded_out = self._runs.add(run.run_id, recorder)
-        self._runs.enter(run.run_id)
-        if recorder.is_sampled:
-            services.queue.put(run.epoch, run)
+        is_sampled = self._is_sampled(run_id, info.parent_run_id)
+        may_resume = run_id == given_id and is_sampled and self._store is not None
+        recorder = self._resume_unwritten(info, can) if may_resume else None
+        is_waiting = recorder is None and may_resume and self._knowledge.may_be_suspended(run_id)
+        if recorder is None:
+            recorder = self._begin(info, can, is_sampled=is_sampled, is_waiting=is_waiting)
+        crowded_out = self._runs.add(run_id, recorder)
+        self._runs.enter(run_id)
+        if is_waiting:
+            self._ask_for_state(run_id, recorder)
         if crowded_out is not None:
             services.health.count("live run put aside to make room")
             self.suspend(crowded_out)
+        return recorder
+
+    def _begin(
+        self, info: RunInfo, can: Collection[Verdict], *, is_sampled: bool, is_waiting: bool
+    ) -> RunRecorder:
+        reference = self._knowledge.get_reference(info.version, info.task_type)
+        has_reserve = is_sampled and not is_waiting
+        reserve = self._reserve_budget(info.parent_run_id) if has_reserve else None
+        session = self._sessions.begin(info, reference, can=can, budget=reserve)
+        recorder = RunRecorder(session, self._services, is_sampled=is_sampled, reference=reference)
+        if is_waiting:
+            recorder.wait_for_state()
+        if is_sampled:
+            recorder.announce(pin=True)
         return recorder
 
     def find_or_start(self, run_id: str | None, parent_run_id: str | None = None) -> RunRecorder | None:
@@ -124,9 +148,119 @@ class RunStarter:
         if recorder is None:
             return
         self._runs.leave(run_id)
-        if recorder.is_sampled:
-            recorder.save()
-            self._suspended.append(recorder.session.run.run_id)
+        if not recorder.is_sampled:
+            return
+        state, session = recorder.save(), recorder.session
+        run = session.run
+        self._knowledge.add_suspended(run.run_id)
+        self._checkpoints.release(run.run_id)
+        if state is not None:
+            saved = SuspendedRun(run, session.next_seq, state, recorder.reference)
+            with self._lock:
+                self._unwritten[run.run_id] = (self._dispatch.get_mark(), saved)
+
+    # --- saved states -----------------------------------------------------------------------------
+
+    def answer_waiting(self) -> None:
+        """Read the saved states that runs wait for. Runs on the writer's thread."""
+        with self._lock:
+            waiting = list(self._waiting.items())
+        if waiting:
+            self._knowledge.refresh()
+        for run_id, recorder in waiting:
+            if recorder.postponed is not None and not self._try_resume(run_id, recorder):
+                continue  # the store cannot be read now
+            with self._lock:
+                if self._waiting.get(run_id) is recorder:
+                    del self._waiting[run_id]
+
+    def wait_for_answers(self, timeout_s: float) -> int:
+        """Wait until no run waits for a saved state, or the time is up. Returns how many steps still wait."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            waiting = list(self._waiting.values())
+        for recorder in waiting:
+            postponed = recorder.postponed
+            if postponed is not None:
+                postponed.done.wait(max(0.0, deadline - time.monotonic()))
+        return sum(len(it.postponed) for it in waiting if it.postponed is not None)
+
+    def give_up_waiting(self) -> None:
+        """Continue every run that waits for a saved state as a new run, with what it postponed."""
+        with self._lock:
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for recorder in waiting:
+            if recorder.start_anew():
+                self._services.health.count("run continued without its saved state: the monitor was closed")
+
+    def after_fork(self) -> None:
+        """Forget in a child process what the parent resumes and writes."""
+        self._unwritten.clear()
+        self._waiting.clear()
+
+    def _resume_unwritten(self, info: RunInfo, can: Collection[Verdict]) -> RunRecorder | None:
+        """Resume a run whose state is still in the queue: no other process can have taken it."""
+        with self._lock:
+            mark, suspended = self._unwritten.pop(info.run_id, (0, None))
+        if suspended is None or self._dispatch.is_written(mark):
+            return None
+        resumed = self._make_session(info, suspended, can)
+        if resumed is None:
+            return None
+        session, reference = resumed
+        self._knowledge.remove_suspended(info.run_id)
+        recorder = RunRecorder(session, self._services, reference=reference)
+        recorder.announce(pin=suspended.reference is None)
+        self._checkpoints.load(session)
+        return recorder
+
+    def _ask_for_state(self, run_id: str, recorder: RunRecorder) -> None:
+        with self._lock:
+            self._waiting[run_id] = recorder
+        postponed = recorder.postponed
+        if not self._dispatch.run_on_writer(self.answer_waiting):
+            recorder.start_anew()
+        elif postponed is not None and self._knowledge.is_loaded and not _is_in_event_loop():
+            # The writer answers within milliseconds, unless another process holds the database.
+            is_durable = self._dispatch.is_durable
+            postponed.done.wait(self._dispatch.durable_timeout_s if is_durable else _STATE_WAIT_S)
+
+    def _try_resume(self, run_id: str, recorder: RunRecorder) -> bool:
+        """Resume a run that waits, or start it anew; False when the store cannot be read."""
+        assert self._store is not None
+        stored_id = self._knowledge.find_suspended(run_id)
+        try:
+            if not self._knowledge.is_loaded:
+                return False
+            agent_id = self._services.agent_id
+            suspended = take_suspended(self._store, agent_id, stored_id) if stored_id is not None else None
+        except (StoreError, OSError):
+            return False
+        self._knowledge.remove_suspended(run_id)
+        info, can = recorder.session.run, recorder.session.can
+        resumed = self._make_session(info, suspended, can) if suspended is not None else None
+        if resumed is None or suspended is None:
+            recorder.start_anew()
+            return True
+        session, reference = resumed
+        self._checkpoints.load(session)
+        if not recorder.resume(session, reference, pin=suspended.reference is None):
+            # It has started anew in the meantime: the saved state stays for another time.
+            run = session.run
+            saved = SavedState(run.agent_id, run.run_id, suspended.state, self._services.clock())
+            self._services.queue.put(run.epoch, saved)
+        return True
+
+    def _make_session(
+        self, info: RunInfo, suspended: SuspendedRun, can: Collection[Verdict]
+    ) -> tuple[Session, Reference | None] | None:
+        """Return the session of a suspended run with what it is compared with; None for no readable state."""
+        task_type = info.task_type or suspended.run.task_type
+        reference = suspended.reference or self._knowledge.get_reference(info.version, task_type)
+        session = self._sessions.resume(info, suspended, reference, can=can)
+        return None if session is None else (session, reference)
+
+    # --- inside -----------------------------------------------------------------------------------
 
     def return_budget(self, recorder: RunRecorder) -> None:
         """Return the unused budget of a run that ends to the live run around it."""
@@ -150,21 +284,19 @@ class RunStarter:
             return parent.session.drift.reserve_for_child()
 
     def _choose_id(self, given_id: str | None) -> str:
-        """Return the given id, with a number behind it when it was used before."""
+        """Return the given id, with a number behind it when this monitor has or had a run of that id."""
         if given_id is None:
             return self.make_id()
         run_id, n = given_id, 1
-        while self._runs.get(run_id) or self._runs.has_ended(run_id) or self._sessions.is_stored(run_id):
+        while self._runs.get(run_id) or self._runs.has_ended(run_id):
             n += 1
             run_id = f"{given_id}~{n}"
         if run_id != given_id:
             self._services.health.count("run id seen twice")
         return run_id
 
-    def _load_state(self, run_id: str) -> bytes | None:
-        if self._store is None or self._runs.get(run_id) is not None:
-            return None
-        if run_id in self._suspended:
-            self._suspended.remove(run_id)
-            self._flush(1.0)
-        return self._store.take_state(self._services.agent_id, run_id)
+
+def _is_in_event_loop() -> bool:
+    """Return whether this thread runs an event loop: other tasks must not wait for one run's state."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the other one raises

@@ -139,6 +139,11 @@ class Session:
         """The time of the latest event; 0 before the first."""
         return self._totals.last_at
 
+    def use_baseline(self, baseline: BaselineStats, thresholds: Mapping[str, float]) -> None:
+        """Compare further events with a baseline that was not known yet."""
+        self.baseline = baseline
+        self._runner.use_baseline(baseline, thresholds)
+
     def forget_checkpoints(self) -> None:
         """Forget the checkpoints of this run: they do not exist any more."""
         self._clean.clear()

@@ -13,11 +13,14 @@ from msgspec import structs
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.declarations import parse_declarations
+from steadyhelm.engine.agent_knowledge import Reference, StoredKnowledge, take_suspended
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.run_recorder import RunRecorder, RunServices
+from steadyhelm.engine.run_recorder import RunRecorder
+from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
+from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.memory import HookMemory, read_memory
@@ -78,8 +81,9 @@ class RecordList:
         self.records.extend(records)
         return True
 
-    def acknowledge(self) -> None:
-        """Do nothing: the caller writes the records."""
+    def acknowledge(self) -> bool:
+        """Return at once: the caller writes the records."""
+        return True
 
 
 class HookSessions:
@@ -157,15 +161,17 @@ class HookSessions:
         settings = self._parts.settings
         agent = self._dialect.agent + (SUBAGENT if step.part else "")
         sessions = Sessions(
-            agent,
             make_detectors=lambda: list(self._parts.make_detectors()),
-            store=self._store,
             health=self._parts.health,
             mode=settings.mode,
-            calibration_runs=settings.calibration_runs,
             tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
-            clock=self._clock,
+        )
+        known = StoredKnowledge(
+            agent,
+            self._store,
+            calibration_runs=settings.calibration_runs,
+            uses_profiles=settings.budget_from_profiles,
         )
         info = RunInfo(
             agent_id=agent,
@@ -177,27 +183,55 @@ class HookSessions:
         can = self._dialect.can.get(step.kind, frozenset(("proceed", "guide")))
         for n in range(1, _MAX_RUNS_PER_SESSION):
             info = structs.replace(info, run_id=step.run_id if n == 1 else f"{step.run_id}~{n}")
-            state = self._store.take_state(agent, info.run_id)
-            session = sessions.resume(info, state, can=can) if state is not None else None
-            if session is not None and state is not None:
-                recorder, queue = self._make_recorder(session)
-                return recorder, read_memory(state), queue
-            if not sessions.is_stored(info.run_id):
+            resumed = self._resume(sessions, info, known, can)
+            if resumed is not None:
+                return resumed
+            if not self._is_stored(agent, info.run_id):
                 is_over = step.kind == "end" or (n > 1 and step.kind == "reply" and step.error is not None)
-                return None if is_over else self._start(sessions, info, step, can, late=late)
+                reference = known.get_reference(info.version, info.task_type)
+                return None if is_over else self._start(sessions, info, reference, step, can, late=late)
         return None
 
+    def _resume(
+        self, sessions: Sessions, info: RunInfo, known: StoredKnowledge, can: "Collection[Verdict]"
+    ) -> tuple[RunRecorder, HookMemory, RecordList] | None:
+        suspended = take_suspended(self._store, info.agent_id, info.run_id)
+        if suspended is None:
+            return None
+        task_type = info.task_type or suspended.run.task_type
+        reference = suspended.reference or known.get_reference(info.version, task_type)
+        session = sessions.resume(info, suspended, reference, can=can)
+        if session is None:
+            return None
+        recorder, queue = self._make_recorder(session, reference)
+        return recorder, read_memory(suspended.state), queue
+
+    def _is_stored(self, agent: str, run_id: str) -> bool:
+        """Return whether the store has a run of exactly this id."""
+        try:
+            return self._store.find_run(run_id, agent_id=agent).run_id == run_id
+        except NotFoundError:
+            return False
+
     def _start(
-        self, sessions: Sessions, info: RunInfo, step: HookStep, can: "Collection[Verdict]", *, late: bool
+        self,
+        sessions: Sessions,
+        info: RunInfo,
+        reference: Reference,
+        step: HookStep,
+        can: "Collection[Verdict]",
+        *,
+        late: bool,
     ) -> tuple[RunRecorder, HookMemory, RecordList]:
         goal = self._parts.capture.text(step.text[:_GOAL_CHARS]) if step.kind == "prompt" else ""
-        recorder, queue = self._make_recorder(sessions.begin(structs.replace(info, goal=goal), can=can))
-        queue.put(recorder.session.run.epoch, recorder.session.run)
+        session = sessions.begin(structs.replace(info, goal=goal), reference, can=can)
+        recorder, queue = self._make_recorder(session, reference)
+        recorder.announce(pin=True)
         is_new_file = bool(step.part) and info.run_id == step.run_id
         since = 0.0 if is_new_file else info.started_at - (_LATE_S if late else 0.0)
         return recorder, HookMemory(since=since), queue
 
-    def _make_recorder(self, session: Session) -> tuple[RunRecorder, RecordList]:
+    def _make_recorder(self, session: Session, reference: Reference) -> tuple[RunRecorder, RecordList]:
         queue = RecordList()
         services = RunServices(
             session.run.agent_id,
@@ -206,7 +240,7 @@ class HookSessions:
             queue=queue,
             clock=lambda: max(self._clock(), session.last_at),
         )
-        return RunRecorder(session, services), queue
+        return RunRecorder(session, services, reference=reference), queue
 
 
 def _transcript_key(step: HookStep) -> str:

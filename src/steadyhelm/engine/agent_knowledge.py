@@ -1,0 +1,307 @@
+"""What is known about one agent, in memory: a run starts without waiting for the store.
+
+The writer's thread reads it when a monitor is built, and again when something was written.
+"""
+
+import functools
+import re
+from collections import deque
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple, Protocol, Self
+
+import msgspec
+from msgspec import Struct
+
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.bounded import BoundedDict
+from steadyhelm.decisions import TaskProfile
+from steadyhelm.errors import StoreError
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.forks import ForkSafeLock
+from steadyhelm.incidents import Threshold
+from steadyhelm.logs import logger
+from steadyhelm.sink import PinnedBaseline
+from steadyhelm.store import RunRow, Store
+
+FINDINGS_KEPT: Final = 1000
+_SUSPENDED_KEPT: Final = 10_000
+_DIGEST_BYTES: Final = 16
+_NEWS_SHARE: Final = 0.05
+_NUMBER_BEHIND_ID: Final = re.compile(r"~\d+\Z")
+
+# Shared by all monitors of the process: what one has suspended just now, another may resume.
+_suspended_in_process: Final[BoundedDict[tuple[str, str], None]] = BoundedDict(_SUSPENDED_KEPT)
+_suspended_lock: Final = ForkSafeLock()
+
+BaselineKey = tuple[str, str]
+"""Version and task type."""
+
+
+class Reference(Struct, frozen=True, dict=True):
+    """What the events of a run are compared with: chosen once for a run, so that it can be judged again.
+
+    `thresholds` are scores below which a detector's findings are LOW, `profile` is what tasks of the run's
+    type have taken, where budgets follow that.
+    """
+
+    baseline: BaselineStats
+    thresholds: dict[str, float]
+    profile: TaskProfile | None = None
+
+    @functools.cached_property
+    def content(self) -> bytes:
+        """The reference, encoded."""
+        return msgspec.msgpack.encode(self)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The hash of the content."""
+        return blake2b(self.content, digest_size=_DIGEST_BYTES).hexdigest()
+
+    def pin(self, run: RunInfo, seq: int) -> PinnedBaseline:
+        """Return the record that a run is compared with this from an event on."""
+        return PinnedBaseline(run.agent_id, run.run_id, seq, self.digest, self.content)
+
+    @classmethod
+    def decode(cls, pinned: PinnedBaseline | None) -> Self | None:
+        """Return what was pinned; None when there is nothing, or it cannot be read."""
+        if pinned is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(pinned.content, type=cls, strict=False)
+        except msgspec.MsgspecError:
+            return None
+
+
+class SuspendedRun(NamedTuple):
+    """What is needed to resume a run. Without a `reference` nothing was pinned yet."""
+
+    run: RunInfo | RunRow
+    events: int
+    state: bytes
+    reference: Reference | None
+
+
+class Knowledge(Protocol):
+    """Where sessions get from what runs are compared with."""
+
+    def get_reference(self, version: str, task_type: str) -> Reference | None:
+        """Return what a run of this version and type is compared with; None while that is not known."""
+        ...
+
+
+class StoredKnowledge:
+    """What a store knows about one agent, read when it is asked for; each thing once.
+
+    Args:
+        agent_id: The agent.
+        store: The store; None knows nothing.
+        calibration_runs: Clean runs until a baseline counts.
+        uses_profiles: Whether budgets follow the profiles of task types.
+    """
+
+    def __init__(
+        self, agent_id: str, store: Store | None, *, calibration_runs: int = 30, uses_profiles: bool = False
+    ) -> None:
+        self._agent_id = agent_id
+        self._store = store
+        self._calibration_runs = calibration_runs
+        self._uses_profiles = uses_profiles
+        self._known: dict[BaselineKey, Reference] = {}
+
+    def get_reference(self, version: str, task_type: str) -> Reference:
+        """Return what a run of this version and type is compared with."""
+        known = self._known.get((version, task_type))
+        if known is None:
+            known = self._known[version, task_type] = self._read(version, task_type)
+        return known
+
+    def _read(self, version: str, task_type: str) -> Reference:
+        stored, thresholds, profiles = None, {}, {}
+        if self._store is not None:
+            stored = self._store.get_baseline(self._agent_id, version, task_type)
+            thresholds = _find_highest(self._store.list_thresholds(self._agent_id))
+            profiles = _read_profiles(self._store, self._agent_id) if self._uses_profiles else {}
+        empty = _make_baseline(self._agent_id, (version, task_type), self._calibration_runs)
+        return Reference(stored or empty, thresholds, profiles.get(task_type))
+
+
+class AgentKnowledge:
+    """What the store knows about one agent, in memory.
+
+    `refresh` runs on the writer's thread alone; everything else runs on any thread and never waits.
+
+    Args:
+        agent_id: The agent.
+        store: Is read by `refresh`; None knows nothing.
+        calibration_runs: Clean runs until a baseline counts.
+        uses_profiles: Whether budgets follow the profiles of task types.
+    """
+
+    def __init__(
+        self, agent_id: str, store: Store | None, *, calibration_runs: int = 30, uses_profiles: bool = False
+    ) -> None:
+        self._agent_id = agent_id
+        self._store = store
+        self._calibration_runs = calibration_runs
+        self._uses_profiles = uses_profiles
+        self.is_loaded = store is None
+        self._version: object = None
+        # Every one of these is replaced as a whole, never changed: readers take no lock.
+        self._baselines: dict[BaselineKey, BaselineStats] = {}
+        self._in_use: dict[BaselineKey, BaselineStats] = {}
+        self._thresholds: dict[str, float] = {}
+        self._profiles: dict[str, TaskProfile] = {}
+        self._references: dict[BaselineKey, Reference] = {}
+        self._suspended: dict[str, str] = {}
+        self._stored_findings: Sequence[DriftEvent] = ()
+        self._lock = ForkSafeLock()
+        self._own_findings: deque[DriftEvent] = deque(maxlen=FINDINGS_KEPT)
+
+    def refresh(self) -> None:
+        """Read everything again if anything was written; a store that cannot be read changes nothing."""
+        if self._store is None:
+            return
+        try:
+            version = self._store.get_version()
+            if version != self._version:
+                self._load(self._store)
+                self._version, self.is_loaded = version, True
+        except (StoreError, OSError) as exc:
+            logger.debug("what is known about %s could not be read", self._agent_id, exc_info=exc)
+
+    def get_baseline(self, version: str, task_type: str) -> BaselineStats:
+        """Return the newest baseline; an empty one while nothing was learnt or read."""
+        key = (version, task_type)
+        return self._baselines.get(key) or _make_baseline(self._agent_id, key, self._calibration_runs)
+
+    def use_baseline(self, baseline: BaselineStats) -> None:
+        """Compare runs that start from now on with a newer baseline."""
+        if baseline.agent_id == self._agent_id:
+            self._set_baselines({**self._baselines, (baseline.version, baseline.task_type): baseline})
+
+    def get_reference(self, version: str, task_type: str) -> Reference | None:
+        """Return what a run that starts now is compared with; None while that is not known."""
+        if not self.is_loaded:
+            return None
+        key, references = (version, task_type), self._references
+        known = references.get(key)
+        if known is None:
+            baseline = self._in_use.get(key) or _make_baseline(self._agent_id, key, self._calibration_runs)
+            known = references[key] = Reference(baseline, self._thresholds, self._profiles.get(task_type))
+        return known
+
+    def may_be_suspended(self, run_id: str) -> bool:
+        """Return whether there may be a saved state of this run."""
+        if self._store is None:
+            return False
+        is_known = run_id in self._suspended or (self._agent_id, run_id) in _suspended_in_process
+        return is_known or not self.is_loaded
+
+    def find_suspended(self, run_id: str) -> str | None:
+        """Return the stored id of a suspended run; it has a number behind it when the id was used twice."""
+        return self._suspended.get(run_id)
+
+    def add_suspended(self, run_id: str) -> None:
+        """Note that this process suspended a run."""
+        with _suspended_lock:
+            _suspended_in_process[self._agent_id, run_id] = None
+
+    def remove_suspended(self, run_id: str) -> None:
+        """Note that a run is not suspended any more."""
+        with _suspended_lock:
+            _suspended_in_process.pop((self._agent_id, run_id), None)
+        with self._lock:
+            if run_id in self._suspended:
+                self._suspended = {it: stored for it, stored in self._suspended.items() if it != run_id}
+
+    def add_findings(self, findings: Sequence[DriftEvent]) -> None:
+        """Note what was found in this process."""
+        with self._lock:
+            self._own_findings.extend(findings)
+
+    def list_findings(self, *, since: float, severity: Severity, limit: int) -> list[DriftEvent]:
+        """Return the latest findings of the agent, newest first; `severity` is the lowest one to return."""
+        with self._lock:
+            own = tuple(self._own_findings)
+        distinct = {_identify(it): it for it in (*self._stored_findings, *own)}
+        found = [
+            it for it in distinct.values() if it.timestamp >= since and it.severity.rank >= severity.rank
+        ]
+        found.sort(key=lambda finding: finding.timestamp)
+        return found[::-1][: max(0, limit)]
+
+    def _load(self, store: Store) -> None:
+        agent_id = self._agent_id
+        baselines = {(it.version, it.task_type): it for it in store.list_baselines(agent_id)}
+        self._thresholds = _find_highest(store.list_thresholds(agent_id))
+        self._profiles = _read_profiles(store, agent_id) if self._uses_profiles else {}
+        self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
+        self._stored_findings = store.get_drift_events(agent_id, limit=FINDINGS_KEPT)[::-1]
+        self._set_baselines(baselines)
+
+    def _set_baselines(self, baselines: dict[BaselineKey, BaselineStats]) -> None:
+        """Replace the baselines. A little more experience alone is no reason to compare runs with another."""
+        in_use = self._in_use
+        self._baselines = baselines
+        self._in_use = {
+            key: in_use[key] if key in in_use and not _is_news(in_use[key], baseline) else baseline
+            for key, baseline in baselines.items()
+        }
+        self._references = {}
+
+
+def take_suspended(store: Store, agent_id: str, run_id: str) -> SuspendedRun | None:
+    """Remove the saved state of a run from the store, and return what is needed to resume the run."""
+    with store.transaction():
+        state = store.take_state(agent_id, run_id)
+        if state is None:
+            return None
+        kept = store.find_run(run_id, agent_id=agent_id)
+        reference = Reference.decode(store.get_pinned_baseline(agent_id, run_id))
+    return SuspendedRun(kept, kept.events, state, reference)
+
+
+def _make_baseline(agent_id: str, key: BaselineKey, required_runs: int) -> BaselineStats:
+    version, task_type = key
+    return BaselineStats(agent_id=agent_id, version=version, task_type=task_type, required_runs=required_runs)
+
+
+def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:
+    """Return whether a baseline differs from the one in use by more than a few further runs.
+
+    One that is calibrated changes a little with every run: each would be stored with the run that used it.
+    """
+    if not known.is_calibrated or known.is_frozen != newer.is_frozen:
+        return True
+    further = newer.calibration_runs - known.calibration_runs
+    if further == 0:
+        return known != newer
+    return further < 0 or further >= known.calibration_runs * _NEWS_SHARE
+
+
+def _find_highest(thresholds: Sequence[Threshold]) -> dict[str, float]:
+    moved: dict[str, float] = {}
+    for threshold in thresholds:
+        moved[threshold.detector] = max(threshold.min_score, moved.get(threshold.detector, 0.0))
+    return moved
+
+
+def _read_profiles(store: Store, agent_id: str) -> dict[str, TaskProfile]:
+    return {profile.task_type: profile for profile in store.list_profiles(agent_id)}
+
+
+def _by_given_id(stored_ids: Sequence[str]) -> dict[str, str]:
+    """Return the stored ids by the ids runs may have been started with; the latest of several."""
+    by_given: dict[str, str] = {}
+    for stored_id in stored_ids:
+        by_given.setdefault(_NUMBER_BEHIND_ID.sub("", stored_id), stored_id)
+    return by_given | {stored_id: stored_id for stored_id in stored_ids}
+
+
+def _identify(finding: DriftEvent) -> tuple[str, float, str, str]:
+    """Return what a finding in memory and the same finding in the store have in common."""
+    given_id = _NUMBER_BEHIND_ID.sub("", finding.run_id)
+    return given_id, finding.timestamp, finding.detector, finding.message

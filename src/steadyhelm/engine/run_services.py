@@ -1,0 +1,61 @@
+"""What the runs of one agent share."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from steadyhelm.engine.agent_knowledge import AgentKnowledge
+from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.health import Health
+from steadyhelm.engine.listeners import Listeners
+from steadyhelm.sink import Record
+
+Price = Callable[[Mapping[str, Any], float], float | None]
+
+
+class RecordQueue(Protocol):
+    """Where the records of runs go: the queue of a monitor, or a plain list."""
+
+    is_durable: bool
+
+    def put(self, epoch: str, *records: Record) -> bool:
+        """Take records of the run with this epoch; return whether they were accepted."""
+        ...
+
+    def acknowledge(self) -> bool:
+        """Wait until the records are written, if the queue is durable; False when that took too long."""
+        ...
+
+
+class RunServices:
+    """What the runs of one agent share.
+
+    Args:
+        agent_id: The agent.
+        capture: Turns the host's objects into events.
+        health: Counts losses and errors.
+        queue: Receives the records.
+        clock: Returns the time.
+        price: Returns the cost of a model call from its metadata and time; None to look up none.
+        knowledge: Has what runs are compared with, in memory; None where every run starts with it.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        capture: Capture,
+        health: Health,
+        queue: RecordQueue,
+        knowledge: AgentKnowledge | None = None,
+        clock: Callable[[], float] = time.time,
+        price: Price | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self.capture = capture
+        self.health = health
+        self.queue = queue
+        self.clock = clock
+        self.price = price
+        self.knowledge = knowledge
+        self.listeners = Listeners(health)
