@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import find_frameworks
-from steadyhelm.adapters.generic import GenericAdapter, watch_function
+from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.components import (
     build_alert_worker,
@@ -31,6 +31,7 @@ from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_services import Price
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
+from steadyhelm.host_objects import is_a
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.redaction import Redactor
@@ -200,7 +201,7 @@ class DriftMonitor(Monitor):
         `ask` is a function that puts a question to the user; further options are the framework's own.
         Raises SettingsError for what cannot be watched.
         """
-        if isinstance(agent, WatchedObject) and getattr(agent, "_watched_by", None) is self:
+        if is_a(agent, WatchedObject) and getattr(agent, "_watched_by", None) is self:
             if options:
                 raise SettingsError(
                     f"This agent is watched already: give {', '.join(options)} the first time."
@@ -215,13 +216,13 @@ class DriftMonitor(Monitor):
 
     def _mark(self, watched: Any) -> Any:
         """Mark a watched object, so that wrapping it again returns it."""
-        if isinstance(watched, WatchedObject):
+        if is_a(watched, WatchedObject):
             watched._watched_by = self  # noqa: SLF001 - its own names begin so
         return watched
 
     def _find_adapters(self, agent: Any) -> Iterator[str]:
         """Yield the adapters that may know this object, without those whose packages are too old."""
-        inside = agent.__dict__.get("_agent", agent) if isinstance(agent, WatchedObject) else agent
+        inside = agent.__dict__.get("_agent", agent) if is_a(agent, WatchedObject) else agent
         for framework in find_frameworks(inside):
             missing = framework.describe_missing()
             if not missing:
@@ -274,7 +275,7 @@ class DriftMonitor(Monitor):
             return functools.partial(self.tool, name=name, kind=kind, ignore=ignore)
         if kind or ignore:
             declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
-            self.declare(name or str(getattr(function, "__name__", "call")), declaration)
+            self.declare(name or find_name(function), declaration)
         return self._decorate(function, TOOL_CALL, name)
 
     def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:

@@ -74,16 +74,16 @@ def read_field(value: object, name: str) -> Any:
             return MISSING
     if name in own:
         return own[name]
-    is_plain = found is not MISSING and _find_attribute(type(found), "__get__") is MISSING
+    is_plain = found is not MISSING and find_attribute(type(found), "__get__") is MISSING
     return found if is_plain else MISSING
 
 
-def is_iterable_by(value: object, *methods: str) -> bool:
+def has_methods(value: object, *methods: str) -> bool:
     """Return whether the object's type defines all of these methods as functions.
 
     A proxy or a mock has something of its own in their place, which would ask what is behind it.
     """
-    return all(type(_find_attribute(type(value), method)) in _FUNCTIONS for method in methods)
+    return all(type(find_attribute(type(value), method)) in _FUNCTIONS for method in methods)
 
 
 def read_error(error: BaseException) -> str | None:
@@ -148,20 +148,20 @@ def _describe_by_fields(value: Any) -> Any:
 
 def _list_fields(kind: type) -> Iterator[str] | None:
     """Return the names of the fields of a dataclass, an attrs class or a msgspec struct; None for others."""
-    fields = _find_attribute(kind, "__dataclass_fields__")
+    fields = find_attribute(kind, "__dataclass_fields__")
     if type(fields) is dict:
         kept = dataclasses._FIELD  # type: ignore[attr-defined]  # noqa: SLF001 - no class or init variables
         return (name for name, field in fields.items() if field._field_type is kept)  # noqa: SLF001
     if issubclass(kind, msgspec.Struct):
         names: tuple[str, ...] = _get_struct_fields(kind)
         return iter(names)
-    attributes = _find_attribute(kind, "__attrs_attrs__")
+    attributes = find_attribute(kind, "__attrs_attrs__")
     if is_a(attributes, tuple):
         return (name for it in tuple.__iter__(attributes) if type(name := read_field(it, "name")) is str)
     return None
 
 
-def _find_attribute(kind: type, name: str) -> Any:
+def find_attribute(kind: type, name: str) -> Any:
     """Return what a type or its bases define under a name; `MISSING` when there is nothing."""
     for base in _get_mro(kind):
         attributes = _get_attributes(base)
@@ -304,7 +304,7 @@ _READERS: Final[dict[int, Callable[[Any], Any]]] = {
 def _read_model(value: Any, base: type) -> dict[str, Any]:
     """Return the fields of a Pydantic model, without those it is declared not to show."""
     own = _get_attributes(base)["__dict__"].__get__(value)
-    declared = _find_attribute(type(value), "__pydantic_fields__")
+    declared = find_attribute(type(value), "__pydantic_fields__")
     hidden = {
         name
         for name, field in (declared.items() if type(declared) is dict else ())

@@ -112,7 +112,7 @@ class TestSecrets:
         capture = Capture(Redactor())
 
         assert "use [redacted: GitHub token]" == capture.text(f"use {TOKEN}")
-        assert {"key": ["[redacted: GitHub token]"]} == capture.plain({"key": (TOKEN,)})
+        assert {"key": ["[redacted: GitHub token]"]} == capture.details({"key": (TOKEN,)})
 
     def test_full_keeps_everything(self):
         """
@@ -133,7 +133,7 @@ class TestSecrets:
         """
         Empty metadata of a run is none.
         """
-        assert Capture(Redactor()).plain({}) is None
+        assert Capture(Redactor()).details({}) is None
 
 
 class TestKept:

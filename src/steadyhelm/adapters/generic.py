@@ -3,19 +3,23 @@
 import contextvars
 import functools
 import inspect
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, TypeVar, cast
 
 from steadyhelm.adapters.frameworks import describe_frameworks
-from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, join_parts
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, find_kind
+from steadyhelm.boundary.streamed_parts import StreamedParts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.live_runs import describe_outcome, find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
 from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
+from steadyhelm.interrupts import pass_on_signal
 from steadyhelm.policy.response_levels import choose_verdict
 
 ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
@@ -23,6 +27,12 @@ CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
 
 _CHARACTERS_PER_TOKEN: Final = 4
+_USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
+_COUNT_NAMES: Final = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+_TEXT_KEYS: Final = (
+    "input", "query", "question", "topic", "task", "text", "output", "content", "result",
+)  # fmt: skip
+_TEXT_ATTRIBUTES: Final = ("content", "text", "output", "raw")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,20 +40,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 def watch_function(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
     """Return the function with every call recorded: its arguments by name, its result or error, its time.
 
-    Works for plain functions, coroutines and generators; the function's own exception passes unchanged.
+    Works for plain functions, coroutines, generators, methods of any kind and other callables; the function's
+    own exception passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it
+    returns, and when it cleans up.
     """
-    recorder = _FunctionRecorder(
-        monitor, function, action_type, name or str(getattr(function, "__name__", "call"))
-    )
-    if inspect.iscoroutinefunction(function):
-        wrapper = _wrap_coroutine(recorder, function)
-    elif inspect.isasyncgenfunction(function):
-        wrapper = _wrap_async_generator(recorder, function)
-    elif inspect.isgeneratorfunction(function):
-        wrapper = _wrap_generator(recorder, function)
-    else:
-        wrapper = _wrap_plain(recorder, function)
-    return cast("F", functools.wraps(function)(wrapper))
+    kind: Any = type(function)
+    if kind in (staticmethod, classmethod):
+        inner = watch_function(monitor, cast("Any", function).__func__, action_type=action_type, name=name)
+        return cast("F", kind(inner))
+    recorder = _FunctionRecorder(monitor, function, action_type, name or find_name(function))
+    wrap = {
+        "coroutine": _wrap_coroutine,
+        "async generator": _wrap_async_generator,
+        "generator": _wrap_generator,
+        "plain": _wrap_plain,
+    }[find_kind(function)]
+    wrapper = wrap(recorder, function)
+    with suppress(Exception):  # a callable of the host may fail when it is asked for its name
+        functools.update_wrapper(wrapper, function)
+    return cast("F", wrapper)
+
+
+def find_name(function: Any) -> str:
+    """Return the name under which the calls of a function are recorded."""
+    while type(function) is functools.partial:
+        function = function.func
+    name = _get_attribute(function, "__name__")
+    return name if type(name) is str else name_type(function)
 
 
 def _wrap_plain(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,33 +98,74 @@ def _wrap_coroutine(recorder: "_FunctionRecorder", function: Callable[..., Any])
 
 
 def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        began_s, parts = recorder.begin(), []
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        began_s, parts = recorder.begin(), StreamedParts()
         try:
-            for part in function(*args, **kwargs):
-                parts.append(part)
-                yield part
+            generator = function(*args, **kwargs)
+            # Taken out before it is passed on: an exception that refers to this frame, and this frame to it,
+            # would stay until the garbage collector comes.
+            sent, thrown = None, list[BaseException]()
+            while True:
+                try:
+                    part = generator.throw(thrown.pop()) if thrown else generator.send(sent)
+                except StopIteration as end:
+                    result = end.value
+                    break
+                parts.add(part)
+                try:
+                    sent = yield part
+                except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    thrown.append(exc)
+                del part
         except BaseException as exc:
-            recorder.record(args, kwargs, join_parts(parts), exc, began_s)
+            recorder.record(args, kwargs, parts.join(), exc, began_s)
             raise
-        recorder.record(args, kwargs, join_parts(parts), None, began_s)
+        recorder.record(args, kwargs, parts.join(), None, began_s)
+        return result
 
     return wrapper
 
 
 def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
-    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        began_s, parts = recorder.begin(), []
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        began_s, parts = recorder.begin(), StreamedParts()
         try:
-            async for part in function(*args, **kwargs):
-                parts.append(part)
-                yield part
+            generator = function(*args, **kwargs)
+            steps = [_begin_unseen(generator)]
+            while True:
+                try:
+                    part = await steps.pop()
+                except StopAsyncIteration:
+                    break
+                parts.add(part)
+                try:
+                    sent = yield part
+                except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    steps.append(generator.athrow(exc))
+                else:
+                    steps.append(generator.asend(sent))
+                    del sent
+                del part
         except BaseException as exc:
-            recorder.record(args, kwargs, join_parts(parts), exc, began_s)
+            recorder.record(args, kwargs, parts.join(), exc, began_s)
             raise
-        recorder.record(args, kwargs, join_parts(parts), None, began_s)
+        recorder.record(args, kwargs, parts.join(), None, began_s)
 
     return wrapper
+
+
+def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """Return the first step of an async generator that the event loop does not close by itself.
+
+    A loop that ends closes every generator it knows at the same time: it would close this one while the
+    generator around it does so.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return generator.__anext__()
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
 
 
 class _FunctionRecorder:
@@ -111,10 +175,9 @@ class _FunctionRecorder:
         self._monitor = monitor
         self._action_type = action_type
         self._name = name
-        try:
-            self._signature: inspect.Signature | None = inspect.signature(function)
-        except (TypeError, ValueError):
-            self._signature = None
+        self._signature: inspect.Signature | None = None
+        with suppress(Exception):  # not every callable has one, and a class of the host may compute its own
+            self._signature = inspect.signature(function)
 
     def begin(self) -> float:
         """Return the time at which a call begins; raises a stop that had to wait."""
@@ -132,14 +195,13 @@ class _FunctionRecorder:
         began_s: float,
     ) -> None:
         """Record a call that has ended; raises to stop, unless the function itself has failed."""
-        if isinstance(error, RunStopped | GeneratorExit):
+        if is_a(error, (RunStopped, GeneratorExit)):
             return
-        output = {"text": result} if isinstance(result, str) else result
         decision = self._monitor.record_event(
             self._action_type,
             self._name,
             input_data=self._name_arguments(args, kwargs),
-            output_data=output,
+            output_data={"text": result} if is_a(result, str) else result,
             token_count=count_tokens(result) if self._action_type == LLM_REQUEST else 0,
             duration_ms=(time.perf_counter() - began_s) * 1000,
             error=error,
@@ -151,11 +213,10 @@ class _FunctionRecorder:
             raise stop
 
     def _name_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        try:
-            assert self._signature is not None
-            named = dict(self._signature.bind(*args, **kwargs).arguments)
-        except (TypeError, AssertionError):
-            named = {str(place): value for place, value in enumerate(args)} | kwargs
+        named = {str(place): value for place, value in enumerate(args)} | kwargs
+        if self._signature is not None:
+            with suppress(TypeError):
+                named = dict(self._signature.bind(*args, **kwargs).arguments)
         for itself in ("self", "cls"):
             named.pop(itself, None)
         return named
@@ -203,13 +264,14 @@ class _ObjectRun:
         self._monitor = monitor
         self._began_s = time.perf_counter()
         given = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
-        start = functools.partial(monitor.start_run, goal=_read_text(given) or None)
+        goal = _find_text(given)
+        start = functools.partial(monitor.start_run, goal=goal if str.__len__(goal) else None)
         self._run_id = contextvars.copy_context().run(start, parent_run_id=find_outer_run_id())
         monitor.record_event(
             LLM_REQUEST,
             f"agent_{method}",
             run_id=self._run_id,
-            input_data=given if isinstance(given, dict) else {"input": given},
+            input_data=given if is_a(given, dict) else {"input": given},
         )
 
     def activate(self) -> AbstractContextManager[None]:
@@ -221,12 +283,12 @@ class _ObjectRun:
         if error is not None:
             self._fail(error)
             return error
-        text = _read_text(result)
+        text = _find_text(result)
         decision = self._monitor.record_event(
             LLM_REQUEST,
             "agent_complete",
             run_id=self._run_id,
-            output_data={"text": text} if text else result,
+            output_data={"text": text} if str.__len__(text) else result,
             token_count=count_tokens(result),
             duration_ms=(time.perf_counter() - self._began_s) * 1000,
         )
@@ -235,7 +297,7 @@ class _ObjectRun:
         return stop
 
     def _fail(self, error: BaseException) -> None:
-        if not isinstance(error, RunStopped | GeneratorExit):
+        if not is_a(error, (RunStopped, GeneratorExit)):
             self._monitor.record_event(
                 STATE_TRANSITION,
                 "agent_error",
@@ -258,46 +320,45 @@ def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStop
 
 def count_tokens(result: Any) -> int:
     """Return the tokens that a result reports; a quarter of its characters where it reports none."""
-    usage = _read_usage(result)
+    usage = next((it for name in _USAGE_NAMES if (it := _read(result, name)) is not None), None)
     for total in ("total_tokens", "totalTokenCount"):
-        if isinstance(usage.get(total), int):
-            return int(usage[total])
-    parts = [
-        usage.get(name) for name in ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
-    ]
-    if any(isinstance(part, int) for part in parts):
-        return sum(part for part in parts if isinstance(part, int))
-    return len(_read_text(result)) // _CHARACTERS_PER_TOKEN
+        if type(count := _read(usage, total)) is int:
+            return count
+    parts = [count for name in _COUNT_NAMES if type(count := _read(usage, name)) is int]
+    if parts:
+        return sum(parts)
+    text = _find_text(result)
+    return str.__len__(text) // _CHARACTERS_PER_TOKEN
 
 
-def _read_usage(result: Any) -> dict[str, Any]:
-    for name in ("usage", "usage_metadata", "token_usage"):
-        usage = result.get(name) if isinstance(result, dict) else _get_attribute(result, name)
-        if isinstance(usage, dict):
-            return usage
-        if usage is not None and hasattr(usage, "__dict__"):
-            return dict(vars(usage))
-    return {}
+def _read(value: Any, name: str) -> Any:
+    """Return an item or an attribute that an object holds, without running its code; None for none."""
+    if value is None or is_a(value, (str, list, tuple)):
+        return None
+    try:
+        found = dict.get(value, name) if is_a(value, dict) else read_field(value, name)
+    except BaseException as exc:  # noqa: BLE001 - a key of the host's dict may compare itself with the name
+        pass_on_signal(exc)
+        return None
+    return None if found is MISSING else found
 
 
 def _get_attribute(thing: Any, attribute: str) -> Any:
-    """Return an attribute of the host's object; None where it has none, or reading it fails."""
+    """Return an attribute of the object that is wrapped; None where it has none, or reading it fails."""
     try:
         return getattr(thing, attribute, None)
-    except Exception:  # noqa: BLE001 - a property may raise anything
+    except BaseException as exc:  # noqa: BLE001 - a property may raise anything
+        pass_on_signal(exc)
         return None
 
 
-def _read_text(value: Any) -> str:
-    """Return the text in whatever an agent takes or returns."""
-    if isinstance(value, str):
+def _find_text(value: Any) -> str:
+    """Return the text in whatever an agent takes or returns, as long as it is."""
+    if is_a(value, str):
         return value
-    if isinstance(value, dict):
-        for key in ("input", "query", "question", "topic", "task", "text", "output", "content", "result"):
-            if isinstance(value.get(key), str):
-                return str(value[key])
-    for attribute in ("content", "text", "output", "raw"):
-        words = _get_attribute(value, attribute)
-        if isinstance(words, str):
-            return words
+    names = _TEXT_KEYS if is_a(value, dict) else _TEXT_ATTRIBUTES
+    for name in names:
+        text = _read(value, name)
+        if is_a(text, str):
+            return text
     return "" if value is None else encode_canonical(value).decode("utf-8", "replace")

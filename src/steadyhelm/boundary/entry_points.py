@@ -8,16 +8,36 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing
-from typing import Any, ClassVar, Final, Self
+from types import FunctionType, GeneratorType, MethodType
+from typing import Any, ClassVar, Final, Literal, Self
 
 from msgspec import Struct
 
 from steadyhelm.boundary.finalizers import on_garbage_collected
+from steadyhelm.boundary.streamed_parts import StreamedParts
 from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.host_objects import find_attribute, has_methods
 
 Activate = Callable[[], AbstractContextManager[None]]
 
 _END: Final = object()
+_FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
+
+
+FunctionKind = Literal["coroutine", "async generator", "generator", "plain"]
+
+
+def find_kind(function: Any) -> FunctionKind:
+    """Return what a callable is by its code; an object that is called is what its `__call__` is."""
+    if type(function) not in _FUNCTIONS:
+        function = find_attribute(type(function), "__call__")
+    if type(function) not in _FUNCTIONS:
+        return "plain"
+    if inspect.iscoroutinefunction(function):
+        return "coroutine"
+    if inspect.isasyncgenfunction(function):
+        return "async generator"
+    return "generator" if inspect.isgeneratorfunction(function) else "plain"
 
 
 class WatchedCall(Struct, frozen=True, kw_only=True):
@@ -64,13 +84,13 @@ class WatchedObject:
         value = getattr(self._agent, attribute)
         if attribute not in self.ENTRY_POINTS or not callable(value):
             return value
-        if inspect.iscoroutinefunction(value):
-            return functools.partial(self._run_async, attribute, value)
-        if inspect.isasyncgenfunction(value):
-            return functools.partial(self._stream_async, attribute, value)
-        if inspect.isgeneratorfunction(value):
-            return functools.partial(self._stream, attribute, value)
-        return functools.partial(self._run, attribute, value)
+        watch = {
+            "coroutine": self._run_async,
+            "async generator": self._stream_async,
+            "generator": self._stream,
+            "plain": self._run,
+        }[find_kind(value)]
+        return functools.partial(watch, attribute, value)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         """Set the attribute on the object itself; names with an underscore belong to the proxy."""
@@ -90,11 +110,12 @@ class WatchedObject:
         except BaseException as exc:
             _finish_call(call, None, exc)
             raise
-        if inspect.isgenerator(result) or (isinstance(result, Iterator) and method == "stream"):
+        is_stream = method == "stream" and has_methods(result, "__iter__", "__next__")
+        if is_stream or type(result) is GeneratorType:
             return watch_stream(call, result)
-        if inspect.isawaitable(result):
+        if has_methods(result, "__await__"):
             return _await_result(call, result)
-        if isinstance(result, AsyncIterator):
+        if has_methods(result, "__aiter__", "__anext__"):
             return watch_stream_async(call, result)
         _finish_call(call, result, None)
         return result
@@ -166,17 +187,17 @@ class _StreamEnd:
     def __init__(self, call: WatchedCall) -> None:
         self.call = call
         self.is_started = False
-        self._seen: list[Any] = []
+        self._seen = StreamedParts()
 
     def watch(self, stream: object) -> None:
         on_garbage_collected(stream, self._drop)
 
     def see(self, part: Any) -> None:
         if self.call.keeps_parts:
-            self._seen.append(part)
+            self._seen.add(part)
 
     def finish(self, error: BaseException | None) -> None:
-        _finish_call(self.call, join_parts(self._seen), error)
+        _finish_call(self.call, self._seen.join(), error)
 
     def _drop(self) -> None:
         if not self.is_started:
@@ -230,11 +251,6 @@ async def _close_async(parts: Any) -> None:
     close = getattr(parts, "aclose", None)
     if close is not None:
         await close()
-
-
-def join_parts(parts: list[Any]) -> Any:
-    """Return what was streamed as one text where it is text, else as the list."""
-    return "".join(parts) if parts and all(isinstance(part, str) for part in parts) else parts
 
 
 def _call_function(call: WatchedCall, function: Callable[..., Any]) -> Any:

@@ -75,11 +75,16 @@ class Capture:
         return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
 
     def plain(self, value: Any) -> Any:
-        """Return a value to store beside events, such as a run's metadata, reduced and redacted like them."""
+        """Return a value to store beside events, such as arguments, reduced and redacted like them."""
         encoded = encode_canonical(value)
         if self._redacts:
             _, encoded = self._redactor.redact(_decode(encoded, value), encoded)
         return _decode(encoded, None)
+
+    def details(self, metadata: Any) -> dict[str, Any] | None:
+        """Return the metadata of a run, reduced and redacted like those of an event; None for none."""
+        plain = None if metadata is None else self.plain(metadata)
+        return plain if plain is None or type(plain) is dict else {"value": plain}
 
     def encode(self, input_data: Any, output_data: Any, metadata: Any, error: object) -> Payload:
         """Return the payload of an event, reduced and redacted: nothing in it refers to the host's objects.

@@ -13,6 +13,8 @@ from steadyhelm.engine.call_book import PendingCall
 from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, format_reason, read_answer
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import name_type
+from steadyhelm.interrupts import pass_on_signal
 
 if TYPE_CHECKING:
     from steadyhelm.engine.agent_run import AgentRun
@@ -188,8 +190,9 @@ class RunInstructions:
         answer: object = None
         try:
             answer = run.boundary.ask(instruction.text)
-        except Exception as exc:  # noqa: BLE001 - the host's own function
-            run.boundary.monitor.health.count(f"the user could not be asked: {type(exc).__name__}")
+        except BaseException as exc:  # noqa: BLE001 - the host's own function
+            pass_on_signal(exc)
+            run.boundary.monitor.health.count(f"the user could not be asked: {name_type(exc)}")
         if answer is None:
             run.report_not_carried_out("the user could not be asked")
             run.drop_call(call_id)

@@ -14,7 +14,11 @@ HookCallback = Callable[[Decision], object]
 
 
 class Listeners:
-    """Calls callbacks on the agent's own thread; what they raise is counted, and the agent continues."""
+    """Calls callbacks on the agent's own thread; what they raise is counted, and the agent continues.
+
+    That includes `SystemExit`, a cancellation, and a `KeyboardInterrupt` that the callback raises itself.
+    What a signal handler raises meanwhile passes on.
+    """
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -57,7 +61,7 @@ class Listeners:
         self._calling.now = True
         try:
             callback(subject)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - not even an exit of the host's own callback ends the agent
             self._health.swallow(what, exc)
         finally:
             self._calling.now = False

@@ -55,7 +55,6 @@ from steadyhelm.forks import call_after_fork
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
-_RUN_ID_CHARS: Final = 200
 _LOADING_S: Final = 0.05
 """How long the constructor waits for what is known about the agent."""
 _NO_BUDGET: Final = BudgetDecision(approved=False, reason="The run has no budget.")
@@ -176,7 +175,7 @@ class Monitor:
         An id that was used before gets a number behind it: two runs are never mixed.
         `can` are the verdicts the caller can carry out.
         """
-        given = str(run_id)[:_RUN_ID_CHARS] if run_id is not None else None
+        given = self._identify(run_id)
         if self.disabled:
             return given or self._starter.make_id()
         try:
@@ -199,7 +198,7 @@ class Monitor:
         if self.disabled:
             return
         try:
-            run_id = run_id if run_id is not None else self.runs.find_current()
+            run_id = self._identify(run_id) if run_id is not None else self.runs.find_current()
             recorder = self.runs.remove(run_id, ended=True) if run_id is not None else None
             if recorder is None or run_id is None:
                 self.health.count("end of a run that is not live")
@@ -219,7 +218,7 @@ class Monitor:
     def suspend(self, run_id: str | None = None) -> None:
         """Suspend a run; `start_run` with its id resumes it, here or in another process."""
         try:
-            self._starter.suspend(run_id or self.runs.find_current() or "")
+            self._starter.suspend(self._identify(run_id) or self.runs.find_current() or "")
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("suspend", exc)
 
@@ -256,7 +255,8 @@ class Monitor:
         if self.disabled:
             return PROCEED
         try:
-            recorder = self._starter.find_or_start(run_id, parent_run_id)
+            run_id = self._identify(run_id)
+            recorder = self._starter.find_or_start(run_id, self._identify(parent_run_id))
             if recorder is None:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
             return recorder.record(
@@ -286,6 +286,7 @@ class Monitor:
         `started_seq` is how many events the agent had seen when it asked for the call, where that is known.
         Records nothing.
         """
+        run_id = self._identify(run_id)
         recorder = self._find(run_id)
         if recorder is None:
             return UNDECIDED if self._is_lost(run_id) else PROCEED
@@ -309,9 +310,10 @@ class Monitor:
         The refusal is stored and judged like guidance. It is lifted after any other call, or when the user
         sends a message.
         """
-        refusal = {"tool": name, "reason": reason}
-        if isinstance(decision, Decision):
-            refusal = {"tool": name, "reason": reason or decision.guidance, "action": decision.action.value}
+        refusal: dict[str, Any] = {"tool": name, "reason": reason}
+        if type(decision) is Decision:
+            why = decision.guidance if type(reason) is str and not reason else reason
+            refusal = {"tool": name, "reason": why, "action": decision.action.value}
         return self._report(CALL_REFUSED, refusal, run_id=run_id, call_id=call_id)
 
     def not_carried_out(self, reason: str, *, run_id: str | None = None) -> Decision:
@@ -419,11 +421,11 @@ class Monitor:
 
     def within(self, run_id: str) -> AbstractContextManager[None]:
         """Return a context manager: code in its block belongs to that run, which neither starts nor ends."""
-        return self.runs.activate(run_id)
+        return self.runs.activate(self._identify(run_id) or "")
 
     def count_events(self, run_id: str) -> int:
         """Return how many events of a live run were recorded so far."""
-        recorder = self.runs.get(run_id)
+        recorder = self.runs.get(self._identify(run_id) or "")
         return recorder.next_seq if recorder is not None else 0
 
     def stop_before_next(self, stop: RunStopped) -> None:
@@ -487,7 +489,7 @@ class Monitor:
 
     def not_checked(self, run_id: str | None = None) -> dict[str, str]:
         """Return the detectors that could not look in this run, with their reasons."""
-        recorder = self.runs.get(run_id or self.runs.find_current() or "")
+        recorder = self.runs.get(self._identify(run_id) or self.runs.find_current() or "")
         return recorder.not_checked if recorder is not None else {}
 
     # --- upkeep ----------------------------------------------------------------------------------
@@ -546,16 +548,20 @@ class Monitor:
 
         return not self._dispatch.run_on_writer(job) or done.wait(timeout_s)
 
+    def _identify(self, run_id: object) -> str | None:
+        """Return the id of a run as it is kept, whatever the caller passed; None when it passed none."""
+        return None if run_id is None else self._services.capture.identify(run_id)
+
     def _find(self, run_id: str | None) -> RunRecorder | None:
         """Return a live run that is recorded, by default that of this context."""
-        if self.disabled or not (run_id is None or isinstance(run_id, str)):
+        if self.disabled:
             return None
-        recorder = self.runs.get(run_id or self.runs.find_current() or "")
+        recorder = self.runs.get(self._identify(run_id) or self.runs.find_current() or "")
         return recorder if recorder is not None and recorder.is_sampled else None
 
     def _is_lost(self, run_id: str | None) -> bool:
         """Return whether a run should be live and is not: it could not be started."""
-        if self.disabled or not isinstance(run_id, str):
+        if self.disabled or run_id is None:
             return False
         return self.runs.get(run_id) is None and not self.runs.has_ended(run_id)
 
@@ -573,6 +579,7 @@ class Monitor:
         if self.disabled:
             return PROCEED
         try:
+            run_id = self._identify(run_id)
             recorder = self._starter.find_or_start(run_id)
             if recorder is None:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED

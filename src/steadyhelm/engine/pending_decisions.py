@@ -6,6 +6,8 @@ from typing import Final
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction
 from steadyhelm.decisions import Decision, Verdict
 from steadyhelm.findings import Severity
+from steadyhelm.fingerprints import to_text
+from steadyhelm.host_objects import name_type
 from steadyhelm.lexicons import load_lexicon
 from steadyhelm.policy.response_levels import VERDICTS
 
@@ -83,12 +85,11 @@ def read_answer(answer: object) -> tuple[bool | None, str]:
     >>> read_answer("sure"), read_answer("Stop!"), read_answer("sure, but only the first file")
     ((True, 'sure'), (False, 'Stop!'), (None, 'sure, but only the first file'))
     """
-    if isinstance(answer, bool):
+    if answer is True or answer is False:
         return answer, "Go on." if answer else "No."
-    try:
-        text = str(answer)
-    except Exception:  # noqa: BLE001 - an object of the host's own may have no text
-        return False, "No."
+    text = to_text(answer)
+    if text == f"<{name_type(answer)}>":
+        return False, "No."  # an object of the host's own is no answer
     plain = text.strip().rstrip(".!").lower()
     answers = load_lexicon("steadyhelm", "answers")
     if answers["allows"].search(plain):

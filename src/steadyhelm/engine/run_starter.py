@@ -83,19 +83,23 @@ class RunStarter:
         goal: str,
         metadata: dict[str, Any] | None,
         can: Collection[Verdict],
-        **fields: Any,
+        task_type: str,
+        version: str,
+        parent_run_id: str | None,
     ) -> RunRecorder:
         """Start a run, or resume the suspended run of that id, and enter it in this context."""
-        services = self._services
+        services, capture = self._services, self._services.capture
         run_id = self._choose_id(given_id)
         info = RunInfo(
             agent_id=services.agent_id,
             run_id=run_id,
-            goal=services.capture.text(goal),
+            goal=capture.text(goal),
             started_at=services.clock(),
-            metadata=services.capture.plain(metadata) if metadata else None,
+            version=capture.name(version),
+            task_type=capture.name(task_type),
+            parent_run_id=None if parent_run_id is None else capture.identify(parent_run_id),
+            metadata=capture.details(metadata),
             epoch=new_id(),
-            **fields,
         )
         is_sampled = self._is_sampled(run_id, info.parent_run_id)
         may_resume = run_id == given_id and is_sampled and self._store is not None
