@@ -27,8 +27,6 @@ _VALUE_CHARS: Final = 8
 """How many characters a number or an empty place counts for."""
 _NATIVE_BITS: Final = 63
 _READ_TRIES: Final = 3
-_NUMBERS: Final = frozenset({int, float, bool, type(None)})
-_EMPTY: Final = frozenset({str, dict, list, tuple})
 
 
 class Fingerprint(NamedTuple):
@@ -65,7 +63,9 @@ def encode_canonical(value: Any) -> bytes:
     b'{"a":[1,2],"b":1}'
     """
     try:
-        if value is None or (type(value) in _EMPTY and not value):
+        kind = type(value)
+        is_plain = kind is str or kind is dict or kind is list or kind is tuple
+        if value is None or (is_plain and not value):
             return b""
         if _is_small(value):
             return _encode(value)
@@ -141,7 +141,7 @@ def _reduce_items(value: Any, kind: Any, depth: int, remaining: _Remaining) -> l
             items.append(_describe_rest(kind.__len__(value)))
             break
         items.append(_reduce(item, depth + 1, remaining))
-    return sorted(items, key=repr) if kind in {set, frozenset} else items
+    return sorted(items, key=repr) if kind is set or kind is frozenset else items
 
 
 def _reduce_mapping(value: Any, depth: int, remaining: _Remaining) -> dict[str, Any] | str:
@@ -196,7 +196,10 @@ def _plain_number(value: Any) -> Any:
 
 
 def _is_small(value: Any) -> bool:  # noqa: C901, PLR0912 - one flat loop: every event goes through it
-    """Return whether a value is plain JSON data that fits as it is; stops as soon as that is known."""
+    """Return whether a value is plain JSON data that fits as it is; stops as soon as that is known.
+
+    Types are compared by identity: a metaclass of the host may have a hash and an equality of its own.
+    """
     room, depth = MAX_CHARS, 0
     level = [value]
     while level:
@@ -213,15 +216,16 @@ def _is_small(value: Any) -> bool:  # noqa: C901, PLR0912 - one flat loop: every
                     if type(key) is not str:
                         return False
                     room -= len(key)
-                    if type(held) is str:
+                    kind = type(held)
+                    if kind is str:
                         room -= len(held)
-                    elif type(held) not in _NUMBERS:
+                    elif kind is not int and kind is not float and kind is not bool and held is not None:
                         inner.append(held)
             elif kind is list or kind is tuple:
                 room -= _VALUE_CHARS * len(item)
                 if room >= 0:
                     inner.extend(item)
-            elif kind not in _NUMBERS:
+            elif kind is not int and kind is not float and kind is not bool and item is not None:
                 return False
             if room < 0:
                 return False

@@ -83,7 +83,8 @@ def has_methods(value: object, *methods: str) -> bool:
 
     A proxy or a mock has something of its own in their place, which would ask what is behind it.
     """
-    return all(type(find_attribute(type(value), method)) in _FUNCTIONS for method in methods)
+    found = [type(find_attribute(type(value), method)) for method in methods]
+    return all(any(kind is it for it in _FUNCTIONS) for kind in found)
 
 
 def read_error(error: BaseException) -> str | None:
@@ -174,7 +175,7 @@ def _read_own_attributes(value: object) -> dict[str, Any]:
     """Return the real instance dictionary of an object; empty when it has none."""
     for base in _get_mro(type(value)):
         descriptor = _get_attributes(base).get("__dict__")
-        if type(descriptor) in _SLOTS:
+        if any(type(descriptor) is kind for kind in _SLOTS):
             own = descriptor.__get__(value)
             return own if type(own) is dict else {}
     return {}
@@ -220,10 +221,11 @@ def _describe_known(value: Any) -> str:
 
 
 def _describe_time(value: Any) -> str:
-    if type(value) not in (dt.datetime, dt.time):
+    if type(value) is not dt.datetime and type(value) is not dt.time:
         return f"<{name_type(value)}>"
     zone = type(value.tzinfo)
-    is_known = zone in (types.NoneType, dt.timezone) or zone is _find_foreign_type("zoneinfo", "ZoneInfo")
+    is_known = zone is types.NoneType or zone is dt.timezone
+    is_known = is_known or zone is _find_foreign_type("zoneinfo", "ZoneInfo")
     return str(value if is_known else value.replace(tzinfo=None))
 
 

@@ -92,6 +92,7 @@ class Capture:
         The only code of the host that runs here is the text of an exception. No lock may be held.
         """
         text = None if error is None else to_error_text(error)
+        text = _clean(text) if text else text
         input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
         metadata_json = b"" if metadata is None else encode_canonical(metadata)
         input_data, output_data = _decode(input_json, input_data), _decode(output_json, output_data)
@@ -180,8 +181,8 @@ def _clean(text: str) -> str:
 
 def _decode(encoded: bytes, value: Any) -> Any:
     """Return the plain data of a value: a copy of what is stored, which the host cannot change."""
-    return _decode_json(encoded) if encoded else _EMPTY.get(type(value))
+    return _decode_json(encoded) if encoded else _EMPTY.get(id(type(value)))
 
 
 _decode_json: Final = msgspec.json.Decoder().decode
-_EMPTY: Final[dict[type, Any]] = {str: "", dict: {}, list: [], tuple: []}
+_EMPTY: Final[dict[int, Any]] = {id(str): "", id(dict): {}, id(list): [], id(tuple): []}
