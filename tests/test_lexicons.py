@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import steadyhelm
-from steadyhelm.lexicons import Lexicon, LexiconEntry, find_literals, load_lexicon
+from steadyhelm import lexicons
+from steadyhelm.lexicons import Lexicon, LexiconEntry, find_literals, load_lexicon, read_all_files
 
 ROOT = Path(steadyhelm.__file__).parent
 
@@ -231,6 +232,15 @@ class TestALexicon:
         """
         assert "|yep|sure|" in load_lexicon("steadyhelm.goals", "messages")["go on"].source
         assert "|yep|sure|" in load_lexicon("steadyhelm", "answers")["allows"].source
+
+    def test_all_files_are_read_at_once(self):
+        """
+        Every file of the package can be read beforehand, so that none is opened while an agent works.
+        """
+        read_all_files()
+        stored = {path.parent.parent.name for path in ROOT.rglob("patterns/*.toml")}
+
+        assert stored == {package.rpartition(".")[2] for package in lexicons._PACKAGES}
 
     def test_a_missing_file(self):
         """

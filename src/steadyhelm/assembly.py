@@ -20,6 +20,7 @@ from steadyhelm.components import (
     make_keeper,
     make_steering,
     open_store,
+    read_data_files,
 )
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.detector import Detector
@@ -150,6 +151,7 @@ class DriftMonitor(Monitor):
             path=Path(config) if config is not None else None,
         ).settings
         self.settings = settings
+        read_data_files()
         health = Health()
         store = _try_open_store(settings, health)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None

@@ -11,6 +11,7 @@ from steadyhelm.budgets.prices import cost_usd
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.checkpoints.disk import DiskKeeper
 from steadyhelm.checkpoints.memory import MemoryKeeper
+from steadyhelm.corrections.model import load_weights
 from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import Idf
@@ -18,6 +19,7 @@ from steadyhelm.engine import registry
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.lexicons import read_all_files
 from steadyhelm.logs import logger
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
@@ -40,6 +42,12 @@ def make_embedder(settings: Settings) -> Embedder:
             Path(settings.model_dir).expanduser() if settings.model_dir else get_default_model_dir()
         )
     return Idf()
+
+
+def read_data_files() -> None:
+    """Read the package's own data into memory: while an agent works, no file is opened."""
+    read_all_files()
+    load_weights()
 
 
 def make_detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
