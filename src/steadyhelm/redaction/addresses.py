@@ -1,0 +1,91 @@
+"""Find credentials in addresses, and private keys in any escaping."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from steadyhelm.redaction.tokens import Span
+from steadyhelm.redaction.values import decode_base64, measure_mixing
+
+_MIN_TOKEN_CHARS: Final = 16
+_MIN_PLAIN_TOKEN_CHARS: Final = 20
+_MIN_MIXING: Final = 0.1
+_MAX_KEY_CHARS: Final = 20_000
+
+_USER_INFO: Final = re.compile(
+    r"://([^\s/:@\"'<>\\]{0,200})(?::((?!\d{1,5}[/?#\s\"'\\])[^\s@\"<>]{1,300}(?:@[^\s@\"<>]{1,100}){0,3}))?@"
+    r"(?=[\w.\[-])"
+)
+_DATA_SOURCE: Final = re.compile(r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?=(?:tcp|udp|unix)\()")
+_KEY_BEGIN: Final = re.compile(
+    r"-{4,5} ?BEGIN(?:[ +_]|%20|[A-Z0-9]){1,40}?PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?(?: ?-{4,5})"
+)
+_KEY_END: Final = re.compile(r"-{4,5} ?END(?:[ +_]|%20|[A-Z0-9]){1,60}-{4,5}")
+_CUT_KEY_END: Final = re.compile(
+    r"-{4,5} ?END(?:[ +_]|%20|[A-Z0-9]){1,40}?PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?-{4,5}"
+)
+_TEMPLATES: Final = frozenset({"password", "pass", "passwd", "pwd", "secret", "token", "xxx", "xxxx", "pw"})
+_CUT: Final = "characters]…"
+_ENCODED_KEY: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{40,20000}")
+
+
+def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
+    """Yield passwords and tokens in front of the host of an address; for a first look, all that may be some.
+
+    >>> [text[a:b] for text in ["https://ann:hunter2@example.org"] for a, b, _ in find_url_credentials(text)]
+    ['ann:hunter2']
+    """
+    if "@" not in text:
+        return
+    if "://" in text:
+        for match in _USER_INFO.finditer(text):
+            user, password = match[1], match[2]
+            if password is None:
+                if _is_token_user(user):
+                    yield Span(*match.span(1), "URL credentials")
+            elif is_gate or not _is_template(password):
+                yield Span(match.start(1), match.end(2), "URL credentials")
+    if "@tcp(" not in text and "@unix(" not in text:
+        return
+    for match in _DATA_SOURCE.finditer(text):
+        yield Span(*match.span(1), "URL credentials")
+
+
+def find_private_keys(text: str) -> Iterator[Span]:
+    """Yield private keys, also where the text was cut in the middle of one."""
+    at = 0
+    if "PRIVATE" in text:
+        for match in _KEY_BEGIN.finditer(text):
+            if match.start() < at:
+                continue
+            end = _KEY_END.search(text, match.end(), match.end() + _MAX_KEY_CHARS)
+            at = end.end() if end else len(text)
+            yield Span(match.start(), at, "private key")
+        yield from _find_cut_key(text, at)
+    if "LS0tLS1CRUdJTi" in text:
+        for match in _ENCODED_KEY.finditer(text):
+            if b"PRIVATE KEY" in decode_base64(match[0][:80]):
+                yield Span(*match.span(), "private key")
+
+
+def _find_cut_key(text: str, at: int) -> Iterator[Span]:
+    """Yield the end of a key whose beginning was cut away."""
+    cut = text.find(_CUT, at)
+    if cut < 0:
+        return
+    end = _CUT_KEY_END.search(text, cut)
+    if end and "-----" not in text[cut : end.start()]:
+        yield Span(cut + len(_CUT), end.end(), "private key")
+
+
+def _is_template(password: str) -> bool:
+    return password.startswith(("[redacted", "$", "{", "<", "%(", "*")) or password.lower() in _TEMPLATES
+
+
+def _is_token_user(user: str) -> bool:
+    has_both = any(map(str.isdigit, user)) and any(map(str.isalpha, user))
+    return (
+        len(user) >= _MIN_TOKEN_CHARS
+        and has_both
+        and (measure_mixing(user) >= _MIN_MIXING or len(user) >= _MIN_PLAIN_TOKEN_CHARS)
+    )

@@ -1,0 +1,162 @@
+"""Replace secrets in data and texts, after a first look that most events pass unread."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from steadyhelm.errors import SettingsError
+from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.redaction.addresses import find_private_keys, find_url_credentials
+from steadyhelm.redaction.assignments import NameFinder, find_assigned, find_basic_credentials
+from steadyhelm.redaction.commands import find_command_secrets, load_command_names, may_have_secret_argument
+from steadyhelm.redaction.hints import compile_search, find_words
+from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.structures import StructureRedactor
+from steadyhelm.redaction.tokens import Span, find_random_text, find_tokens, may_have_random_text, to_bytes
+
+_PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
+_NOT_ASCII_NAMES: Final = re.compile(
+    "(?:\N{KELVIN SIGN}|\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}"
+    "|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc"
+    "|\u30d1\u30b9\u30ef\u30fc\u30c9|ontrase\u00f1a|\u00f6senord|as\u0142o)".encode()
+)
+_NOT_ASCII_ASSIGNMENT: Final = re.compile(
+    "(?i:\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u30d1\u30b9\u30ef\u30fc\u30c9|contrase\u00f1a|l\u00f6senord|has\u0142o)"
+    r"[\"'\\]{0,4}\s{0,4}[:=\uff1a]\s{0,4}[\"'\\]{0,4}([^\s\"'\\,;]{4,200})"
+)
+_KEY_HINTS: Final = ('"kty"', "PRIVATE", "LS0tLS1CRUdJTi")
+
+
+class Redactor:
+    """Replace secrets in data and texts.
+
+    Args:
+        key_words: Further words; a field whose name contains one is redacted.
+        patterns: Further regular expressions; what they match is redacted.
+    """
+
+    def __init__(self, *, key_words: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+        further = tuple(word.lower() for word in key_words)
+        if "" in further:
+            raise SettingsError(
+                "redaction.keys must be words, got an empty one: it would redact every field."
+            )
+        self._custom = [_compile_pattern(pattern) for pattern in patterns]
+        self._names = NameFinder(further)
+        words = (words_of("stems") | load_command_names() - {"http"}).union(further, ["basic ", "http "])
+        self._words = compile_search(words)
+        self._hints = compile_search(words | _load_shape_literals())
+        self._structures = StructureRedactor(self._names, self._redact_all)
+        # A word that JSON escapes cannot be searched for in the encoded bytes.
+        self._always_search = bool(self._custom) or not all(_PLAIN_WORD.match(word) for word in further)
+
+    def may_contain_secret(self, encoded: bytes) -> bool:
+        """Return whether canonical JSON may contain a secret. Never misses one; may be True without one."""
+        if self._always_search or may_have_random_text(encoded):
+            return True
+        text = encoded.decode("latin-1")  # one character a byte; what is not ASCII does not matter here
+        return (
+            self._confirm_hint(text, encoded)
+            or any(find_tokens(text, encoded))
+            or any(find_url_credentials(text, is_gate=True))
+            or (not encoded.isascii() and _NOT_ASCII_NAMES.search(encoded) is not None)
+        )
+
+    def _confirm_hint(self, text: str, encoded: bytes) -> bool:
+        """Return whether a hint is a name or a command that a secret may follow, or part of a shape."""
+        lowered = encoded.lower()
+        if not self._hints.search(lowered):
+            return False
+        commands = load_command_names()
+        for word in find_words(encoded, lowered, self._words):
+            if self._names.may_name_secret(text, word):
+                return True
+            if word.text in commands and may_have_secret_argument(text, word.end):
+                return True
+            if word.text.lower() == "basic" and any(find_basic_credentials(text)):
+                return True
+        return _load_shape_search().search(lowered) is not None and _may_have_shape(text)
+
+    def redact(self, value: Any, encoded: bytes) -> tuple[Any, bytes]:
+        """Return the value and its canonical JSON without secrets; both unchanged when there are none."""
+        if not encoded or not self.may_contain_secret(encoded):
+            return value, encoded
+        plain = msgspec.json.decode(encoded)
+        redacted = self._structures.redact(plain)
+        return (value, encoded) if redacted is plain else (redacted, encode_canonical(redacted))
+
+    def redact_text(self, text: str) -> str:
+        """Return a text without secrets.
+
+        >>> Redactor().redact_text("curl https://ann:hunter2@example.org")
+        'curl https://[redacted: URL credentials]@example.org'
+        """
+        return self._redact_all(text)
+
+    def _redact_all(self, text: str, *, is_id: bool = False) -> str:
+        lowered = to_bytes(text).lower()
+        has_hint = self._hints.search(lowered) is not None
+        if has_hint and _load_shape_search().search(lowered):
+            text = _replace(text, find_private_keys(text))
+            text = _replace(text, sorted(_find_plain_shapes(text)))
+        text = _replace(text, find_tokens(text))
+        text = _replace(text, find_url_credentials(text))
+        if has_hint:
+            text = _replace(text, find_assigned(text, self._names))
+            text = _replace(text, find_basic_credentials(text))
+            text = _replace(text, find_command_secrets(text))
+        if not text.isascii() and _NOT_ASCII_NAMES.search(text.lower().encode("utf-8", "replace")):
+            spans = (
+                Span(*match.span(1), "assigned secret") for match in _NOT_ASCII_ASSIGNMENT.finditer(text)
+            )
+            text = _replace(text, spans)
+        for pattern in self._custom:
+            text = pattern.sub("[redacted: custom rule]", text)
+        return text if is_id else _replace(text, find_random_text(text))
+
+
+@cache
+def _load_shape_search() -> re.Pattern[bytes]:
+    """Return a pattern that finds any text without which no plain shape and no key is in a text."""
+    return compile_search(_load_shape_literals())
+
+
+def _load_shape_literals() -> frozenset[str]:
+    shapes = load_lexicon("steadyhelm.redaction", "plain_shapes").entries.values()
+    literals = {literal.lower() for entry in shapes for literal in entry.literals}
+    return frozenset(literals.union(map(str.lower, _KEY_HINTS)))
+
+
+def _may_have_shape(text: str) -> bool:
+    return any(_find_plain_shapes(text)) or any(hint in text for hint in _KEY_HINTS)
+
+
+def _replace(text: str, spans: Iterable[Span]) -> str:
+    """Return the text with markers in place of the spans, which are in order; of two that overlap one."""
+    parts: list[str] = []
+    at = 0
+    for start, end, rule in spans:
+        if start >= at:
+            parts += text[at:start], f"[redacted: {rule}]"
+            at = end
+    return "".join((*parts, text[at:])) if parts else text
+
+
+def _find_plain_shapes(text: str) -> Iterator[Span]:
+    """Yield the secrets that are known by a text inside them, of one rule after the other."""
+    for name, entry in load_lexicon("steadyhelm.redaction", "plain_shapes").entries.items():
+        if entry.can_match(text):
+            yield from (Span(*match.span(), name) for match in entry.regex.finditer(text))
+
+
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as exc:
+        raise SettingsError(
+            f"redaction.patterns must be regular expressions, got {pattern!r}: {exc}."
+        ) from exc

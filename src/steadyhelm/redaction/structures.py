@@ -1,0 +1,152 @@
+"""Replace secrets in plain data: fields by name, pairs of name and value, lists of arguments, key objects."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final, TypeVar
+
+from steadyhelm.redaction.assignments import NameFinder, is_secret_value
+from steadyhelm.redaction.commands import find_secret_arguments
+from steadyhelm.redaction.names import Strength, has_id_name, words_of
+from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_secret
+
+_JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number", "boolean", "null"})
+_KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
+_DESCRIPTIVE: Final = frozenset(
+    {"type", "name", "description", "title", "kind", "provider", "scope", "url", "host", "region", "label",
+     "status", "username", "user", "login", "email", "port", "path", "expires", "algorithm", "format", "required"}
+)  # fmt: skip
+"""Members that say something about a secret and are none."""
+_PAIR: Final = 2
+_MIN_NUMBER: Final = 1000
+_MAX_MARKER_CHARS: Final = 40
+
+RedactText = Callable[..., str]
+_Data = TypeVar("_Data")
+
+
+class StructureRedactor:
+    """Replaces secrets in plain JSON data. Returns the same objects where nothing changes.
+
+    Args:
+        names: Judges the names of fields.
+        redact_text: Replaces secrets in one text.
+    """
+
+    def __init__(self, names: NameFinder, redact_text: RedactText) -> None:
+        self._names = names
+        self._redact_text = redact_text
+
+    def redact(self, value: Any, key: str = "") -> Any:
+        """Return plain data without secrets; the same object when there are none."""
+        strength = self._names.judge(key) if key else Strength.NONE
+        if strength and not (isinstance(value, dict) and _is_schema(value)):
+            return self._redact_field(value, key, strength)
+        return self._redact_plain(value, key)
+
+    def _redact_plain(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, str):
+            return self._redact_text(value, is_id=bool(key) and has_id_name(key))
+        if isinstance(value, dict):
+            return self._redact_dict(value)
+        if isinstance(value, list):
+            return self._redact_list(value)
+        return value
+
+    def _redact_field(self, value: Any, key: str, strength: Strength) -> Any:
+        """Return the value of a field whose name says that it is a secret."""
+        if isinstance(value, (dict, list)) and strength is not Strength.WEAK:
+            return self._redact_members(value, key, strength)
+        if isinstance(value, str):
+            if not value.startswith("[redacted") and is_secret_value(value, key, strength):
+                return self._mark(key)
+            return self._redact_text(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            is_secret = strength > Strength.WEAK and abs(value) >= _MIN_NUMBER and "tok" not in key.lower()
+            return self._mark(key) if is_secret or strength is Strength.CERTAIN else value
+        return self._redact_plain(value)
+
+    def _redact_members(self, value: Any, key: str, strength: Strength) -> Any:
+        if isinstance(value, list):
+            return _keep(value, [self._redact_field(item, key, strength) for item in value])
+        redacted = {
+            self._redact_text(name): self._redact_member(item, name, key, strength)
+            for name, item in value.items()
+        }
+        return _keep(value, redacted)
+
+    def _redact_member(self, item: Any, name: str, key: str, strength: Strength) -> Any:
+        """Return a member of an object under the name of a secret; its own name may say that it is none."""
+        if self._names.judge(name) is Strength.NONE and (has_id_name(name) or name.lower() in _DESCRIPTIVE):
+            return self._redact_plain(item, name)
+        return self._redact_field(item, key, strength)
+
+    def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
+        pair = self._find_pair(value)
+        is_key = "kty" in value
+        redacted: dict[str, Any] = {}
+        for name, item in value.items():
+            label = pair[1] if pair and name == pair[0] else name
+            if is_key and name in _KEY_MEMBERS and isinstance(item, str) and not item.startswith("[redacted"):
+                redacted[name] = self._mark("private key")
+            else:
+                redacted[self._redact_text(name)] = self.redact(item, label)
+        return _keep(value, redacted)
+
+    def _find_pair(self, value: dict[str, Any]) -> tuple[str, str] | None:
+        """Return the field that holds the value of a pair, and the name that the pair gives to it."""
+        fields = {name.lower(): name for name in value}
+        for kind in words_of("name fields") & fields.keys():
+            name = value[fields[kind]]
+            if isinstance(name, str) and self._names.judge(name):
+                for other in words_of("value fields") & fields.keys() - {kind}:
+                    return fields[other], name
+        return None
+
+    def _redact_list(self, value: list[Any]) -> list[Any]:
+        redacted = [self.redact(item) for item in value]
+        if len(value) > 1 and isinstance(value[0], str):
+            self._redact_arguments(value, redacted)
+        return _keep(value, redacted)
+
+    def _redact_arguments(self, value: list[Any], redacted: list[Any]) -> None:
+        """Replace secrets among the arguments of a command, or in a pair of a header's name and value."""
+        texts = [item if isinstance(item, str) else "" for item in value]
+        for index, start, end in find_secret_arguments(texts):
+            if redacted[index] == value[index]:
+                redacted[index] = f"{texts[index][:start]}[redacted: command argument]{texts[index][end:]}"
+        for index, (name, item) in enumerate(pairwise(texts)):
+            strength = (
+                self._names.judge(name)
+                if name and len(name.split()) == 1 and "=" not in name
+                else Strength.NONE
+            )
+            if not strength or not item or item.startswith(("[redacted", "-")):
+                continue
+            is_flag = name.startswith("-") and strength is not Strength.WEAK
+            if (is_flag and not is_ordinary(item)) or (
+                len(value) == _PAIR and _is_pair_value(item, strength)
+            ):
+                redacted[index + 1] = self._mark(name)
+
+    def _mark(self, key: str) -> str:
+        return f"[redacted: field {self._redact_text(key)[:_MAX_MARKER_CHARS]}]"
+
+
+def _is_pair_value(item: str, strength: Strength) -> bool:
+    if strength is Strength.HEADER:
+        return not is_ordinary(item)
+    return looks_secret(item) or (strength is Strength.STRONG and looks_like_password(item))
+
+
+def _is_schema(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    return (
+        (isinstance(kind, str) and kind in _JSON_TYPES)
+        or isinstance(kind, list)
+        or "$ref" in value
+        or "anyOf" in value
+    )
+
+
+def _keep(value: _Data, redacted: _Data) -> _Data:
+    return value if redacted == value else redacted

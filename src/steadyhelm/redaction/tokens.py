@@ -1,0 +1,185 @@
+"""Find tokens with a known prefix, and long runs of letters and digits that look drawn at random."""
+
+import re
+import string
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from steadyhelm.lexicons import load_lexicon
+from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.values import looks_random, measure_mixing
+
+
+class Span(NamedTuple):
+    """A secret in a text: where it begins and ends, and the rule that found it."""
+
+    start: int
+    end: int
+    rule: str
+
+
+_HEAD_CHARS: Final = 2
+"""Characters by which the shapes of a prefix are looked up."""
+_MIN_TOKEN_CHARS: Final = 20
+_MIN_RANDOM_CHARS: Final = 32
+_MIN_PART_MIXING: Final = 0.22
+_MIN_GATE_MIXING: Final = 0.15
+_SECRET_KEY_CHARS: Final = 40
+"""Characters of a secret key of AWS, the best known one that may contain a slash."""
+
+_ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
+_WORDS: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_.-") else 0x20 for byte in range(256))
+_BASE64: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_+/=-") else 0x20 for byte in range(256))
+_ESCAPE: Final = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
+_VARIED: Final = re.compile(r"[0-9]|[A-Z][A-Za-z.]{0,100}[_-]|[_-][A-Za-z.]{0,100}[A-Z]")
+"""A token has a digit in it, or capitals beside the sign behind its prefix; most names have neither."""
+_LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_@-]|\\\.)+(?![*?{+])")
+_PART: Final = re.compile(r"[A-Za-z0-9]{8,}")
+_WITH_SLASHES: Final = ("whsec_", "glc_", "fm2_", "fm1a_", "fm1r_", "ptr_", "ABSK", "bedrock-api-key-")
+"""Prefixes of tokens whose random part may have slashes in it."""
+_WORD_IN_PATH: Final = re.compile(r"[a-z]{6}")
+_FILE_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,4}(?![A-Za-z0-9])")
+_ID_BEFORE: Final = re.compile(
+    r"(?:(?:[iI][dD]|hash|sha\d{0,3}|digest|checksum|etag|ETag|cursor|integrity|h1|base64|fingerprint|version|commit|rev"
+    r"|nonce|signature|Signature|resolved|content)[\"'\\]{0,4}[ \t]{0,2}[:=,-][ \t]{0,2}[\"'\\]{0,4}"
+    r"|[/?&.@~]|%2F|\w/)\Z"
+)
+_SEEN_BEFORE: Final = 32
+
+
+def find_tokens(text: str, data: bytes | None = None) -> Iterator[Span]:
+    """Yield the tokens with a known prefix, in order; `data` is the text with one byte a character.
+
+    >>> [span.rule for span in find_tokens("export T=ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u")]
+    ['GitHub token']
+    """
+    at = 0
+    shapes = _load_shapes()
+    for begin, end in _find_runs(data or to_bytes(text), _WORDS, _MIN_TOKEN_CHARS):
+        if not _VARIED.search(text, begin, end):
+            continue
+        for head in shapes.heads.finditer(text, begin, end):
+            start = head.start()
+            if start < at or not _begins_token(text, start):
+                continue
+            for rule, regex in shapes.by_head[text[start : start + _HEAD_CHARS]]:
+                match = regex.match(text, start)
+                if match and _has_random_part(match[0]):
+                    yield Span(start, match.end(), rule)
+                    at = match.end()
+                    break
+
+
+def find_random_text(text: str) -> Iterator[Span]:
+    """Yield the long runs that look random, in order."""
+    for start, end in _find_runs(to_bytes(text), _BASE64, _MIN_RANDOM_CHARS):
+        run = text[start:end]
+        name, _, value = run.rpartition("/") if "/ptr_" in run else run.partition("=")
+        # `name=value`, and not the signs at the end of base64
+        at, run = (start + len(name) + 1, value) if value.strip("=") else (start, run)
+        if len(run) >= _MIN_RANDOM_CHARS:
+            yield from _judge_run(text, at, run)
+
+
+def may_have_random_text(data: bytes) -> bool:
+    """Return whether encoded text has a run that may look random, with an escape in front of it."""
+    for start, end in _find_runs(data, _BASE64, _MIN_RANDOM_CHARS):
+        run = data[start:end].decode()
+        if _may_look_random(run) or ("/" in run and any(map(_may_look_random, run.split("/")))):
+            return True
+    return False
+
+
+def to_bytes(text: str) -> bytes:
+    """Return a text with one byte a character: places in one are places in the other."""
+    return text.encode("latin-1", "replace")
+
+
+def is_token(text: str) -> bool:
+    """Return whether a whole text, such as an id, is a token with a known prefix."""
+    return any(span.end - span.start >= len(text) // 2 for span in find_tokens(text))
+
+
+def _find_runs(data: bytes, table: bytes, least: int) -> Iterator[tuple[int, int]]:
+    """Yield where the text has at least so many characters of an alphabet in a row."""
+    marks = data.translate(table)
+    probe = b"a" * least
+    start = marks.find(probe)
+    while start >= 0:
+        end = marks.find(b" ", start + least)
+        end = len(marks) if end < 0 else end
+        yield start, end
+        start = marks.find(probe, end)
+
+
+def _begins_token(text: str, start: int) -> bool:
+    """Return whether a token may begin here: at a word, or behind an escape that is written with letters."""
+    return (
+        not start
+        or not text[start - 1].isalnum()
+        or _ESCAPE.search(text[max(0, start - 6) : start]) is not None
+    )
+
+
+def _has_random_part(token: str) -> bool:
+    for part in _PART.findall(token[_HEAD_CHARS:]):
+        digits = sum(map(str.isdigit, part))
+        if digits > 1 or (digits and not part.islower()) or measure_mixing(part) >= _MIN_PART_MIXING:
+            return True
+    return False
+
+
+def _may_look_random(run: str) -> bool:
+    return (
+        len(run) >= _MIN_RANDOM_CHARS
+        and not run.islower()
+        and not run.isupper()
+        and measure_mixing(run) >= _MIN_GATE_MIXING
+    )
+
+
+def _judge_run(text: str, start: int, run: str) -> Iterator[Span]:
+    if run.startswith(_WITH_SLASHES):
+        yield Span(start, start + len(run), "token with slashes")
+        return
+    before = text[max(0, start - _SEEN_BEFORE) : start]
+    end = start + len(run)
+    if not looks_random(run) or _ID_BEFORE.search(before) or _FILE_ENDING.match(text, end):
+        return
+    if "/" in run and (len(run) != _SECRET_KEY_CHARS or _WORD_IN_PATH.search(run)):
+        return
+    prefix = re.split(r"[_-]", run, maxsplit=1)[0]
+    if prefix.lower() in words_of("id prefixes"):
+        return
+    yield Span(start, end, "random text")
+
+
+class _Shapes(NamedTuple):
+    """The shapes of tokens by the first characters of their prefix, and a pattern that finds any prefix."""
+
+    heads: re.Pattern[str]
+    by_head: dict[str, list[tuple[str, re.Pattern[str]]]]
+
+
+@cache
+def _load_shapes() -> _Shapes:
+    by_head: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    prefixes: dict[str, list[str]] = {}
+    for entry in load_lexicon("steadyhelm.redaction", "vendor_tokens").entries.values():
+        sources: dict[str, list[str]] = {}
+        for pattern in (entry.pattern,) if isinstance(entry.pattern, str) else entry.pattern:
+            prefix = _read_prefix(pattern)
+            sources.setdefault(prefix[:_HEAD_CHARS], []).append(pattern)
+            prefixes.setdefault(prefix[0], []).append(re.escape(prefix[1:]))
+        for head, patterns in sources.items():
+            by_head.setdefault(head, []).append((entry.name, re.compile("|".join(patterns))))
+    heads = "|".join(f"{first}(?:{'|'.join(sorted(set(rest)))})" for first, rest in prefixes.items())
+    return _Shapes(re.compile(heads), by_head)
+
+
+def _read_prefix(pattern: str) -> str:
+    """Return the characters that a pattern begins with."""
+    match = _LITERAL.match(pattern.removeprefix(r"(?<=\d:)"))
+    assert match, f"{pattern} has no prefix"
+    return match[0].replace("\\", "")

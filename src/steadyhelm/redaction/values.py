@@ -1,0 +1,149 @@
+"""Judge a value: it is a secret, or a placeholder, a type, code, a path or a word about one."""
+
+import binascii
+import math
+import re
+from collections import Counter
+from functools import cache
+from typing import Final
+
+from steadyhelm.lexicons import LexiconEntry, load_lexicon
+
+_MAX_JUDGED_CHARS: Final = 400
+_MIN_SECRET_CHARS: Final = 3
+_MIN_WEAK_CHARS: Final = 16
+_MIN_PASSWORD_CHARS: Final = 6
+_MIN_NUMBER_DIGITS: Final = 4
+_MIN_HEX_CHARS: Final = 20
+MIN_MIXING: Final = 0.26
+_MIN_ENTROPY_BITS: Final = 3.9
+_MIN_BLOB_CHARS: Final = 200
+
+_WORD: Final = re.compile(r"[A-Za-z]{1,40}\Z")
+_NUMBER: Final = re.compile(r"[\d._,-]{1,40}\Z")
+_HEX: Final = re.compile(r"(?:[0-9a-f]{20,200}|[0-9A-F]{20,200})\Z")
+_TOKEN_CHARS: Final = re.compile(r"[A-Za-z0-9_+/=.~$!@#%^&*-]{8,400}\Z")
+_SYMBOL: Final = re.compile(r"[!@#$%^&*?~+=|]")
+_CASES: Final = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", b"U" * 26 + b"l" * 26 + b"0" * 10
+)
+_CHANGES: Final = (b"lU", b"l0", b"U0", b"0l", b"0U")
+"""Changes of kind between neighbours; a capital before a small letter is how words begin, and is left out."""
+_BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
+
+
+def is_ordinary(value: str, *, is_quoted: bool = True) -> bool:
+    """Return whether a value is no secret although its name says so.
+
+    >>> [is_ordinary(value) for value in ("${TOKEN}", "str", "hunter2", "correct horse battery")]
+    [True, True, False, False]
+    """
+    value = value.strip()[:_MAX_JUDGED_CHARS]
+    if (
+        len(value) < _MIN_SECRET_CHARS
+        or value.lower().rstrip(".,;:!?") in _entry("word about a secret").word_set
+    ):
+        return True
+    if _matches("placeholder", value) or _matches("path or address", value):
+        return True
+    if " " in value:
+        return not _entry("words in a sentence").word_set.isdisjoint(value.lower().split())
+    if is_quoted:
+        return _is_name_of_secret(value)
+    return _matches("code", value) and not _is_mixed(value)
+
+
+def is_short_number(value: str) -> bool:
+    """Return whether a value is a number too short to be a password, or no whole number."""
+    return bool(_NUMBER.match(value)) and (len(value) < _MIN_NUMBER_DIGITS or not value.isdigit())
+
+
+def is_plain_word(value: str) -> bool:
+    """Return whether a value is made of letters alone."""
+    return bool(_WORD.match(value))
+
+
+def looks_secret(value: str) -> bool:
+    """Return whether a value looks like a key or a password, whatever its name.
+
+    >>> [looks_secret(value) for value in ("q8Zt3LmX0vB2nR5k", "src/main.py", "item-12", "2024-01-01")]
+    [True, False, False, False]
+    """
+    if len(value) < _MIN_WEAK_CHARS or not _TOKEN_CHARS.match(value) or is_ordinary(value, is_quoted=False):
+        return False
+    if _matches("identifier", value):
+        return False
+    return bool(_HEX.match(value)) or (measure_mixing(value) >= MIN_MIXING and not value.isalpha())
+
+
+def looks_like_password(value: str) -> bool:
+    """Return whether a short value looks like a password: letters mixed with digits or signs."""
+    if (
+        not _MIN_PASSWORD_CHARS <= len(value) <= _MAX_JUDGED_CHARS
+        or " " in value
+        or is_ordinary(value, is_quoted=False)
+    ):
+        return False
+    if _matches("identifier", value) or is_short_number(value):
+        return False
+    has_letter = any(map(str.isalpha, value))
+    return has_letter and (any(map(str.isdigit, value)) or bool(_SYMBOL.search(value)))
+
+
+def looks_random(run: str) -> bool:
+    """Return whether a long run of letters and digits looks drawn at random; a plain hash does not."""
+    if len(run) > _MIN_BLOB_CHARS or run.isupper() or run.islower() or run.isalpha() or run.isdigit():
+        return False
+    return measure_mixing(run) >= MIN_MIXING and _measure_entropy(run) >= _MIN_ENTROPY_BITS
+
+
+def measure_mixing(text: str) -> float:
+    """Return how often neighbours change between small letters, capitals and digits: .45 at random.
+
+    >>> measure_mixing("TestCreateUserWithEmail") < 0.26 < measure_mixing("q8Zt3LmX0vB2nR5k")
+    True
+    """
+    kinds = text.encode("ascii", "replace").translate(_CASES)
+    return sum(map(kinds.count, _CHANGES)) / max(len(kinds), 1)
+
+
+def holds_base64_pair(value: str) -> bool:
+    """Return whether a value is `user:password` in base64.
+
+    >>> holds_base64_pair("YW5uOmh1bnRlcjI="), holds_base64_pair("authentication")
+    (True, False)
+    """
+    if not _BASE64_PAIR.match(value):
+        return False
+    text = decode_base64(value)
+    return b":" in text[1:] and text.isascii() and text.decode().isprintable()
+
+
+def decode_base64(text: str) -> bytes:
+    """Return what a base64 text stands for; nothing when it is none."""
+    try:
+        return binascii.a2b_base64(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4))
+    except ValueError:
+        return b""
+
+
+def _is_mixed(value: str) -> bool:
+    return len(value) >= _MIN_WEAK_CHARS and measure_mixing(value) >= MIN_MIXING
+
+
+def _is_name_of_secret(value: str) -> bool:
+    """Return whether a quoted value is itself the name of a setting: `"token": "GITHUB_TOKEN"`."""
+    return value.isupper() and "_" in value and _matches("code", value) and not any(map(str.isdigit, value))
+
+
+def _measure_entropy(text: str) -> float:
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+
+
+@cache
+def _entry(name: str) -> LexiconEntry:
+    return load_lexicon("steadyhelm.redaction", "values")[name]
+
+
+def _matches(name: str, value: str) -> bool:
+    return _entry(name).regex.match(value) is not None

@@ -1,0 +1,30 @@
+"""Tokens with a known prefix, by issuer; see `secret_shapes` for the marks in them."""
+# ruff: noqa: E501
+
+TOKENS = [
+    ("OpenAI", "sk-«b62:48»"), ("OpenAI project", "sk-proj-«b64u:74»"), ("OpenAI service", "sk-svcacct-«b64u:60»"),
+    ("Anthropic", "sk-ant-api03-«b64u:93»"), ("Anthropic OAuth", "sk-ant-oat01-«b64u:80»"), ("OpenRouter", "sk-or-v1-«hex:64»"),
+    ("DeepSeek", "sk-«hex:32»"), ("Groq", "gsk_«b62:52»"), ("xAI", "xai-«b62:80»"), ("Perplexity", "pplx-«b62:48»"),
+    ("NVIDIA", "nvapi-«b64u:64»"), ("Cerebras", "csk-«lower:48»"), ("Fireworks", "fw_«b62:24»"), ("Replicate", "r8_«b62:37»"),
+    ("ElevenLabs", "sk_«hex:48»"), ("Tavily", "tvly-«b62:32»"), ("LangSmith", "lsv2_pt_«hex:32»_«hex:10»"), ("Langfuse", "sk-lf-«hex:8»-«hex:4»-«hex:4»-«hex:4»-«hex:12»"),
+    ("Pinecone", "pcsk_«b62:60»"), ("Hugging Face", "hf_«b62:34»"), ("Jina", "jina_«b62:60»"), ("Firecrawl", "fc-«hex:32»"), ("E2B", "e2b_«hex:40»"),
+    ("Stripe", "sk_live_«b62:24»"), ("Stripe test", "sk_test_«b62:24»"), ("Stripe restricted", "rk_live_«b62:24»"), ("Stripe webhook", "whsec_«b62:32»"),
+    ("Square", "sq0atp-«b64u:22»"), ("Razorpay", "rzp_live_«b62:14»"), ("Flutterwave", "FLWSECK-«hex:32»-X"), ("Plaid", "access-production-«hex:8»-«hex:4»-«hex:4»-«hex:4»-«hex:12»"),
+    *((f"GitHub gh{kind}", f"gh{kind}_«b62:36»") for kind in "pousr"), ("GitHub fine-grained", "github_pat_«b62:22»_«b62:59»"),
+    *((f"GitLab {kind}", f"{kind}-«b62:20»") for kind in ("glpat", "glrt", "gldt", "glcbt", "glptt", "glft", "glimt", "glagent", "gloas", "glsoat")),
+    ("Bitbucket", "ATBB«b62:32»"), ("Atlassian", "ATATT3«b64u:180»"), ("Sourcegraph", "sgp_«hex:40»"), ("SonarQube", "squ_«hex:40»"),
+    ("Slack bot", "xoxb-«digits:11»-«digits:12»-«b62:24»"), ("Slack user", "xoxp-«digits:11»-«digits:11»-«hex:32»"), ("Slack app", "xapp-1-A«upper:10»-«digits:13»-«hex:64»"),
+    ("AWS", "AKIA«upper:16»"), ("AWS temporary", "ASIA«upper:16»"), ("AWS bearer", "ABIA«upper:16»"), ("AWS role", "AROA«upper:16»"),
+    ("Google", "AIza«b64u:35»"), ("Google OAuth", "ya29.«b64u:60»"), ("Google client", "GOCSPX-«b64u:28»"), ("Alibaba", "LTAI«b62:20»"),
+    ("Azure client secret", "«b62:3»8Q~«b62:34»"), ("DigitalOcean", "dop_v1_«hex:64»"), ("DigitalOcean OAuth", "doo_v1_«hex:64»"), ("Databricks", "dapi«hex:32»"),
+    ("Heroku", "HRKU-«b64u:58»"), ("Netlify", "nfp_«b62:36»"), ("Vercel", "vcp_«b62:56»"), ("Supabase", "sbp_«hex:40»"), ("Supabase secret", "sb_secret_«b64u:31»"),
+    ("PlanetScale", "pscale_tkn_«b64u:43»"), ("Neon", "napi_«lower:64»"), ("Tailscale", "tskey-auth-«b62:12»-«b62:32»"), ("Fly", "fm2_«b64:120»"), ("Render", "rnd_«b62:28»"),
+    ("npm", "npm_«b62:36»"), ("PyPI", "pypi-AgEIcHlwaS5vcmc«b64u:100»"), ("RubyGems", "rubygems_«hex:48»"), ("Docker", "dckr_pat_«b64u:27»"), ("NuGet", "oy2«lower:43»"),
+    ("Vault", "hvs.«b64u:95»"), ("Vault, old", "s.«b62:24»"), ("Terraform", "«b62:14».atlasv1.«b64u:67»"), ("Pulumi", "pul-«hex:40»"), ("Doppler", "dp.pt.«b62:43»"), ("1Password", "ops_eyJ«b64u:200»"), ("age", "AGE-SECRET-KEY-1«upper:58»"),
+    ("New Relic", "NRAK-«upper:27»"), ("Grafana", "glsa_«b62:32»_«hex:8»"), ("Grafana cloud", "glc_«b62:80»"), ("Sentry", "sntrys_«b64u:100»"), ("Sentry user", "sntryu_«hex:64»"), ("Honeycomb", "hcaik_«lower:58»"), ("Linear", "lin_api_«b62:40»"), ("Dynatrace", "dt0c01.«upper:24».«upper:64»"),
+    ("Notion", "ntn_«b62:46»"), ("Notion, old", "secret_«b62:43»"), ("Figma", "figd_«b64u:40»"), ("Airtable", "pat«b62:14».«hex:64»"), ("Postman", "PMAK-«hex:24»-«hex:34»"),
+    ("Shopify", "shpat_«hex:32»"), ("Mailgun", "key-«hex:32»"), ("SendGrid", "SG.«b64u:22».«b64u:43»"), ("Brevo", "xkeysib-«hex:64»-«b62:16»"), ("Twilio", "SK«hex:32»"), ("Resend", "re_«b62:8»_«b62:24»"),
+    ("HubSpot", "pat-na1-«hex:8»-«hex:4»-«hex:4»-«hex:4»-«hex:12»"), ("Contentful", "CFPAT-«b64u:43»"), ("CircleCI", "CCIPAT_«b62:22»_«hex:40»"), ("Buildkite", "bkua_«hex:40»"), ("LaunchDarkly", "sdk-«hex:8»-«hex:4»-«hex:4»-«hex:4»-«hex:12»"),
+    ("Discord bot", "MTA«b62:21».«b64u:6».«b64u:38»"), ("Telegram", "1234567890:AA«b64u:33»"), ("JSON web token", "eyJhbGciOiJIUzI1NiJ9.«b64u:60».«b64u:43»"), ("JSON web token, unsigned", "eyJhbGciOiJub25lIn0.«b64u:60»."),
+    ("Mapbox", "sk.eyJ«b64u:60».«b64u:22»"), ("Matrix", "syt_«b62:8»_«b62:20»_«b62:6»"), ("Apify", "apify_api_«b62:36»"), ("Portainer", "ptr_«b62:43»="),
+]  # fmt: skip
