@@ -14,9 +14,12 @@ _MAX_KEY_CHARS: Final = 20_000
 
 _USER_INFO: Final = re.compile(
     r"://([^\s/:@\"'<>\\]{0,200})(?::((?!\d{1,5}[/?#\s\"'\\])[^\s@\"<>]{1,300}(?:@[^\s@\"<>]{1,100}){0,3}))?@"
-    r"(?=[\w.\[-])"
+    r"(?=[\w.\[-])",
+    re.ASCII,
 )
-_DATA_SOURCE: Final = re.compile(r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?=(?:tcp|udp|unix)\()")
+_DATA_SOURCE: Final = re.compile(
+    r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?=(?:tcp|udp|unix)\()", re.ASCII
+)
 _KEY_BEGIN: Final = re.compile(
     r"-{4,5} ?BEGIN(?:[ +_]|%20|[A-Z0-9]){1,40}?PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?(?: ?-{4,5})"
 )

@@ -53,7 +53,8 @@ _IS: Final = re.compile(
 _MAY_FOLLOW: Final = re.compile(
     r"[\"'`\\<>\])?!%&=:\uff1a]|\xef"
     r"|[ \t]{1,12}(?:[=:\"'`\\-]|%3|(?:is|was|are|will|has|set|changed|reset|becomes|for|of|to|on)\b)"
-    r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
+    r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]",
+    re.ASCII,
 )
 """What comes behind a name when a value may follow: a first look, which passes all that any form can read."""
 _LONG_VALUE: Final = re.compile(r"[A-Za-z0-9_+/=.~$!@#%^&*-]{16}|[A-Za-z0-9+/]{6,16}=")

@@ -19,7 +19,7 @@ _MAX_WORDS_BEFORE: Final = 16
 _ARGUMENT: Final = re.compile(
     r"\"((?:[^\"\\]|\\.){0,400})\"|'([^']{0,400})'|\\\"([^\"\\]{0,400})\\\"|([^\s\"'`|;&<>()\\]{1,400})|([|;&()`\n\\])"
 )
-_FLAG: Final = re.compile(r"[ \"'ntr,\n]-{1,2}[a-zA-Z]|/rp|[\w]/\w|login|add_user")
+_FLAG: Final = re.compile(r"[ \"'ntr,\n]-{1,2}[a-zA-Z]|/rp|[\w]/\w|login|add_user", re.ASCII)
 """A first look at what follows the name of a command: a flag, or what some take without one."""
 _ENDS: Final = 5
 """The group of what ends a command."""

@@ -13,7 +13,8 @@ _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number"
 _KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
 _DESCRIPTIVE: Final = frozenset(
     {"type", "name", "description", "title", "kind", "provider", "scope", "url", "host", "region", "label",
-     "status", "username", "user", "login", "email", "port", "path", "expires", "algorithm", "format", "required"}
+     "status", "username", "user", "login", "email", "port", "path", "expires", "algorithm",
+     "format", "required"}
 )  # fmt: skip
 """Members that say something about a secret and are none."""
 _PAIR: Final = 2

@@ -117,7 +117,7 @@ def _begins_token(text: str, start: int) -> bool:
     """Return whether a token may begin here: at a word, or behind an escape that is written with letters."""
     return (
         not start
-        or not text[start - 1].isalnum()
+        or text[start - 1] not in _ALPHANUMERIC
         or _ESCAPE.search(text[max(0, start - 6) : start]) is not None
     )
 
@@ -173,7 +173,7 @@ def _load_shapes() -> _Shapes:
             sources.setdefault(prefix[:_HEAD_CHARS], []).append(pattern)
             prefixes.setdefault(prefix[0], []).append(re.escape(prefix[1:]))
         for head, patterns in sources.items():
-            by_head.setdefault(head, []).append((entry.name, re.compile("|".join(patterns))))
+            by_head.setdefault(head, []).append((entry.name, re.compile("|".join(patterns), re.ASCII)))
     heads = "|".join(f"{first}(?:{'|'.join(sorted(set(rest)))})" for first, rest in prefixes.items())
     return _Shapes(re.compile(heads), by_head)
 
