@@ -67,6 +67,21 @@ class TestExport:
 
         assert ["0", "1", "2", "3", "4", "5"] == [row["seq"] for row in rows]
 
+    @pytest.mark.parametrize("form", ["jsonl", "csv"])
+    def test_hostile_text(self, steadyhelm, store, form):
+        """
+        Control and bidirectional characters are written as their numbers: an export may end in a terminal.
+        """
+        name = "a\x1b[2J\x9b\u202e\u2028b"
+        event = TraceEvent(
+            agent_id="a", run_id="r9", action_type="tool_call", action_name=name, timestamp=1.0
+        )
+        store.save_trace(event)
+        written = steadyhelm(f"export --format {form} --run r9").out
+
+        assert not set("\x1b\x9b\u202e\u2028") & set(written)
+        assert "202e" in written
+
     def test_parquet(self, steadyhelm, apart):
         """
         Parquet has a row per step.

@@ -1,8 +1,9 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -256,3 +257,136 @@ def test_rewriting_keeps_the_meaning(settings, indent):
     wanted = add_entries(settings, "claude-code", "steadyhelm hook --agent claude-code")
     text = json.dumps(settings, indent=indent)
     assert wanted == json.loads(write_settings(text, wanted))
+
+
+def any_of(inner):
+    """Something of the right shape around it, or anything else."""
+    return inner | JSON
+
+
+COMMAND = st.sampled_from(["lint.sh", "steadyhelm hook --agent claude-code --mode guide", 7, None])
+INNER = any_of(st.lists(any_of(st.fixed_dictionaries({"command": COMMAND | JSON})), max_size=2))
+ENTRY = any_of(st.fixed_dictionaries({"hooks": INNER}, optional={"matcher": JSON}))
+EVENTS = st.dictionaries(
+    st.sampled_from(["PreToolUse", "Stop", "BeforeTool", "Other"]), any_of(st.lists(ENTRY, max_size=2))
+)
+ANY_SETTINGS = any_of(
+    st.fixed_dictionaries(
+        {},
+        optional={"hooks": any_of(EVENTS), "statusLine": any_of(st.fixed_dictionaries({"command": COMMAND}))},
+    )
+)
+
+
+@given(content=ANY_SETTINGS, agent=st.sampled_from(AGENTS), half=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_any_settings_are_edited_or_left_alone(content, agent, half, people):
+    """
+    Whatever JSON a settings file holds, each command works or says why not, and then leaves the file alone.
+    """
+    path = user_file(people, agent)
+    text = json.dumps({**content, "half": "\ud83d"} if half and isinstance(content, dict) else content)
+    path.write_text(text)
+    for command in ("install", "status", "uninstall"):
+        before = path.read_bytes()
+        result = hook(command, "--agent", agent, *(["--yes"] if command != "status" else []))
+        assert result.exit_code in (0, 1)
+        if result.exit_code == 1:
+            assert "it was left as it is" in result.stderr or "the file was left as it is" in result.stderr
+            assert before == path.read_bytes()
+
+
+def make_deep(path):
+    path.write_text('{"a": ' + "[" * 5000 + "]" * 5000 + "}")
+
+
+def make_deep_enough_to_read(path):
+    path.write_text('{"a": ' + "[" * 700 + "]" * 700 + "}")
+
+
+def make_doubled(path):
+    path.write_text('{"hooks": {}, "model": "a", "model": "b"}')
+
+
+def make_huge(path):
+    path.write_text(json.dumps({"x": "y" * (20 << 20)}))
+
+
+def make_odd_number(path):
+    path.write_text('{"n": ' + "9" * 5000 + "}")
+
+
+ODD_PLACES = {
+    "deep": make_deep,
+    "rather deep": make_deep_enough_to_read,
+    "keys twice": make_doubled,
+    "huge": make_huge,
+    "a number of 5000 digits": make_odd_number,
+    "a null": lambda path: path.write_text('{"hooks": {"PreToolUse": null}}'),
+    "a text": lambda path: path.write_text('{"hooks": {"PreToolUse": "lint"}}'),
+    "a byte order mark": lambda path: path.write_bytes(b"\xef\xbb\xbf{}"),
+    "a comment": lambda path: path.write_text('{"a": 1 /* mine */}'),
+    "UTF-16": lambda path: path.write_bytes('{"a": 1}'.encode("utf-16")),
+    "zeros": lambda path: path.write_bytes(bytes(100)),
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": os.mkfifo,
+    "a loop of links": lambda path: path.symlink_to(path),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link into nowhere that can be": lambda path: path.symlink_to("/proc/nowhere/settings.json"),
+    "a file in place of the folder": lambda path: (path.parent.rmdir(), path.parent.write_text("")),
+}
+
+
+@pytest.mark.parametrize("make", ODD_PLACES.values(), ids=ODD_PLACES)
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_odd_places_are_told_in_words(make, command, people):
+    """
+    Whatever stands in place of the settings file, there is a message and no traceback, and status works.
+    """
+    path = user_file(people)
+    make(path)
+    result = hook(command, "--agent", "claude-code", "--yes")
+    assert result.exit_code in (0, 1)
+    assert (result.exit_code == 1) or command == "uninstall"
+    assert "Traceback" not in result.output
+    assert 0 == hook("status").exit_code
+
+
+def test_a_project_that_was_removed(people):
+    """
+    In a folder that is gone there is a message.
+    """
+    gone = people / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        assert 1 == hook("install", "--agent", "codex", "--project", "--yes").exit_code
+        assert 0 == hook("status").exit_code
+    finally:
+        os.chdir(people)
+
+
+def test_a_folder_that_may_not_be_written_to(people, monkeypatch):
+    """
+    Where neither the settings nor the backup can be written there is a message.
+    """
+    path = user_file(people)
+    path.write_text("{}")
+    monkeypatch.setenv("STEADYHELM_HOME", "/proc/nowhere")
+    result = hook("install", "--agent", "claude-code", "--yes")
+    assert (1, "{}") == (result.exit_code, path.read_text())
+    assert "cannot be changed" in result.stderr
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/proc/self")
+    assert 1 == hook("install", "--agent", "claude-code", "--yes").exit_code
+
+
+def test_steps_that_wait_are_shown(people):
+    """
+    The status says how many steps are not recorded yet.
+    """
+    steps = people / "hook-steps"
+    steps.mkdir()
+    (steps / "01700000000000000-0a0b0c0d.step").write_bytes(b"")
+    assert "1 step not recorded yet" in hook("status").stderr
+    assert 1 == json.loads(hook("status", "--json").stdout)["waiting"]

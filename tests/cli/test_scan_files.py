@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 import stat
 from pathlib import Path
@@ -67,17 +68,32 @@ class TestOutput:
         assert "2 runs, 1 flagged" in answer.err
         assert (apart / "report.txt").read_text().endswith("2 runs, 1 flagged (1 loop)\n")
 
-    def test_as_readable_as_other_files(self, runs, apart):
+    @pytest.mark.parametrize("form", ["text", "html", "json", "junit", "github"])
+    def test_only_its_owner_may_read_it(self, runs, apart, form):
         """
-        The file gets the permissions any new file gets, and nothing is left beside it.
+        A report quotes what agents did: only its owner may read it, and nothing is left beside it.
         """
-        (apart / "plain").touch()
-        steadyhelm("scan", runs, "--format", "json", "--output", apart / "report.json")
+        steadyhelm("scan", runs, "--format", form, "--output", apart / "report.out")
 
-        assert stat.S_IMODE((apart / "plain").stat().st_mode) == stat.S_IMODE(
-            (apart / "report.json").stat().st_mode
-        )
+        assert 0o600 == stat.S_IMODE((apart / "report.out").stat().st_mode)
         assert [] == list(apart.glob(".report*"))
+
+    @pytest.mark.parametrize("form", ["text", "html", "json", "junit", "github"])
+    def test_hostile_names_are_harmless_in_every_form(self, runs, apart, form):
+        """
+        A file, a run or a tool with control or bidirectional characters in its name moves nobody's cursor.
+        """
+        hostile = "x\x1b[2J\x9b\u202e\u2028y"
+        lines = [json.loads(line) for line in Path(runs).read_text().splitlines()]
+        for line in lines:
+            line["run_id"] += hostile
+            for event in line["events"]:
+                event["name"] = hostile
+        named = apart / f"{hostile}.jsonl"
+        named.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shown = steadyhelm("scan", named, "--format", form)
+        assert "run" in shown.out
+        assert not set("\x1b\x9b\u202e\u2028") & set(shown.out + shown.err)
 
     def test_replaced_as_a_whole(self, runs, apart):
         """

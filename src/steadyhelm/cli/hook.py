@@ -66,10 +66,10 @@ def install(
     _require_agent(agent)
     if mode not in _MODES:
         fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", EXIT_USAGE)
-    path = settings_entries.find_settings_file(agent, project=project)
     command = settings_entries.hook_command(agent, mode)
     line = settings_entries.status_line_command() if status_line and agent == "claude-code" else ""
     try:
+        path = settings_entries.find_settings_file(agent, project=project)
         change = installer.plan_install(agent, path, command, status_line=line)
         if change.is_empty:
             say(f"{safe(path)} already has the hooks. Nothing was changed.")
@@ -93,8 +93,8 @@ def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> 
     from steadyhelm.hooks import installer, settings_entries
 
     _require_agent(agent)
-    path = settings_entries.find_settings_file(agent, project=project)
     try:
+        path = settings_entries.find_settings_file(agent, project=project)
         change = installer.plan_uninstall(path)
         if not change.is_empty:
             _print_change(change)
@@ -114,17 +114,19 @@ def status(
     """Show installed hooks and recent errors. The exit status is 3 when there are errors."""
     from steadyhelm.hooks import installer, settings_entries
     from steadyhelm.hooks.log import read_log
+    from steadyhelm.hooks.waiting_steps import count_waiting
 
     if agent:
         _require_agent(agent)
     rows = []
     for name in [agent] if agent else settings_entries.SETTINGS_PLACES:
         for project in (False, True):
-            found = installer.describe_file(settings_entries.find_settings_file(name, project=project))
+            found = installer.describe_place(name, project=project)
             rows.append({"agent": name, "scope": "project" if project else "user", **found})
-    errors = read_log()
+    errors, waiting = read_log(), count_waiting()
     if as_json:
-        print_json({"places": rows, "troubles": len(errors), "last_trouble": (errors or [""])[-1]})
+        last = (errors or [""])[-1]
+        print_json({"places": rows, "waiting": waiting, "troubles": len(errors), "last_trouble": last})
     else:
         shown = [
             (row["agent"], row["scope"], _describe_state(row), ", ".join(row["modes"]), row["path"])
@@ -132,6 +134,8 @@ def status(
         ]
         print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
         say(f"The hook command: {safe(settings_entries.hook_command(agent or 'claude-code', 'guide'))}")
+        if waiting:
+            say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
         if errors:
             say(f"{pluralize(len(errors), 'event')} not checked; the last: {safe(errors[-1], most=300)}")
     if errors:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-import msgspec
 import typer
 
 from steadyhelm.errors import SteadyhelmError
+from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.reports.terminal import console, safe, say
 
 EXIT_OK: Final = 0
@@ -36,7 +36,7 @@ def fail(text: str, status: int = EXIT_FAILED) -> NoReturn:
 
 def print_json(value: Any) -> None:
     """Print one JSON document on one line of standard output."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(encode_safe_json(value).decode() + "\n")
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from steadyhelm.cli.output import EXIT_FAILED, EXIT_OK, EXIT_USAGE, fail
+from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
 
@@ -98,7 +99,7 @@ class _Labeller:
                 if reason:
                     self.broken.append((number, reason))
                 else:
-                    yield msgspec.json.encode(self._add_label(value)).decode()
+                    yield encode_safe_json(self._add_label(value)).decode()
 
     def _add_label(self, reply: dict[str, Any]) -> dict[str, Any]:
         from steadyhelm.corrections.forecast import foresee_correction

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from steadyhelm.hooks import settings_entries
 from steadyhelm.settings import home
 
 RECORDS_FOLDER: Final = "hooks"
+_MAX_SETTINGS_BYTES: Final = 2 << 20
 
 
 class SettingsChange(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,16 @@ class _InstallRecord(Struct, frozen=True, kw_only=True):
     existed: bool
     digest: str
     folders: list[str] = []
+
+
+@contextlib.contextmanager
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Raise a FormatError that says what is wrong for every error of the file system."""
+    try:
+        yield
+    except OSError as exc:
+        where = exc.filename or path
+        raise FormatError(f"{path} cannot be changed: {exc.strerror or exc} ({where}).") from exc
 
 
 def plan_install(agent: str, path: Path, command: str, *, status_line: str = "") -> SettingsChange:
@@ -85,16 +97,17 @@ def apply_install(change: SettingsChange) -> Path | None:
     """Write the change; return the path of the backup, None when there was no file."""
     _require_unchanged(change)
     assert change.after is not None
-    known = _read_record(change.path)
-    if known is None or known.digest != _hash_content(change.before or b""):
-        known = _back_up(change)
-    folders = [str(it) for it in reversed(change.path.parents) if not it.exists()] or known.folders
-    change.path.parent.mkdir(parents=True, exist_ok=True)
-    _replace_file(change.path, change.after)
-    record = _InstallRecord(
-        path=str(change.path), existed=known.existed, digest=_hash_content(change.after), folders=folders
-    )
-    _replace_file(_record_path(change.path, ".json"), msgspec.json.encode(record))
+    with _explain_errors(change.path):
+        known = _read_record(change.path)
+        if known is None or known.digest != _hash_content(change.before or b""):
+            known = _back_up(change)
+        folders = [str(it) for it in reversed(change.path.parents) if not it.exists()] or known.folders
+        change.path.parent.mkdir(parents=True, exist_ok=True)
+        _replace_file(change.path, change.after)
+        record = _InstallRecord(
+            path=str(change.path), existed=known.existed, digest=_hash_content(change.after), folders=folders
+        )
+        _replace_file(_record_path(change.path, ".json"), msgspec.json.encode(record))
     return _record_path(change.path, ".before") if known.existed else None
 
 
@@ -102,15 +115,16 @@ def apply_uninstall(change: SettingsChange) -> None:
     """Write the change, and remove the backup and the record."""
     _require_unchanged(change)
     record = _read_record(change.path)
-    if change.after is None:
-        change.path.unlink(missing_ok=True)
-        for folder in reversed(record.folders if record is not None else []):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
-    elif not change.is_empty:
-        _replace_file(change.path, change.after)
-    for ending in (".json", ".before"):
-        _record_path(change.path, ending).unlink(missing_ok=True)
+    with _explain_errors(change.path):
+        if change.after is None:
+            change.path.unlink(missing_ok=True)
+            for folder in reversed(record.folders if record is not None else []):
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+        elif not change.is_empty:
+            _replace_file(change.path, change.after)
+        for ending in (".json", ".before"):
+            _record_path(change.path, ending).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         (home() / RECORDS_FOLDER).rmdir()
 
@@ -155,12 +169,24 @@ def _read_backup(path: Path) -> bytes | None:
 
 
 def _read_bytes(path: Path) -> bytes | None:
+    """Return the content of a file; None without one. Does not wait for a pipe or a device."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                raise FormatError(f"{path} is not a file; it was left as it is.")
+            if status.st_size > _MAX_SETTINGS_BYTES:
+                raise FormatError(
+                    f"{path} is larger than {_MAX_SETTINGS_BYTES >> 20} MiB; it was left as it is."
+                )
+            return os.read(file, _MAX_SETTINGS_BYTES)
+        finally:
+            os.close(file)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as exc:
-        raise FormatError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+    except (OSError, ValueError) as exc:
+        raise FormatError(f"{path} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
 
 
 def _decode_text(content: bytes | None, path: Path) -> str:
@@ -189,12 +215,13 @@ def _replace_file(path: Path, content: bytes) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def describe_file(path: Path) -> dict[str, Any]:
-    """Return which events of this file run our command, in which modes, or why it cannot be read."""
+def describe_place(agent: str, *, project: bool) -> dict[str, Any]:
+    """Return which events of an agent's file run our command, in which modes, or why it cannot be read."""
+    path = None
     try:
-        events = settings_entries.find_installed_events(
-            settings_entries.parse_settings(_decode_text(_read_bytes(path), path), path)
-        )
+        path = settings_entries.find_settings_file(agent, project=project)
+        content = settings_entries.parse_settings(_decode_text(_read_bytes(path), path), path)
     except FormatError as exc:
-        return {"path": str(path), "events": [], "modes": [], "problem": str(exc)}
+        return {"path": str(path or ""), "events": [], "modes": [], "problem": str(exc)}
+    events = settings_entries.find_installed_events(content)
     return {"path": str(path), "events": sorted(events), "modes": sorted(set(events.values())), "problem": ""}

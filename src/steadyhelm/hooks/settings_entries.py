@@ -16,6 +16,7 @@ _OUR_COMMAND: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--ag
 _MODE_OPTION: Final = re.compile(r"--mode[ =](\w+)")
 _TOOL_EVENTS: Final = frozenset({"before_tool", "after_tool"})
 _TIMEOUT_S: Final = 10
+_MAX_DEPTH: Final = 100
 STATUS_LINE: Final = "statusLine"
 
 
@@ -40,13 +41,16 @@ def find_settings_file(agent: str, *, project: bool) -> Path:
     """Return the file to edit; a link is followed, so that it stays a link."""
     place = SETTINGS_PLACES[agent]
     own = os.environ.get(place.home_variable, "") if place.home_variable else ""
-    if project:
-        path = Path.cwd() / place.project
-    elif own:
-        path = Path(own).expanduser() / Path(place.user).name
-    else:
-        path = Path.home() / place.user
-    return path.resolve()
+    try:
+        if project:
+            path = Path.cwd() / place.project
+        elif own:
+            path = Path(own).expanduser() / Path(place.user).name
+        else:
+            path = Path.home() / place.user
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as exc:
+        raise FormatError(f"The settings of {agent} cannot be found: {exc}.") from exc
 
 
 def hook_command(agent: str, mode: str) -> str:
@@ -69,7 +73,10 @@ def parse_settings(text: str, path: Path) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_build_object)
+        _require_shallow(content)
+    except RecursionError as exc:
+        raise FormatError(f"{path} is nested too deeply; it was left as it is.") from exc
     except ValueError as exc:
         raise FormatError(
             f"{path} is not plain JSON ({exc}); comments would be lost, so it was left as it is. "
@@ -80,14 +87,42 @@ def parse_settings(text: str, path: Path) -> dict[str, Any]:
     return content
 
 
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return built
+
+
+def _require_shallow(content: Any) -> None:
+    """Raise RecursionError for what is nested more deeply than can be written again."""
+    level = [content]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise RecursionError
+
+
 def add_entries(
     content: Mapping[str, Any], agent: str, command: str, *, status_line: str = ""
 ) -> dict[str, Any]:
-    """Return the settings with our entries, each once, after all others."""
+    """Return the settings with our entries, each once, after all others.
+
+    Raises FormatError where an event of ours has something other than a list.
+    """
     fresh = remove_entries(content)
-    hooks = {name: list(entries) for name, entries in fresh.get("hooks", {}).items()}
+    hooks = dict(fresh.get("hooks", {}))
     for event, kind in DIALECTS[agent].kinds.items():
-        hooks.setdefault(event, []).append(_make_entry(agent, command, is_tool=kind in _TOOL_EVENTS))
+        entries = hooks.get(event, [])
+        if not isinstance(entries, list):
+            raise FormatError(f"The entry hooks.{event} is not a list; the file was left as it is.")
+        hooks[event] = [*entries, _make_entry(agent, command, is_tool=kind in _TOOL_EVENTS)]
     if agent == "cursor":
         fresh = {"version": 1, **fresh}
     if status_line and STATUS_LINE not in fresh:
@@ -169,9 +204,10 @@ def write_settings(text: str, content: Mapping[str, Any]) -> str:
     added = _append_keys(text, content, indent)
     if added is not None:
         return added
-    return json.dumps(content, indent=indent, ensure_ascii=False) + (
-        "" if _lacks_final_newline(text) else "\n"
-    )
+    written = json.dumps(content, indent=indent, ensure_ascii=False)
+    if not _has_utf8_form(written):
+        written = json.dumps(content, indent=indent)
+    return written + ("" if _lacks_final_newline(text) else "\n")
 
 
 def _append_keys(text: str, content: Mapping[str, Any], indent: int | str) -> str | None:
@@ -193,6 +229,11 @@ def _find_indent(text: str) -> int | str:
     if found is None:
         return 2
     return found[1] if "\t" in found[1] else len(found[1])
+
+
+def _has_utf8_form(text: str) -> bool:
+    """Return whether the text holds no half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode() == text
 
 
 def _lacks_final_newline(text: str) -> bool:

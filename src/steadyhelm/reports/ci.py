@@ -48,7 +48,11 @@ class GithubReport:
     def _write(self, command: str, place: RunLocation, title: str, text: str) -> None:
         properties = {"title": title}
         if place.file != "-":
-            properties = {"file": _repository_path(place.file), "line": str(place.line), **properties}
+            properties = {
+                "file": printable(_repository_path(place.file)),
+                "line": str(place.line),
+                **properties,
+            }
         pairs = (f"{name}={_escape_command(value, _PROPERTY_ESCAPES)}" for name, value in properties.items())
         self._stream.write(f"::{command} {','.join(pairs)}::{_escape_command(text, _DATA_ESCAPES)}\n")
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TextIO
 
-import msgspec
 from msgspec import Struct, field
 from rich.text import Text
 
 from steadyhelm.findings import Severity
+from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.replay import Judged, RunReport
 from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name
 from steadyhelm.reports.terminal import console, safe, say, severity_label
@@ -140,7 +140,7 @@ class JsonReport:
 
     def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
         """Write the run as one line, clean or not."""
-        self._stream.write(msgspec.json.encode(judged.report).decode() + "\n")
+        self._stream.write(encode_safe_json(judged.report).decode() + "\n")
 
     def add_unreadable(self, place: RunLocation, reason: str) -> None:
         """Ignore it: a line that is not a run has no object."""
@@ -251,9 +251,12 @@ def _file_size(file: str) -> int:
         return 0
 
 
+_CREATE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+
+
 @contextmanager
 def open_destination(output: Path | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that is put in place once it is complete."""
+    """Yield standard output, or a file only its owner may read, put in place once it is complete."""
     if output is None:
         yield sys.stdout
         return
@@ -265,7 +268,8 @@ def open_destination(output: Path | None) -> Iterator[TextIO]:
         return
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with fresh.open("x", encoding="utf-8") as stream:
+        # A report quotes what agents did: only its owner may read it.
+        with os.fdopen(os.open(fresh, _CREATE, 0o600), "w", encoding="utf-8") as stream:
             yield stream
         fresh.replace(path)
     finally:

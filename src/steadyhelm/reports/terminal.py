@@ -4,24 +4,21 @@ Agent output may hold escape sequences, control and bidirectional characters: no
 terminal unescaped.
 """
 
-import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
+
+from steadyhelm.hostile_text import escape_unsafe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
-)
 SEVERITY_MARKS: Final = {"LOW": "·", "MED": "▲", "HIGH": "■", "CRITICAL": "✖"}
 _SEVERITY_STYLES: Final = {"LOW": "dim", "MED": "yellow", "HIGH": "red", "CRITICAL": "bold red"}
 
 
 def safe(text: object, *, most: int = 0) -> str:
     """Return text a terminal can show: control characters escaped, one line, at most `most` characters."""
-    shown = _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
-    shown = shown.replace("\n", "⏎").replace("\t", " ")
+    shown = escape_unsafe(str(text)).replace("\n", "⏎").replace("\t", " ")
     return shown if not most or len(shown) <= most else shown[: most - 1] + "…"
 
 

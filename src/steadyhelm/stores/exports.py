@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, Literal, TextIO, cast
 
-import msgspec
 from msgspec import Struct
 
 from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.hostile_text import encode_safe_json, escape_unsafe
 from steadyhelm.sink import RecordedEvent
 from steadyhelm.store import RunRow, RunStore
 
@@ -166,7 +166,7 @@ def _open_compressed(raw: IO[bytes], path: Path) -> Iterator[BinaryIO]:
 def _write_jsonl(selection: _Selection, stream: BinaryIO) -> None:
     for run in selection:
         line = build_run_line(run, selection.read_metadata(run), selection.read_events(run))
-        stream.write(msgspec.json.encode(line) + b"\n")
+        stream.write(encode_safe_json(line) + b"\n")
 
 
 def _write_csv(selection: _Selection, stream: BinaryIO) -> None:
@@ -197,12 +197,16 @@ def escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
+def _escape_cell(cell: Any) -> Any:
+    return escape_formula(escape_unsafe(cell) if isinstance(cell, str) else cell)
+
+
 def _write_csv_rows(stream: TextIO, events: Iterable[RecordedEvent]) -> None:
     """Write a line of column names, then a line per event."""
     writer = csv.writer(stream)
     writer.writerow(_COLUMNS)
     for recorded in events:
-        writer.writerow([escape_formula(cell) for cell in _build_row(recorded)])
+        writer.writerow([_escape_cell(cell) for cell in _build_row(recorded)])
 
 
 def _write_parquet_rows(stream: BinaryIO, events: Iterable[RecordedEvent]) -> None:
