@@ -10,7 +10,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes, hash_call
 from steadyhelm.host_objects import cut_text, is_a, name_type
 from steadyhelm.loops.steps import cache_arguments
-from steadyhelm.redaction import Redactor
+from steadyhelm.redaction import Redactor, hide_tokens
 from steadyhelm.sink import RecordedEvent
 
 PayloadMode = Literal["none", "hashes", "redacted", "full"]
@@ -45,13 +45,13 @@ class Capture:
         return self._redactor.redact_text(whole) if self._redacts and whole else whole
 
     def name(self, name: object) -> str:
-        """Return the name of a tool, a model, a task type or a version: short, and safe to store."""
+        """Return the name of a tool, an agent, a task type or a version: short and redacted."""
         if type(name) is str and len(name) <= MAX_NAME_CHARS:
             known = self._names.get(name)
             if known is not None:
                 return known
         short = cut_text(name, MAX_NAME_CHARS) if is_a(name, str) else to_text(name)[:MAX_NAME_CHARS]
-        clean = _clean(short)
+        clean = self._redactor.redact_text(_clean(short)) if self._redacts else _clean(short)
         if type(name) is str and len(name) <= MAX_NAME_CHARS:
             if len(self._names) >= _NAMES_KEPT:
                 self._names.clear()
@@ -62,17 +62,10 @@ class Capture:
         """Return the id of a run, a call or an event as text: the same for the same id, different for others.
 
         Ids are texts, numbers or UUIDs. An object of an unknown type is the id of itself alone.
+        A token with a known prefix is replaced by its hash; no other id is changed.
         """
-        if type(given) is str and len(given) <= MAX_ID_CHARS:
-            return given if given.isascii() and "\0" not in given else _clean(cut_text(given))
-        if is_a(given, str):
-            ends = cut_text(given)
-            return (
-                _clean(ends[: MAX_ID_CHARS // 2]) + f"…{hash_bytes(ends.encode()) & 0xFFFFFFFFFFFFFFFF:016x}"
-            )
-        text = to_text(given)
-        is_unknown = text == name_type(given)
-        return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
+        text = _identify(given)
+        return hide_tokens(text) if self._redacts else text
 
     def plain(self, value: Any) -> Any:
         """Return a value to store beside events, such as arguments, reduced and redacted like them."""
@@ -172,6 +165,17 @@ class Capture:
             result_hash=event.result_hash if self._payloads == "hashes" else 0,
         )
         return RecordedEvent(stripped)
+
+
+def _identify(given: object) -> str:
+    if type(given) is str and len(given) <= MAX_ID_CHARS:
+        return given if given.isascii() and "\0" not in given else _clean(cut_text(given))
+    if is_a(given, str):
+        ends = cut_text(given)
+        return _clean(ends[: MAX_ID_CHARS // 2]) + f"…{hash_bytes(ends.encode()) & 0xFFFFFFFFFFFFFFFF:016x}"
+    text = to_text(given)
+    is_unknown = text == name_type(given)
+    return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
 
 
 def _clean(text: str) -> str:

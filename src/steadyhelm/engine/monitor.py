@@ -109,7 +109,7 @@ class Monitor:
         clock: Callable[[], float] = time.time,
         make_id: Callable[[], str] = new_id,
     ) -> None:
-        self.agent_id = agent_id
+        self.agent_id = agent_id = capture.name(agent_id)
         self.mode: Mode = mode
         self.store = store
         self.health = health

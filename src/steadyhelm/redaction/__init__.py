@@ -6,6 +6,7 @@ fields and lists in data (`structures`), tokens with a known prefix and text tha
 credentials in addresses and keys in files (`plain_shapes`). What the rules know is in `patterns/*.toml`.
 """
 
+from steadyhelm.redaction.ids import hide_tokens
 from steadyhelm.redaction.redactor import Redactor
 
-__all__ = ["Redactor"]
+__all__ = ["Redactor", "hide_tokens"]
