@@ -75,7 +75,9 @@ NAMES = [
     "calibrate",
     "classify_user_reply",
     "foresee_correction",
+    "install",
     "score_reply",
+    "uninstall",
 ]
 
 

@@ -4,6 +4,7 @@ Names load when they are first used: importing the package costs next to nothing
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from steadyhelm.goals.tree import GoalTree as GoalTree
     from steadyhelm.goals.vocabulary import GoalDNA as GoalDNA
     from steadyhelm.incidents import Incident as Incident
+    from steadyhelm.installation import install as install
+    from steadyhelm.installation import uninstall as uninstall
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
     from steadyhelm.settings import Settings as Settings
     from steadyhelm.sink import Sink as Sink
@@ -145,7 +148,9 @@ _HOMES: Final = {
     "calibrate": "steadyhelm.calibration:calibrate",
     "classify_user_reply": "steadyhelm.corrections.reply_classifier:classify_user_reply",
     "foresee_correction": "steadyhelm.corrections.forecast:foresee_correction",
+    "install": "steadyhelm.installation:install",
     "score_reply": "steadyhelm.style.scoring:score_reply",
+    "uninstall": "steadyhelm.installation:uninstall",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - the table above is the list
@@ -162,3 +167,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+if os.environ.get("STEADYHELM_INSTALL"):
+    from steadyhelm.installation import install_by_environment
+
+    install_by_environment(os.environ["STEADYHELM_INSTALL"])

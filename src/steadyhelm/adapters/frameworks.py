@@ -19,6 +19,9 @@ class Framework(NamedTuple):
     `packages` are the distributions it needs, with the oldest version that is known to work.
     `takes` describes what of it can be watched.
     `modules` are the top-level modules its classes come from; empty for objects known by what they can do.
+    `patches` are the functions of the adapter's `patches` module, by the module of the framework that each
+    needs: `steadyhelm.install()` calls them when that module is imported.
+    `steers` says what can be done in guide and enforce mode where it was installed so.
     """
 
     name: str
@@ -27,11 +30,23 @@ class Framework(NamedTuple):
     packages: dict[str, str]
     takes: str = ""
     modules: tuple[str, ...] = ()
+    patches: dict[str, str] = {}  # noqa: RUF012 - a constant
+    steers: str = "guide, block, roll back and stop"
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The packages whose modules `patches` names."""
+        return tuple(dict.fromkeys(_find_root(module) for module in self.patches))
 
     @property
     def installed(self) -> str:
         """The version that is installed; empty when there is none."""
         return _find_version(next(iter(self.packages), ""))
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether one of its packages is installed, of whatever version."""
+        return bool(self.installed) or any(_find_version(root) for root in self.roots)
 
     def describe_missing(self) -> str:
         """Return a text that names what is not installed or too old; empty when nothing is missing."""
@@ -53,6 +68,12 @@ FRAMEWORKS: Final = (
         {"langchain": "1.4.7", "langgraph": "1.2.20"},
         "a compiled graph, such as create_agent(...) or StateGraph.compile()",
         ("langchain", "langgraph", "langchain_core"),
+        {
+            "langchain_core.callbacks.manager": "watch_callbacks",
+            "langgraph.pregel": "watch_graphs",
+            "langchain.agents.factory": "add_middleware",
+        },
+        "guide and block agents of create_agent, roll back graphs with a checkpointer, stop all",
     ),
     Framework(
         "openai_agents",
@@ -61,6 +82,7 @@ FRAMEWORKS: Final = (
         {"openai-agents": "0.24.0"},
         "Runner itself, or an Agent",
         ("agents",),
+        {"agents.run": "watch_runner"},
     ),
     Framework(
         "pydantic_ai",
@@ -69,8 +91,17 @@ FRAMEWORKS: Final = (
         {"pydantic-ai-slim": "2.66.0"},
         "an Agent",
         ("pydantic_ai",),
+        {"pydantic_ai.agent": "watch_agents"},
     ),
-    Framework("crewai", "CrewAI", "crewai", {"crewai": "1.15.30"}, "a Crew, an Agent or a Flow", ("crewai",)),
+    Framework(
+        "crewai",
+        "CrewAI",
+        "crewai",
+        {"crewai": "1.15.30"},
+        "a Crew, an Agent or a Flow",
+        ("crewai",),
+        {"crewai": "watch_crews_and_agents"},
+    ),
     Framework(
         "claude_agent",
         "Claude Agent SDK",
@@ -78,9 +109,17 @@ FRAMEWORKS: Final = (
         {"claude-agent-sdk": "0.2.182"},
         "query, ClaudeSDKClient or ClaudeAgentOptions",
         ("claude_agent_sdk",),
+        {"claude_agent_sdk": "watch_conversations"},
+        "guide, block and stop",
     ),
     Framework(
-        "google_adk", "Google ADK", "google-adk", {"google-adk": "2.13.0"}, "a Runner or an App", ("google",)
+        "google_adk",
+        "Google ADK",
+        "google-adk",
+        {"google-adk": "2.13.0"},
+        "a Runner or an App",
+        ("google",),
+        {"google.adk.runners": "watch_runners"},
     ),
     Framework(
         "strands",
@@ -89,6 +128,7 @@ FRAMEWORKS: Final = (
         {"strands-agents": "1.62.0"},
         "an Agent, a Graph or a Swarm",
         ("strands",),
+        {"strands.agent.agent": "watch_agents"},
     ),
     Framework(
         "agent_framework",
@@ -97,9 +137,33 @@ FRAMEWORKS: Final = (
         {"agent-framework-core": "1.23.0"},
         "an Agent",
         ("agent_framework",),
+        {"agent_framework": "watch_agents"},
     ),
-    Framework("openai_client", "OpenAI-compatible clients", "openai", {}, "a client"),
-    Framework("anthropic_client", "Anthropic clients", "anthropic", {}, "a client"),
+    Framework(
+        "openai_client",
+        "OpenAI clients",
+        "openai",
+        {},
+        "a client",
+        patches={
+            "openai.resources.chat.completions.completions": "watch_chat_completions",
+            "openai.resources.responses.responses": "watch_responses",
+            "openai.resources.beta.responses.responses": "watch_beta_responses",
+        },
+        steers="guide, roll back and stop",
+    ),
+    Framework(
+        "anthropic_client",
+        "Anthropic clients",
+        "anthropic",
+        {},
+        "a client",
+        patches={
+            "anthropic.resources.messages.messages": "watch_messages",
+            "anthropic.resources.beta.messages.messages": "watch_beta_messages",
+        },
+        steers="guide, roll back and stop",
+    ),
 )
 
 
@@ -122,6 +186,12 @@ def describe_frameworks() -> str:
         needs = f" (needs {missing})" if missing else ""
         names.append(f"{framework.title}: {framework.takes}{needs}")
     return "; ".join(names)
+
+
+def _find_root(module: str) -> str:
+    # Many packages share the namespace `google`.
+    first, _, rest = module.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "google" else first
 
 
 @functools.cache

@@ -63,8 +63,11 @@ class AgentFrameworkAdapter:
 
     def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:  # noqa: D102
         ours = SteadyhelmMiddleware(monitor, **options)
-        if monitor.disabled:
-            return agent
-        watched = copy.copy(agent)
-        watched.middleware = [*ours, *(agent.middleware or ())]
-        return watched
+        return agent if monitor.disabled else add_middleware(agent, ours)
+
+
+def add_middleware(agent: Any, ours: SteadyhelmMiddleware) -> Any:
+    """Return a copy of an agent with our middlewares before its own."""
+    watched = copy.copy(agent)
+    watched.middleware = [*ours, *(agent.middleware or ())]
+    return watched

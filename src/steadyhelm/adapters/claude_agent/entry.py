@@ -53,7 +53,7 @@ class ClaudeAgentAdapter:
 
     def __new__(cls, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> Any:
         """Return the watched counterpart of the agent."""
-        watch = _Conversations(monitor, ask)
+        watch = Conversations(monitor, ask)
         if monitor.disabled:
             return agent
         if agent is sdk.query:
@@ -78,7 +78,7 @@ class ClaudeAgentAdapter:
 _KINDS: Final = (sdk.ClaudeAgentOptions, sdk.ClaudeSDKClient)
 
 
-class _Conversations:
+class Conversations:
     """The conversations of one monitor."""
 
     def __init__(self, monitor: Monitor, ask: Ask | None = None) -> None:
@@ -87,6 +87,11 @@ class _Conversations:
         self._boundary(sdk.ClaudeAgentOptions())  # raises for an `ask` that is no function
         self._by_session: BoundedDict[str, ClaudeConversation] = BoundedDict(_MAX_CONVERSATIONS)
         self._lock = ForkSafeLock()
+
+    def watch_client(self, client: Any) -> None:
+        """Make a client that has not connected yet a watched one."""
+        client.__class__ = self.make_client_class(type(client))
+        client._start_conversation()  # noqa: SLF001 - its class is ours now
 
     def add_hooks(self, options: Any) -> Any:
         """Return a copy of the options with our hooks; each session is a conversation."""
@@ -190,14 +195,22 @@ class _Conversations:
         hook.is_steadyhelm = True  # type: ignore[attr-defined]
         timeout = _ASK_TIMEOUT_S if self._ask is not None else None
         hooks = {
-            event: [
-                it for it in matchers if not any(getattr(own, "is_steadyhelm", False) for own in it.hooks)
-            ]
+            event: [it for it in matchers if not _is_ours(it)]
             for event, matchers in (options.hooks or {}).items()
         }
         for event in EVENTS:
             hooks[event] = [*hooks.get(event, ()), sdk.HookMatcher(hooks=[hook], timeout=timeout)]
         return replace(options, hooks=hooks)
+
+
+def has_our_hooks(options: Any) -> bool:
+    """Return whether options have hooks of ours, of whatever monitor."""
+    hooks = getattr(options, "hooks", None) or {}
+    return any(_is_ours(matcher) for matchers in hooks.values() for matcher in matchers)
+
+
+def _is_ours(matcher: Any) -> bool:
+    return any(getattr(own, "is_steadyhelm", False) for own in matcher.hooks)
 
 
 def _handle_hook(conversation: ClaudeConversation, payload: Mapping[str, Any]) -> HookOutput:

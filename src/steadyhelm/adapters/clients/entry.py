@@ -14,19 +14,14 @@ from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapters.clients.anthropic_format import MessagesFormat
 from steadyhelm.adapters.clients.conversations import ClientOrigin, make_client_id
-from steadyhelm.adapters.clients.hooks import ClientWatcher, Exchange
+from steadyhelm.adapters.clients.hooks import ClientWatcher
 from steadyhelm.adapters.clients.openai_formats import ChatFormat, ResponsesFormat
-from steadyhelm.adapters.clients.streams import (
-    WatchedStreamManager,
-    record_failure,
-    watch_awaited_reply,
-    watch_result,
-)
 from steadyhelm.adapters.clients.translate import ApiFormat
-from steadyhelm.boundary.driver import Ask, is_asking
+from steadyhelm.adapters.clients.watched_methods import Method, WatchedMethods
+from steadyhelm.boundary.driver import Ask
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.errors import RunStopped, SettingsError
+from steadyhelm.errors import SettingsError
 
 _WRAPPING_ATTRIBUTE: Final = "_steadyhelm"
 _WATCHERS_ATTRIBUTE: Final = "_client_watchers"
@@ -35,8 +30,6 @@ _COPY_METHODS: Final = ("copy", "with_options")
 _BETA: Final = "beta"
 _RAW_ATTRIBUTES: Final = ("with_raw_response", "with_streaming_response")
 _ANTHROPIC_METHODS: Final = ("create", "stream", "count_tokens")
-
-Method = Callable[..., Any]
 
 
 class Resource(NamedTuple):
@@ -52,13 +45,13 @@ class Resource(NamedTuple):
     fetch_methods: tuple[str, ...] = ()
 
 
-_OPENAI_RESOURCES: Final = (
+OPENAI_RESOURCES: Final = (
     Resource("chat.completions", ChatFormat()),
     Resource("responses", ResponsesFormat(), fetch_methods=("retrieve",)),
     Resource("beta.chat.completions", ChatFormat()),
     Resource("beta.responses", ResponsesFormat(), fetch_methods=("retrieve",)),
 )
-_ANTHROPIC_RESOURCES: Final = (
+ANTHROPIC_RESOURCES: Final = (
     Resource("messages", MessagesFormat(), stream_methods=("stream",)),
     Resource("beta.messages", MessagesFormat(), stream_methods=("stream",)),
 )
@@ -73,7 +66,7 @@ class OpenAIClientAdapter:
             raise SettingsError(
                 f"wrap() got a {type(client).__name__}, which has no chat.completions.create to watch."
             )
-        return _wrap_client(monitor, client, "openai_client", _OPENAI_RESOURCES, ask)
+        return _wrap_client(monitor, client, "openai_client", OPENAI_RESOURCES, ask)
 
     @staticmethod
     def can_wrap(agent: Any) -> bool:
@@ -95,7 +88,7 @@ class AnthropicClientAdapter:
             raise SettingsError(
                 f"wrap() got a {type(client).__name__}, which has no messages.create to watch."
             )
-        return _wrap_client(monitor, client, "anthropic_client", _ANTHROPIC_RESOURCES, ask)
+        return _wrap_client(monitor, client, "anthropic_client", ANTHROPIC_RESOURCES, ask)
 
     @staticmethod
     def can_wrap(agent: Any) -> bool:
@@ -112,9 +105,9 @@ def _wrap_client(
     monitor: Monitor, client: Any, source: str, resources: Sequence[Resource], ask: Ask | None
 ) -> Any:
     """Return the client itself, watched from now on. Idempotent."""
-    known = _find_wrapping(client)
+    known = find_wrapping(client)
     if known is None:
-        watcher = _get_watcher(monitor, source, ask)
+        watcher = get_watcher(monitor, source, ask)
         _ClientWrapping(client, watcher, resources, ClientOrigin(watcher.note_collected))
     elif known.watcher.monitor is not monitor:
         raise SettingsError(
@@ -126,14 +119,14 @@ def _wrap_client(
 
 def _unwrap_client(client: Any) -> Any:
     """Return the client as it was, and end its runs. A client that is not watched is not changed."""
-    wrapping = _find_wrapping(client)
+    wrapping = find_wrapping(client)
     if wrapping is not None:
         wrapping.undo()
         wrapping.watcher.end_runs(wrapping.client_id)
     return client
 
 
-def _get_watcher(monitor: Monitor, source: str, ask: Ask | None) -> ClientWatcher:
+def get_watcher(monitor: Monitor, source: str, ask: Ask | None) -> ClientWatcher:
     """Return the monitor's watcher for clients of this kind, made on first use."""
     # The watcher refers to its monitor, so only the monitor may keep it.
     watchers: BoundedDict[tuple[str, int], ClientWatcher] | None = vars(monitor).get(_WATCHERS_ATTRIBUTE)
@@ -174,6 +167,7 @@ class _ClientWrapping:
     ) -> None:
         self.watcher = watcher
         self.client_id = make_client_id(origin)
+        self._methods = WatchedMethods(watcher, self.client_id)
         self._client = client
         self._resources = resources
         self._replaced: list[_ReplacedMethod] = []
@@ -218,11 +212,11 @@ class _ClientWrapping:
         if owner is None:
             return
         for name in resource.methods:
-            self._replace(owner, name, functools.partial(self._make_request_method, resource.format))
+            self._replace(owner, name, functools.partial(self._methods.make_request, resource.format))
         for name in resource.stream_methods:
-            self._replace(owner, name, functools.partial(self._make_stream_method, resource.format))
+            self._replace(owner, name, functools.partial(self._methods.make_stream, resource.format))
         for name in resource.fetch_methods:
-            self._replace(owner, name, self._make_fetch_method)
+            self._replace(owner, name, self._methods.make_fetch)
         if _get_path(self._client, resource.path) is not owner:
             raise AttributeError(f"its {resource.path} is another object each time")
 
@@ -252,38 +246,6 @@ class _ClientWrapping:
 
     # --- the replacements ------------------------------------------------------------------------
 
-    def _make_request_method(self, api_format: ApiFormat, method: Method) -> Method:
-        def request(*args: Any, **kwargs: Any) -> Any:
-            exchange = self._open_exchange(api_format, method, args, kwargs)
-            if exchange is None:
-                return method(*args, **kwargs)
-            return watch_result(exchange, _send(exchange, method))
-
-        async def request_async(*args: Any, **kwargs: Any) -> Any:
-            exchange = self._open_exchange(api_format, method, args, kwargs)
-            if exchange is None:
-                return await method(*args, **kwargs)
-            return await watch_awaited_reply(exchange, _send(exchange, method))
-
-        return request_async if _is_async(method) else request
-
-    def _make_stream_method(self, api_format: ApiFormat, method: Method) -> Method:
-        def open_stream(*args: Any, **kwargs: Any) -> Any:
-            exchange = self._open_exchange(api_format, method, args, kwargs)
-            if exchange is None:
-                return method(*args, **kwargs)
-            return WatchedStreamManager(exchange, _send(exchange, method))
-
-        return open_stream
-
-    def _make_fetch_method(self, method: Method) -> Method:
-        def fetch(*args: Any, **kwargs: Any) -> Any:
-            exchange = self.watcher.find_pending(args[0] if args else kwargs.get("response_id"))
-            result = method(*args, **kwargs)
-            return watch_result(exchange, result) if exchange is not None else result
-
-        return fetch
-
     def _make_copy_method(self, method: Method) -> Method:
         def copy(*args: Any, **kwargs: Any) -> Any:
             client = method(*args, **kwargs)
@@ -301,26 +263,6 @@ class _ClientWrapping:
 
         return close
 
-    def _open_exchange(
-        self, api_format: ApiFormat, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Exchange | None:
-        """Return the exchange of a request; None where it must not be recorded here.
-
-        Raises:
-            RunStopped: The request must not be made.
-        """
-        if self.watcher.monitor.disabled or is_asking():
-            return None
-        exchange = None
-        with self.watcher.boundary.guard("request"):
-            arguments = _name_arguments(method, args, kwargs)
-            exchange = self.watcher.open_exchange(api_format, arguments, self.client_id)
-        stop = exchange.stopped if exchange is not None else None
-        if stop is not None:
-            # An exception that is raised several times keeps the frames of each time: raise a new one.
-            raise RunStopped(str(stop), run_id=stop.run_id, decision=stop.decision)
-        return exchange
-
 
 class _LazyResource:
     """A proxy for an attribute that is loaded when it is first used."""
@@ -332,22 +274,6 @@ class _LazyResource:
         return getattr(self.__dict__["_load"](), name)
 
 
-def _send(exchange: Exchange, method: Method) -> Any:
-    try:
-        return method(**exchange.arguments)
-    except BaseException as exc:
-        record_failure(exchange, exc)
-        raise
-
-
-def _name_arguments(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return all arguments by name: only clients of other libraries take any by position."""
-    if not args:
-        return kwargs
-    names = list(inspect.signature(method).parameters)
-    return {**dict(zip(names, args, strict=False)), **kwargs}
-
-
 def _get_path(client: Any, path: str) -> Any:
     """Return what a path of attributes leads to; None where there is no such thing."""
     value = client
@@ -357,10 +283,6 @@ def _get_path(client: Any, path: str) -> Any:
     except Exception:  # noqa: BLE001 - this may be any object, and fail in any way
         return None
     return value
-
-
-def _is_async(method: Method) -> bool:
-    return inspect.iscoroutinefunction(inspect.unwrap(method))
 
 
 def _is_made_once(client: Any, name: str) -> bool:
@@ -377,6 +299,7 @@ def _drop_raw_attributes(owner: Any) -> None:
         _get_instance_dict(owner).pop(name, None)
 
 
-def _find_wrapping(client: Any) -> _ClientWrapping | None:
+def find_wrapping(client: Any) -> _ClientWrapping | None:
+    """Return the replaced methods of a client that `monitor.wrap` was called with; None for any other."""
     known = _get_instance_dict(client).get(_WRAPPING_ATTRIBUTE)
     return known if isinstance(known, _ClientWrapping) else None

@@ -136,6 +136,11 @@ class WorkContext:
 _current: Final[ContextVar[WorkContext | None]] = ContextVar("steadyhelm_crewai_part", default=None)
 
 
+def is_watching() -> bool:
+    """Return whether the code now running belongs to work that is watched."""
+    return _current.get() is not None
+
+
 @contextmanager
 def watch(context: WorkContext) -> Iterator[None]:
     """Open a block whose code, and what it starts, belongs to that context."""

@@ -81,10 +81,11 @@ class GoogleADKAdapter:
             plugins.insert(0, plugin)
         if isinstance(agent, App):
             return agent.model_copy(update={"plugins": plugins})
-        return _copy_runner(agent, plugin, plugins)
+        return copy_runner(agent, plugin, plugins)
 
 
-def _copy_runner(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> Any:
+def copy_runner(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> Any:
+    """Return a copy of a runner with these plugins, which raises a stop to its caller."""
     watched = copy.copy(runner)
     watched.__class__ = _make_watched_class(runner.__class__)
     watched.plugin_manager = copy.copy(runner.plugin_manager)

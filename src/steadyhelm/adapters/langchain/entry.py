@@ -345,6 +345,12 @@ async def send_requests_async(requests: GraphRequests, agent: Any) -> None:
             request = _resume(requests.send, result)
 
 
+def is_calling() -> bool:
+    """Return whether the call of a graph that is made now is the attempt of a `GraphCall`."""
+    before = opened.get()
+    return bool(before) and not before[-1][1].is_attached
+
+
 def warn_undeliverable_guidance(agent: Any, context: AgentContext) -> bool:
     """Log a warning if there was guidance and no middleware to deliver it; return whether it was logged."""
     if context.guided_graphs or context.run is None or not context.run.undelivered:

@@ -55,33 +55,47 @@ class _CurrentRun(NamedTuple):
 _current: Final[ContextVar[_CurrentRun | None]] = ContextVar("steadyhelm_openai_agents", default=None)
 
 
-class _NestedRunner:
+class DefaultRunner:
     """The default runner of the SDK while watched runs are live: it watches runs that start inside them.
 
     `Agent.as_tool` uses the default runner, with hooks of its own or none: there is no other way to see it.
     Outside watched runs it calls the runner that was the default before, which is restored after the last.
+    With an adapter that watches all, every run is watched, and it stays the default until that is undone.
     """
 
     _lock: ClassVar = ForkSafeLock()
     _live_runs: ClassVar = 0
+    _watches_all: ClassVar[Any] = None
+
+    @classmethod
+    def watch_all(cls, adapter: "OpenAIAgentsAdapter | None") -> None:
+        """Watch all runs with this adapter, or with None no longer."""
+        with cls._lock:
+            cls._watches_all = adapter
+            cls._replace_or_restore()
 
     @classmethod
     def hold(cls) -> None:
         """Count a live run; the first one replaces the default runner."""
         with cls._lock:
             cls._live_runs += 1
-            now = get_default_agent_runner()
-            if not isinstance(now, cls):
-                set_default_agent_runner(cls(now))
+            cls._replace_or_restore()
 
     @classmethod
     def release(cls) -> None:
         """Count a run that ended; the last one restores the default runner."""
         with cls._lock:
             cls._live_runs -= 1
-            now = get_default_agent_runner()
-            if cls._live_runs == 0 and isinstance(now, cls):
-                set_default_agent_runner(now.before)
+            cls._replace_or_restore()
+
+    @classmethod
+    def _replace_or_restore(cls) -> None:
+        now = get_default_agent_runner()
+        is_needed = cls._live_runs > 0 or cls._watches_all is not None
+        if is_needed and not isinstance(now, cls):
+            set_default_agent_runner(cls(now))
+        elif not is_needed and isinstance(now, cls):
+            set_default_agent_runner(now.before)
 
     def __init__(self, before: Any) -> None:
         self.before = before
@@ -103,9 +117,10 @@ class _NestedRunner:
 
     def _choose(self, kwargs: dict[str, Any]) -> Any:
         current = _current.get()
-        if current is None or isinstance(kwargs.get("hooks"), SteadyhelmRunHooks):
+        adapter = current.adapter if current is not None else self._watches_all
+        if adapter is None or isinstance(kwargs.get("hooks"), SteadyhelmRunHooks):
             return self.before
-        return current.adapter.with_runner(self.before)
+        return adapter.with_runner(self.before)
 
 
 class OpenAIAgentsAdapter(WatchedObject):
@@ -183,7 +198,7 @@ class OpenAIAgentsAdapter(WatchedObject):
                 args = (copy_agent(agent), *args[1:])
             elif self._copies_agents and not isinstance(given, RunState):
                 kwargs["starting_agent"] = copy_agent(agent)
-        _NestedRunner.hold()
+        DefaultRunner.hold()
         current = _CurrentRun(self, hooks)
         finish = functools.partial(self._finish, hooks, agent.name)
         return WatchedCall(activate=current.activate, finish=finish, args=args, kwargs=kwargs)
@@ -225,7 +240,7 @@ class OpenAIAgentsAdapter(WatchedObject):
     def _end(
         self, hooks: SteadyhelmRunHooks, agent: str, result: Any, error: BaseException | None
     ) -> BaseException | None:
-        _NestedRunner.release()
+        DefaultRunner.release()
         waiting: list[str] = []
         with self._boundary.guard("end"):
             waiting = hooks.settle(result, error)

@@ -31,32 +31,34 @@ class WatchedPydanticAgent(WrapperAgent[Any, Any]):
 
     def run(self, *args: Any, **options: Any) -> Any:
         """Call `run` of the agent, watched."""
-        return self.wrapped.run(*args, **self._with_capability(options))
+        return self.wrapped.run(*args, **add_capability(self._capability, options))
 
     def run_sync(self, *args: Any, **options: Any) -> Any:
         """Call `run_sync` of the agent, watched."""
-        return self.wrapped.run_sync(*args, **self._with_capability(options))
+        return self.wrapped.run_sync(*args, **add_capability(self._capability, options))
 
     def run_stream(self, *args: Any, **options: Any) -> Any:
         """Call `run_stream` of the agent, watched."""
-        return self.wrapped.run_stream(*args, **self._with_capability(options))
+        return self.wrapped.run_stream(*args, **add_capability(self._capability, options))
 
     def run_stream_sync(self, *args: Any, **options: Any) -> Any:
         """Call `run_stream_sync` of the agent, watched."""
-        return self.wrapped.run_stream_sync(*args, **self._with_capability(options))
+        return self.wrapped.run_stream_sync(*args, **add_capability(self._capability, options))
 
     def run_stream_events(self, *args: Any, **options: Any) -> Any:
         """Call `run_stream_events` of the agent, watched."""
-        return self.wrapped.run_stream_events(*args, **self._with_capability(options))
+        return self.wrapped.run_stream_events(*args, **add_capability(self._capability, options))
 
     def iter(self, *args: Any, **options: Any) -> Any:
         """Call `iter` of the agent, watched."""
-        return self.wrapped.iter(*args, **self._with_capability(options))
+        return self.wrapped.iter(*args, **add_capability(self._capability, options))
 
-    def _with_capability(self, options: dict[str, Any]) -> dict[str, Any]:
-        mine = copy.copy(self._capability)
-        mine.output_type = options.get("output_type")
-        return {**options, "capabilities": [*(options.get("capabilities") or ()), mine]}
+
+def add_capability(capability: SteadyhelmCapability, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a run with a copy of the capability among them."""
+    mine = copy.copy(capability)
+    mine.output_type = options.get("output_type")
+    return {**options, "capabilities": [*(options.get("capabilities") or ()), mine]}
 
 
 class PydanticAIAdapter:

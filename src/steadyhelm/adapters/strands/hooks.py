@@ -91,14 +91,7 @@ class SteadyhelmHooks:
         self._live: dict[tuple[int, int], _Invocation] = {}
         self._paused: weakref.WeakKeyDictionary[Any, _Invocation] = weakref.WeakKeyDictionary()
         self._guidance = Guidance()
-        self._staged: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
-        """Register with an agent, a graph or a swarm. Does nothing where this monitor watches already."""
-        if self._monitor.disabled or is_watching(self._monitor, registry):
-            return
-        _watching[registry].add(self._monitor)
-        callbacks: dict[Any, Callable[[Any], None]] = {
+        self._callbacks: dict[Any, Callable[[Any], None]] = {
             BeforeInvocationEvent: self._start,
             BeforeModelCallEvent: self._before_model,
             AfterModelCallEvent: self._after_model,
@@ -108,8 +101,23 @@ class SteadyhelmHooks:
             AfterInvocationEvent: self._end,
             **self._graphs.callbacks,
         }
-        for event, callback in callbacks.items():
+        self._staged: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
+        """Register with an agent, a graph or a swarm. Does nothing where this monitor watches already."""
+        if self._monitor.disabled or is_watching(self._monitor, registry):
+            return
+        _watching[registry].add(self._monitor)
+        for event, callback in self._callbacks.items():
             registry.add_callback(event, callback, order=LAST_ORDER)
+
+    def unregister_hooks(self, registry: HookRegistry) -> None:
+        """Remove what `register_hooks` added; the middleware it led to stays, and does nothing."""
+        _watching.setdefault(registry, weakref.WeakSet()).discard(self._monitor)
+        ours = list(self._callbacks.values())
+        with self._boundary.guard("removal of hooks"):
+            for entries in registry._registered_callbacks.values():  # noqa: SLF001 - Strands has no other way
+                entries[:] = [it for it in entries if it.callback not in ours]
 
     # --- the invocation --------------------------------------------------------------------------
 
@@ -259,6 +267,11 @@ class SteadyhelmHooks:
 def is_watching(monitor: Monitor, registry: HookRegistry) -> bool:
     """Return whether a monitor watches the owner of these hooks already."""
     return monitor in _watching.setdefault(registry, weakref.WeakSet())
+
+
+def has_watcher(registry: HookRegistry) -> bool:
+    """Return whether any monitor watches the owner of these hooks."""
+    return bool(_watching.get(registry))
 
 
 def _key(event: Any) -> tuple[int, int]:

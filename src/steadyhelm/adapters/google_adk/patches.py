@@ -1,0 +1,36 @@
+"""Watch every runner of a process: `Runner.run_async`, which all ways to run call, is replaced."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from steadyhelm.adapters.google_adk.entry import copy_runner
+from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
+from steadyhelm.boundary.patches import Method, Patches
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import MissingExtraError
+
+try:
+    from google.adk.runners import Runner
+except ImportError as exc:
+    raise MissingExtraError("Google ADK adapter", extra="google-adk") from exc
+
+
+def watch_runners(monitor: Monitor, patches: Patches) -> None:
+    """Watch all runners, those that exist already too; one with a plugin of ours is watched by that."""
+    plugin = SteadyhelmPlugin(monitor)
+
+    def make(run: Method) -> Method:
+        async def run_async(self: Any, **options: Any) -> AsyncGenerator[Any, None]:
+            own = self.plugin_manager.plugins
+            if not patches.is_active or any(isinstance(it, SteadyhelmPlugin) for it in own):
+                events = run(self, **options)
+            else:
+                events = copy_runner(self, plugin, [plugin, *own]).run_async(**options)
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+
+        return run_async
+
+    patches.replace_method(Runner, "run_async", make)
