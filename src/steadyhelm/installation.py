@@ -61,6 +61,8 @@ def install(
     """
     if monitor is not None and (mode is not None or goal is not None or agent_id is not None):
         raise SettingsError("A monitor has a mode, a goal and an agent_id of its own: leave them out.")
+    if monitor is not None and not callable(getattr(monitor, "record_event", None)):
+        raise SettingsError(f"monitor must be a DriftMonitor, got {monitor!r}.")
     chosen = _choose_frameworks(frameworks)
     options: dict[str, Any] = {"mode": mode, "goal_description": goal}
     given = {name: value for name, value in options.items() if value is not None}
@@ -157,9 +159,9 @@ class _Installation:
                 self._monitor = self._monitor or self._make_monitor()
         return self._monitor
 
-    def patch_imported(self) -> None:
-        """Patch what is imported and not patched yet. Never raises."""
-        for target in self._claim_imported():
+    def patch_imported(self, executed: str = "") -> None:
+        """Patch what is imported and not patched yet, and the module just executed. Never raises."""
+        for target in self._claim_imported(executed):
             try:
                 self._patch(target)
             except Exception as exc:  # noqa: BLE001 - the program must not notice
@@ -178,10 +180,10 @@ class _Installation:
         if self._monitor is not None and self.owns_monitor:
             self._monitor.close()
 
-    def _claim_imported(self) -> list[_Target]:
+    def _claim_imported(self, executed: str) -> list[_Target]:
         """Return the targets whose modules are imported; each is returned once."""
         with self._lock:
-            imported = [target for target in self._targets if _is_imported(target.module)]
+            imported = [it for it in self._targets if it.module == executed or _is_imported(it.module)]
             for target in imported:
                 self._targets.remove(target)
         return imported
@@ -223,7 +225,7 @@ class _Finder:
     It finds nothing itself: it lets the other finders find the module, and only notices its end.
     """
 
-    def __init__(self, roots: frozenset[str], on_imported: Callable[[], None]) -> None:
+    def __init__(self, roots: frozenset[str], on_imported: Callable[[str], None]) -> None:
         self.is_active = True
         self._roots = roots
         self._first_names = frozenset(root.partition(".")[0] for root in roots)
@@ -269,7 +271,7 @@ class _Finder:
         finally:
             self._thread.depth -= 1
         if self._thread.depth == 0 and self.is_active:
-            self._on_imported()
+            self._on_imported(module.__name__)
 
 
 class _ImportState(threading.local):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from steadyhelm.cli.init import TWO_LINES
 from steadyhelm.cli.main import app
 from steadyhelm.engine import registry
 from steadyhelm.settings import SETTINGS
@@ -72,6 +73,19 @@ def test_samples_run(page, tmp_path):
     )
 
     assert 0 == done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted((ROOT / "docs" / "integrations").glob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_every_page_shows_the_same_shortest_way(page):
+    """
+    README and every framework's page begin with the two lines that `steadyhelm init` prints.
+    """
+    if page.name != "generic.md":
+        assert TWO_LINES.replace("\n", "\n\n", 1) == blocks(page, "python")[0]
 
 
 @pytest.mark.parametrize("page", WITH_FRAMEWORKS, ids=lambda page: page.name)

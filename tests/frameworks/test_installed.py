@@ -1,7 +1,11 @@
 """What every framework passes with `steadyhelm.install()` alone: agents are made and called as without it."""
 
+import os
+import subprocess
+import sys
+
 import pytest
-from conftest import WANTED, stage_of
+from conftest import FILES, HERE, WANTED, stage_of
 from script import Scene
 from test_contract import ONE_CALL, STORIES, cannot, lookups, told_of
 from watched import events_of, guidance_of, runs_of, story
@@ -115,3 +119,39 @@ def test_nothing_is_left_after_uninstall(stage, how, installed):
 
     assert 1 == len(runs_of(monitor))
     assert (bare.result, bare.requests, bare.made) == (after.result, after.requests, after.made)
+
+
+PROGRAM = """
+import importlib.util, sys
+sys.path.insert(0, sys.argv[1])
+from script import Ask, Scene, Turn
+spec = importlib.util.spec_from_file_location("stage", sys.argv[2])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+stage = module.TheStage()
+turns = [Turn(calls=(Ask("lookup", {"key": "a"}, f"c{n}"),)) for n in range(6)]
+if __name__ == "__main__":
+    print(stage.play(Scene(turns=turns), None, stage.ways[0]).requests[3])
+"""
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_program_is_watched_without_a_change_of_its_code(name, tmp_path):
+    """
+    `steadyhelm run` guides a program that knows nothing of Steadyhelm: it is patched as it imports.
+    """
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    stage = HERE / "stages" / f"{FILES[name]}.py"
+    command = [sys.executable, "-m", "steadyhelm", "run", "--mode", "guide", "--agent", "agent", "--"]
+    done = subprocess.run(
+        [*command, str(program), str(HERE), str(stage)],
+        env={**os.environ, "STEADYHELM_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stderr
+    assert "same arguments and the same result" in done.stdout, done.stderr

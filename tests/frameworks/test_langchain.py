@@ -29,8 +29,9 @@ from script import GOAL, Ask, Played, Scene, ToolBroke, Turn
 from stages.langchain import ScriptedModel, TheStage, called, the_tools
 from watched import events_of, guidance_of, runs_of, story
 
+import steadyhelm
 from steadyhelm import RunStopped
-from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware, install
+from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware
 from steadyhelm.adapters.langchain.hooks import handler_of
 from steadyhelm.boundary.driver import is_asking
 from steadyhelm.errors import SettingsError
@@ -74,16 +75,13 @@ def graph_of(turns, *, played=None, checkpointer=None, inner=(), **options):
 
 @pytest.fixture
 def installed():
-    """Installs monitors, and undoes it in the end."""
-    undo = []
+    """Installs a monitor, and undoes it in the end."""
 
     def everywhere(monitor):
-        undo.append(install(monitor))
-        return monitor
+        return steadyhelm.install(monitor=monitor)
 
     yield everywhere
-    for uninstall in undo:
-        uninstall()
+    steadyhelm.uninstall()
 
 
 class TestGraphsBuiltByHand:
@@ -235,13 +233,12 @@ class TestInstalled:
 
     def test_undone_nothing_is_seen_any_more(self, monitors):
         """
-        What `install` gives undoes it.
+        `uninstall` undoes it, however often it is called.
         """
-        monitor = monitors()
-        uninstall = install(monitor)
+        monitor = steadyhelm.install(monitor=monitors())
         graph_of(ONE_CALL).invoke(ASKED)
-        uninstall()
-        uninstall()
+        steadyhelm.uninstall()
+        steadyhelm.uninstall()
         graph_of(ONE_CALL).invoke(ASKED)
 
         assert 1 == len(runs_of(monitor))
@@ -1101,7 +1098,7 @@ class TestWrapped:
 
         assert [GOAL, guidance_of(other)[0], "done"] == [message.text for message in state["messages"]]
 
-    @pytest.mark.parametrize("watch", [SteadyhelmMiddleware, SteadyhelmCallbacks, install])
+    @pytest.mark.parametrize("watch", [SteadyhelmMiddleware, SteadyhelmCallbacks])
     def test_what_is_no_monitor_is_refused(self, watch):
         """
         A monitor's name is no monitor: that is said at once, and nothing else is touched.

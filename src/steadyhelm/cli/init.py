@@ -28,9 +28,9 @@ EXAMPLES: Final[dict[str, Any]] = {
     "detectors.resource_spike.spike_multiplier": 3.0,
 }
 
-_TWO_LINES: Final = """\
-from steadyhelm import DriftMonitor
-agent = DriftMonitor("my-agent").wrap(agent)
+TWO_LINES: Final = """\
+import steadyhelm
+steadyhelm.install(mode="guide")
 """
 
 
@@ -58,8 +58,8 @@ def init(
     except OSError as exc:
         fail(f"{safe(path)} cannot be written: {exc.strerror or exc}.", EXIT_FAILED)
     say(f"Wrote {safe(path)}: every setting is in it, commented out, with its default.")
-    say("Add these two lines to your program, and call the agent as before:\n")
-    typer.echo(_TWO_LINES, nl=False)
+    say("Add these two lines at the start of your program; its agents are called as before:\n")
+    typer.echo(TWO_LINES, nl=False)
     say("\nThen `steadyhelm runs` lists its runs. `steadyhelm doctor` checks that everything works.")
 
 

@@ -29,6 +29,7 @@ from steadyhelm.cli import (
     show,
 )
 from steadyhelm.cli import hook as hook_commands
+from steadyhelm.cli import run as run_command
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE
 from steadyhelm.errors import SettingsError, SteadyhelmError
@@ -44,6 +45,7 @@ app = typer.Typer(
 
 app.command("demo")(demo.demo)
 app.command("init")(init.init)
+app.command("run", context_settings={"allow_interspersed_args": False})(run_command.run)
 app.command("scan")(scan.scan)
 app.add_typer(hook_commands.app, name="hook")
 app.command("runs")(runs.runs)
@@ -97,6 +99,8 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
+    except run_command.Program as exc:
+        program = exc
     except SettingsError as exc:
         say(f"steadyhelm: {safe(exc)}")
         sys.exit(EXIT_USAGE)
@@ -109,3 +113,4 @@ def run() -> None:
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
+    program.start()

@@ -1,6 +1,6 @@
 """CrewAI: crews, agents and flows, watched by hooks and events of their own context.
 
-Beside `entry`, `hooks` and `translate` there is `calls`: hooks and events each report a part of every call,
+Beside the usual modules there is `calls`: hooks and events each report a part of every call,
 and the parts must be joined.
 """
 

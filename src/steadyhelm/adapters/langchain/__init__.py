@@ -1,7 +1,7 @@
 """LangChain and LangGraph: callbacks record, middleware acts, and a wrapped graph owns the outermost call.
 
-Beside `entry`, `hooks` and `translate` there are `middleware`, a second way in that needs LangChain where the
-others need only LangGraph, and `contexts`, since callbacks name no agent and it must be found in their tree.
+Beside the usual modules there are `middleware`, a second way in that needs LangChain where the others need
+only LangGraph, and `contexts`, since callbacks name no agent and it must be found in their tree.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.langchain.entry import LangChainAdapter as LangChainAdapter
-    from steadyhelm.adapters.langchain.entry import install as install
     from steadyhelm.adapters.langchain.hooks import SteadyhelmCallbacks as SteadyhelmCallbacks
     from steadyhelm.adapters.langchain.middleware import SteadyhelmMiddleware as SteadyhelmMiddleware
 
@@ -20,6 +19,5 @@ __getattr__ = lazy_names(
         "SteadyhelmCallbacks": "hooks",
         "SteadyhelmMiddleware": "middleware",
         "LangChainAdapter": "entry",
-        "install": "entry",
     },
 )

@@ -1,4 +1,4 @@
-"""Recognise and wrap graphs and agents, follow their outermost calls, and watch all agents of a process.
+"""Recognise and wrap graphs and agents, and follow their outermost calls.
 
 Callbacks see every model call and tool call. `SteadyhelmMiddleware` in an agent can act on them: guide the
 model, deny a call, ask the user. A graph that `monitor.wrap` returns can also be taken back to a checkpoint.
@@ -42,26 +42,6 @@ GraphRequests = Generator[tuple[str, tuple[Any, ...]], Any, None]
 
 _UNNAMED_GRAPH: Final = "LangGraph"
 _BREAKPOINT_OPTIONS: Final = ("interrupt_before", "interrupt_after")
-
-_installed: Final[set[CallbackHandler]] = set()
-
-
-def install(monitor: Monitor) -> Callable[[], None]:
-    """Watch every agent, graph, chain and model of this process from now on; return what undoes it.
-
-    ```python
-    uninstall = install(monitor)
-    ```
-    """
-    handler = handler_of(monitor)
-    handler.contexts.watches_all = True
-    _installed.add(handler)
-
-    def uninstall() -> None:
-        handler.contexts.watches_all = False
-        _installed.discard(handler)
-
-    return uninstall
 
 
 class LangChainAdapter(WatchedObject):
