@@ -6,7 +6,6 @@ program imports it; what the patches do is in the adapters' `patches` modules.
 
 import difflib
 import importlib
-import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +18,9 @@ from steadyhelm.adapters.frameworks import FRAMEWORKS, Framework
 from steadyhelm.boundary.patches import Patches
 from steadyhelm.decisions import MODES
 from steadyhelm.engine import registry
-from steadyhelm.engine.health import logger
 from steadyhelm.errors import SettingsError
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.logs import logger
 
 if TYPE_CHECKING:
     from steadyhelm.assembly import DriftMonitor
@@ -206,8 +205,8 @@ class _Installation:
         old = [it for it in here if it.describe_missing()]
         watched = [_describe(it, mode) for it in here if it not in old]
         problems = [f"{it.title} needs {it.describe_missing()}" for it in old]
-        logger.log(
-            logging.WARNING if problems or not watched else logging.INFO,
+        log = logger.warning if problems or not watched else logger.info
+        log(
             "Steadyhelm watches in mode %s: %s%s.",
             mode,
             "; ".join(watched) or "no framework is installed",

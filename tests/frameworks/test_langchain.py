@@ -296,8 +296,8 @@ class TestInstalled:
         """
         Each monitor has runs of its own, with every step once.
         """
-        one, other = installed(monitors()), installed(monitors())
-        graph_of(ONE_CALL).invoke(ASKED)
+        one, other = installed(monitors()), monitors()
+        other.wrap(graph_of(ONE_CALL)).invoke(ASKED)
 
         assert (ONE_CALL_TOLD, ONE_CALL_TOLD) == (story(one), story(other))
 

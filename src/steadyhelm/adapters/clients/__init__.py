@@ -1,9 +1,9 @@
 """Clients of model APIs, watched in place: OpenAI's, any client used like it, and Anthropic's.
 
 Beside the usual modules there are `openai_formats` and `anthropic_format`, one class for each way to ask a
-model; `watched_methods`, which `entry` and `patches` share; `streams`, since a reply is recorded while the host
-reads it; and `conversations` with `fingerprints`, since a client has no conversation of its own and it must be
-recognised from the messages.
+model; `watched_methods`, which `entry` and `patches` share; `streams`, since a reply is recorded while the
+host reads it; and `conversations` with `fingerprints`, since a client has no conversation of its own and it
+must be recognised from the messages.
 """
 
 from typing import TYPE_CHECKING
