@@ -21,10 +21,10 @@ from steadyhelm.interrupts import pass_on_signal
 MAX_CHARS: Final = host_objects.MAX_CHARS
 _MAX_DEPTH: Final = 12
 _MAX_PLAIN_DEPTH: Final = 64
-_MAX_VALUES: Final = 4000
 _MIN_CUT_CHARS: Final = 64
 _VALUE_CHARS: Final = 8
-"""How many characters a number or an empty place counts for."""
+"""How many characters every value counts for, beside those of its text."""
+_MAX_KEY_CHARS: Final = 200
 _NATIVE_BITS: Final = 63
 _READ_TRIES: Final = 3
 
@@ -74,51 +74,50 @@ def encode_canonical(value: Any) -> bytes:
     return _encode(to_plain_data(value))
 
 
-def to_plain_data(value: Any) -> Any:
+def to_plain_data(value: Any, max_chars: int = MAX_CHARS) -> Any:
     """Return any object as plain JSON data, bounded in depth, values and length. Never raises.
 
     No code of the host runs, but that of the text of an exception; see `steadyhelm.host_objects`.
     """
-    return _reduce(value, 0, _Remaining())
+    return _reduce(value, 0, _Remaining(max_chars))
 
 
-def to_text(value: Any) -> str:
+def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
     """Return any object as one text, such as the key of a mapping. Never raises.
 
     >>> to_text(("a", 1)), to_text(None), to_text(object())
     ("('a', 1)", 'None', '<object>')
     """
     if is_a(value, str):
-        return cut_text(value)
+        return cut_text(value, max_chars)
     if is_a(value, tuple):
-        return str(tuple(to_plain_data(list(islice(tuple.__iter__(value), MAX_ITEMS)))))
-    return str(to_plain_data(value))
+        return str(tuple(to_plain_data(list(islice(tuple.__iter__(value), MAX_ITEMS)), max_chars)))
+    return str(to_plain_data(value, max_chars))
 
 
 class _Remaining:
     """How much more of a value is read: an object that contains itself twice would never end."""
 
-    __slots__ = ("characters", "values")
+    __slots__ = ("characters",)
 
-    def __init__(self) -> None:
-        self.values = _MAX_VALUES
-        self.characters = MAX_CHARS
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
 
     @property
     def is_used_up(self) -> bool:
         """Whether nothing more is read."""
-        return self.values <= 0 or self.characters <= 0
+        return self.characters <= 0
 
 
 def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:  # noqa: PLR0911 - one place for all kinds
-    remaining.values -= 1
     try:
         kind = type(value)
         if issubclass(kind, str):
             return _shorten(value, remaining)
+        remaining.characters -= _VALUE_CHARS
         if value is None or issubclass(kind, (int, float)):
             return _plain_number(value)
-        if depth >= _MAX_DEPTH or remaining.values <= 0:
+        if depth >= _MAX_DEPTH:
             return "…"
         if issubclass(kind, dict):
             return _reduce_mapping(value, depth, remaining)
@@ -149,7 +148,10 @@ def _reduce_mapping(value: Any, depth: int, remaining: _Remaining) -> dict[str, 
     found = _read_items(lambda: iter(dict.items(value)))
     if found is None:
         return _CHANGED
-    entries = [(to_text(key), name_type(key), item) for key, item in found]
+    entries = [
+        (key if type(key) is str else to_text(key, _MAX_KEY_CHARS), name_type(key), item)
+        for key, item in found
+    ]
     plain: dict[str, Any] = {}
     for name, _, item in sorted(entries, key=lambda entry: entry[:2]):
         if remaining.is_used_up:
@@ -177,9 +179,9 @@ def _describe_rest(size: int) -> str:
 
 def _shorten(text: str, remaining: _Remaining) -> str:
     """Return a text as JSON can hold it; of a long one its beginning, its length and its end."""
-    size = min(MAX_CHARS, remaining.characters)
+    size = remaining.characters
     text = cut_text(text, size if size >= _MIN_CUT_CHARS else 0)
-    remaining.characters = max(0, remaining.characters - len(text))
+    remaining.characters -= len(text) + _VALUE_CHARS
     return text
 
 

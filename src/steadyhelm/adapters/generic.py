@@ -102,21 +102,21 @@ def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any])
         began_s, parts = recorder.begin(), StreamedParts()
         try:
             generator = function(*args, **kwargs)
-            # Taken out before it is passed on: an exception that refers to this frame, and this frame to it,
-            # would stay until the garbage collector comes.
-            sent, thrown = None, list[BaseException]()
+            # What is passed on is taken out of a list: nothing refers to it while the generator waits, and no
+            # exception to this frame and this frame to it.
+            sent, thrown, part = None, list[BaseException](), list[Any]()
             while True:
                 try:
-                    part = generator.throw(thrown.pop()) if thrown else generator.send(sent)
+                    part.append(generator.throw(thrown.pop()) if thrown else generator.send(sent))
                 except StopIteration as end:
                     result = end.value
                     break
-                parts.add(part)
+                sent = None
+                parts.add(part[0])
                 try:
-                    sent = yield part
+                    sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
                     thrown.append(exc)
-                del part
         except BaseException as exc:
             recorder.record(args, kwargs, parts.join(), exc, began_s)
             raise
@@ -131,21 +131,20 @@ def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[...,
         began_s, parts = recorder.begin(), StreamedParts()
         try:
             generator = function(*args, **kwargs)
-            steps = [_begin_unseen(generator)]
+            steps, part = [_begin_unseen(generator)], list[Any]()
             while True:
                 try:
-                    part = await steps.pop()
+                    part.append(await steps.pop())
                 except StopAsyncIteration:
                     break
-                parts.add(part)
+                parts.add(part[0])
                 try:
-                    sent = yield part
+                    sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
                     steps.append(generator.athrow(exc))
                 else:
                     steps.append(generator.asend(sent))
                     del sent
-                del part
         except BaseException as exc:
             recorder.record(args, kwargs, parts.join(), exc, began_s)
             raise

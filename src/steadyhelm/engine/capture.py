@@ -50,7 +50,8 @@ class Capture:
             known = self._names.get(name)
             if known is not None:
                 return known
-        short = cut_text(name, MAX_NAME_CHARS) if is_a(name, str) else to_text(name)[:MAX_NAME_CHARS]
+        short = to_text(name, MAX_NAME_CHARS)
+        short = short if is_a(name, str) else short[:MAX_NAME_CHARS]
         clean = self._redactor.redact_text(_clean(short)) if self._redacts else _clean(short)
         if type(name) is str and len(name) <= MAX_NAME_CHARS:
             if len(self._names) >= _NAMES_KEPT:
@@ -173,7 +174,7 @@ def _identify(given: object) -> str:
     if is_a(given, str):
         ends = cut_text(given)
         return _clean(ends[: MAX_ID_CHARS // 2]) + f"…{hash_bytes(ends.encode()) & 0xFFFFFFFFFFFFFFFF:016x}"
-    text = to_text(given)
+    text = to_text(given, MAX_ID_CHARS)
     is_unknown = text == name_type(given)
     return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
 

@@ -5,6 +5,8 @@ from typing import Any, Final
 from steadyhelm import fingerprints
 from steadyhelm.host_objects import cut_text, describe, is_a, name_type, read_error
 
+MAX_COUNT: Final = 2**53
+"""The largest whole number that is kept: more is a mistake, and no float or database could hold it."""
 _MAX_NUMBER_CHARS: Final = 64
 
 
@@ -22,7 +24,9 @@ def to_number(value: Any) -> float:
 
 def to_count(value: Any) -> int:
     """Return the value as a whole number of 0 or more; 0 when it is none."""
-    return value if type(value) is int and value >= 0 else int(to_number(value))
+    if type(value) is int:
+        return min(value, MAX_COUNT) if value >= 0 else 0
+    return min(int(to_number(value)), MAX_COUNT)
 
 
 def to_error_text(error: object) -> str | None:
@@ -37,9 +41,9 @@ def to_error_text(error: object) -> str | None:
     return "error" if error is True else to_text(error)
 
 
-def to_text(value: object) -> str:
+def to_text(value: object, max_chars: int = fingerprints.MAX_CHARS) -> str:
     """Return the value as text; the name of its type when it is not known to have one."""
-    text = fingerprints.to_text(value)
+    text = fingerprints.to_text(value, max_chars)
     return name_type(value) if text == f"<{name_type(value)}>" else text
 
 

@@ -126,7 +126,7 @@ class RunRecorder:
             capture.name(action_name),
             at,
             None if event_id is None else capture.identify(event_id),
-            token_count if type(token_count) is int and token_count >= 0 else to_count(token_count),
+            to_count(token_count),
             duration_ms if type(duration_ms) is float else to_number(duration_ms),
             None if started_seq is None else to_count(started_seq),
             None if call_id is None else capture.identify(call_id),
