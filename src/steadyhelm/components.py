@@ -4,6 +4,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from steadyhelm.engine import registry
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError
-from steadyhelm.lexicons import read_all_files
+from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
@@ -44,9 +45,13 @@ def make_embedder(settings: Settings) -> Embedder:
     return Idf()
 
 
+@functools.cache
 def read_data_files() -> None:
     """Read the package's own data into memory: while an agent works, no file is opened."""
-    read_all_files()
+    for package in LEXICON_PACKAGES:
+        for file in files(package).joinpath("patterns").iterdir():
+            if file.name.endswith(".toml"):
+                read_lexicon_file(package, file.name.removesuffix(".toml"))
     load_weights()
 
 

@@ -35,17 +35,15 @@ import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from importlib.resources import files
 from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-_PACKAGES: Final = tuple(
+LEXICON_PACKAGES: Final = tuple(
     f"steadyhelm{folder}" for folder in ("", ".corrections", ".embedders", ".goals", ".style")
 )
-_SUFFIX: Final = ".toml"
 _GRAM_LENGTH: Final = 2
 """Characters by which a literal is looked up; an entry with a shorter literal is tried on every text."""
 
@@ -178,25 +176,17 @@ def _read_entries(package: str, name: str) -> tuple[LexiconEntry, ...]:
 
 
 @cache
-def read_all_files() -> None:
-    """Read every file of the package into memory, so that no text that is matched later waits for a disk."""
-    for package in _PACKAGES:
-        for file in files(package).joinpath("patterns").iterdir():
-            if file.name.endswith(_SUFFIX):
-                _read_data(package, file.name.removesuffix(_SUFFIX))
-
-
-@cache
-def _read_data(package: str, name: str) -> bytes:
-    data = pkgutil.get_data(package, f"patterns/{name}{_SUFFIX}")
+def read_lexicon_file(package: str, name: str) -> bytes:
+    """Return the content of a file. Each is read once: what was read before waits for no disk."""
+    data = pkgutil.get_data(package, f"patterns/{name}.toml")
     if data is None:  # a loader that has no data files
-        raise FileNotFoundError(f"{package} has no file patterns/{name}{_SUFFIX}")
+        raise FileNotFoundError(f"{package} has no file patterns/{name}.toml")
     return data
 
 
 @cache
 def _read_file(package: str, name: str) -> _File:
-    return msgspec.toml.decode(_read_data(package, name), type=_File)
+    return msgspec.toml.decode(read_lexicon_file(package, name), type=_File)
 
 
 def _join_pattern(entry: LexiconEntry, parts: dict[str, str]) -> LexiconEntry:

@@ -5,13 +5,13 @@ taken or after it is released.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from steadyhelm.decisions import PROCEED, BudgetDecision, Decision
+from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
@@ -384,6 +384,15 @@ class RunRecorder:
         while self.postponed is not None:
             # One at a time: other threads get the lock in between.
             self._work(partial(self._do_postponed, 1), can_wait=False, is_postponed=True)
+        return True
+
+    def reopen(self, can: Collection[Verdict]) -> bool:
+        """Continue after `save`, while the saved state of the run before is awaited; False when it is not."""
+        with self.lock:
+            if self.postponed is None:
+                return False
+            self.is_live, self.own_verdicts = True, frozenset(can)
+            self._work(partial(self.announce, pin=False))
         return True
 
     def start_anew(self) -> bool:

@@ -103,7 +103,7 @@ class RunStarter:
         )
         is_sampled = self._is_sampled(run_id, info.parent_run_id)
         may_resume = run_id == given_id and is_sampled and self._store is not None
-        recorder = self._resume_unwritten(info, can) if may_resume else None
+        recorder = self._resume_known(info, can) if may_resume else None
         is_waiting = recorder is None and may_resume and self._knowledge.may_be_suspended(run_id)
         if recorder is None:
             recorder = self._begin(info, can, is_sampled=is_sampled, is_waiting=is_waiting)
@@ -202,8 +202,12 @@ class RunStarter:
         self._unwritten.clear()
         self._waiting.clear()
 
-    def _resume_unwritten(self, info: RunInfo, can: Collection[Verdict]) -> RunRecorder | None:
-        """Resume a run whose state is still in the queue: no other process can have taken it."""
+    def _resume_known(self, info: RunInfo, can: Collection[Verdict]) -> RunRecorder | None:
+        """Resume a run whose state no other process can have taken: it is in the queue, or not read yet."""
+        with self._lock:
+            waiting = self._waiting.get(info.run_id)
+        if waiting is not None and waiting.reopen(can):
+            return waiting
         with self._lock:
             mark, suspended = self._unwritten.pop(info.run_id, (0, None))
         if suspended is None or self._dispatch.is_written(mark):
