@@ -165,6 +165,7 @@ class DriftMonitor(Monitor):
                 health=health,
                 cap=settings.queue_cap,
                 durable=settings.durability == "durable",
+                durable_timeout_s=settings.durable_timeout_s,
             ),
             capture=Capture(
                 Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns),

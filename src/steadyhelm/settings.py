@@ -42,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     on_failure: str = "open"
     db_path: str = ""
     durability: str = "fast"
+    durable_timeout_s: float = 5.0
     synchronous: str = "NORMAL"
     payloads: PayloadMode = "redacted"
     sample_rate: float = 1.0
@@ -207,6 +208,7 @@ SETTINGS: Final = (
     ),
     Setting("db_path", _text, "the SQLite file; empty for the one in Steadyhelm's own folder"),
     Setting("durability", _one_of("fast", "durable"), "durable: a decision waits until its event is on disk"),
+    Setting("durable_timeout_s", _number(0, 3600), "seconds a decision waits at most in durable mode"),
     Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power failure, not only a crash"),
     Setting("payloads", _one_of(*PAYLOAD_MODES), "what is stored of arguments and results"),
     Setting("sample_rate", _number(0, 1), "the share of runs that is watched"),

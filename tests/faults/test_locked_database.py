@@ -6,6 +6,7 @@ import time
 import pytest
 
 from steadyhelm import DriftMonitor
+from steadyhelm.engine.run_recorder import NOT_STORED
 
 LONGEST_WAIT_S = 0.05
 TRIES = 3
@@ -170,3 +171,45 @@ class TestTheConstructor:
         late.close(10)
 
         assert min(took) < 1.0
+
+
+@pytest.mark.usefixtures("quiet")
+class TestDurable:
+    @pytest.fixture
+    def monitor(self, database, tmp_path):
+        settings = tmp_path / "steadyhelm.toml"
+        settings.write_text("durable_timeout_s = 0.2\n")
+        monitor = DriftMonitor("researcher", db_path=database, durability="durable", config=settings)
+        yield monitor
+        monitor.close()
+
+    def test_it_says_what_is_not_stored_yet(self, monitor, database):
+        """
+        A decision waits until its deadline, then says that its event is not stored yet, and that is counted.
+        """
+        run_id = monitor.start_run()
+        before = monitor.record_event("tool_call", "search", **LOOP)
+        with locked(database):
+            began = time.perf_counter()
+            decision = monitor.record_event("tool_call", "search", **LOOP)
+            took = time.perf_counter() - began
+        result = monitor.flush(30)
+
+        assert ("", NOT_STORED) == (before.not_stored, decision.not_stored)
+        assert took >= 0.2
+        assert 1 == result.losses[NOT_STORED]
+        assert [0, 1] == [event.seq for event in monitor.store.get_run_traces("researcher", run_id)]
+
+    def test_it_waits_no_longer_than_that(self, monitor, database):
+        """
+        With the database held for good, each step waits for its own deadline and no more.
+        """
+        monitor.start_run()
+        with locked(database):
+            began = time.perf_counter()
+            for _ in range(3):
+                assert NOT_STORED == monitor.record_event("tool_call", "search", **LOOP).not_stored
+            monitor.end_run()
+            took = time.perf_counter() - began
+
+        assert took < 5.0

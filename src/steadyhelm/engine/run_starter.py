@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from steadyhelm.store import Store
 
 _UNWRITTEN_KEPT: Final = 100
-_STATE_WAIT_S: Final = 0.03
+_STATE_WAIT_S: Final = 0.01
 """How long the start of a suspended run waits for its saved state: for a moment, most often."""
 
 
