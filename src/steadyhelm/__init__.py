@@ -5,9 +5,14 @@ Names load when they are first used: importing the package costs next to nothing
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, Final
+import sys
+
+# Every hook of a coding agent imports the package, and `typing` takes longer than all the rest of it.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from steadyhelm.adapters.crewai import DriftCrew as DriftCrew
     from steadyhelm.assembly import DriftMonitor as DriftMonitor
     from steadyhelm.baselines import BaselineStats as BaselineStats
@@ -79,9 +84,9 @@ if TYPE_CHECKING:
     ResourceSpikeDetector = ResourceSpike
     TraceStore = SQLiteStore
 
-__version__: Final = "0.1.0"
+__version__: "Final" = "0.1.0"
 
-_HOMES: Final = {
+_HOMES: "Final" = {
     "ActionLoop": "steadyhelm.detectors.action_loop:ActionLoop",
     "ActionLoopDetector": "steadyhelm.detectors.action_loop:ActionLoop",
     "AdaptiveBudget": "steadyhelm.budgets.adaptive_budget:AdaptiveBudget",
@@ -156,7 +161,7 @@ _HOMES: Final = {
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 - the table above is the list
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     try:
         module, attribute = _HOMES[name].split(":")
     except KeyError:
@@ -169,7 +174,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
 
 
-if os.environ.get("STEADYHELM_INSTALL"):
+def _is_hook() -> bool:
+    """Return whether this process is a hook of a coding agent, which runs no agent itself."""
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""  # noqa: PTH119 - pathlib takes long to load
+    return program in {"-m", "steadyhelm", "steadyhelm.exe"} and sys.argv[1:2] == ["hook"]
+
+
+if os.environ.get("STEADYHELM_INSTALL") and not _is_hook():
     from steadyhelm.installation import install_by_environment
 
     install_by_environment(os.environ["STEADYHELM_INSTALL"])

@@ -116,7 +116,9 @@ class Hooks:
 
     def host(self):
         """The process that stays."""
-        return int((self.home / "hook.sock.lock").read_text())
+        lock = self.home / "hook.sock.lock"
+        self.wait_until(lambda: lock.exists() and lock.read_text(), "no process holds the lock")
+        return int(lock.read_text())
 
     def everything_on_disk(self):
         """The content of every file under the home, as one text of bytes."""

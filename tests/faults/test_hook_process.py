@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 
 import pytest
-from hook_processes import HOOK, TRIES, call, shared_home
+from hook_processes import GUIDE, HOOK, TRIES, call, shared_home
 
 from steadyhelm.hooks.resident import stop_resident
 
@@ -17,6 +19,21 @@ LOADED = HOOK + "; print(sorted({name.partition('.')[0] for name in sys.modules}
 def hooks():
     with shared_home() as hooks:
         yield hooks
+
+
+def test_a_hook_installs_nothing_in_itself(hooks):
+    """
+    A program whose agents are watched may start a coding agent: its hooks load nothing for that.
+    """
+    hooks.run(call(0))
+    hooks.wait_for_host()
+    environment = {**hooks.environment, "STEADYHELM_INSTALL": "guide"}
+    program = [sys.executable, "-X", "importtime", "-m", "steadyhelm", "hook", *GUIDE]
+    done = subprocess.run(
+        program, input=json.dumps(call(1)).encode(), env=environment, capture_output=True, check=True
+    )
+    assert b"steadyhelm.hooks.client" in done.stderr
+    assert b"msgspec" not in done.stderr
 
 
 @pytest.mark.parametrize("host", ["0", "1"])
@@ -40,7 +57,7 @@ def test_a_hook_loads_next_to_nothing(hooks):
     hooks.run(call(0))
     hooks.wait_for_host()
     _, loaded = hooks.run(call(1), code=LOADED)
-    for name in ("msgspec", "typer", "rich", "httpx", "click", "sqlite3", "json"):
+    for name in ("typing", "msgspec", "typer", "rich", "httpx", "click", "sqlite3", "json"):
         assert f"'{name}'" not in loaded
 
 
