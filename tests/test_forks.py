@@ -132,7 +132,7 @@ class TestForking:
             dispatch.after_fork()
             dispatch.flush(1.0)
 
-        assert goes_on_in_child(dispatch._lock, use)
+        assert goes_on_in_child(dispatch._backlog.lock, use)
 
 
 class TestTheSource:

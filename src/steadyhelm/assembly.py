@@ -47,6 +47,8 @@ _REPEATS: Final = 4
 _TOKENS: Final = 50_000
 _DURATION_MS: Final = 300_000.0
 _DEFAULTS: Final = Settings()
+_LOCKED_S: Final = 1.0
+"""How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
 
 class DriftMonitor(Monitor):
@@ -165,6 +167,7 @@ class DriftMonitor(Monitor):
                 health=health,
                 cap=settings.queue_cap,
                 durable=settings.durability == "durable",
+                journal_bytes=int(settings.journal_cap_mb * 1e6),
                 durable_timeout_s=settings.durable_timeout_s,
             ),
             capture=Capture(
@@ -348,7 +351,7 @@ def _try_open_store(settings: Settings, health: Health) -> SQLiteStore | None:
     if settings.disabled:
         return None
     try:
-        return open_store(settings)
+        return open_store(settings, timeout_s=_LOCKED_S)
     except StoreError as exc:
         logger.warning("Steadyhelm keeps nothing: %s", exc)
         health.count("store cannot be opened")

@@ -28,9 +28,11 @@ from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 from steadyhelm.stores.sqlite import SQLiteStore
 
 
-def open_store(settings: Settings, *, read_only: bool = False) -> SQLiteStore:
+def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLiteStore:
     """Return the store the settings name; raises StoreError with what to do when it cannot be used."""
-    return SQLiteStore(settings.database, read_only=read_only, synchronous=settings.synchronous)
+    return SQLiteStore(
+        settings.database, read_only=read_only, synchronous=settings.synchronous, timeout_s=timeout_s
+    )
 
 
 def make_embedder(settings: Settings) -> Embedder:

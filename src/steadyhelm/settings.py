@@ -47,6 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     payloads: PayloadMode = "redacted"
     sample_rate: float = 1.0
     queue_cap: int = 2000
+    journal_cap_mb: float = 256.0
     most_live_runs: int = 10_000
     calibration_runs: int = 30
     version: str = ""
@@ -212,7 +213,8 @@ SETTINGS: Final = (
     Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power failure, not only a crash"),
     Setting("payloads", _one_of(*PAYLOAD_MODES), "what is stored of arguments and results"),
     Setting("sample_rate", _number(0, 1), "the share of runs that is watched"),
-    Setting("queue_cap", _number(1, 10_000_000, whole=True), "events that may wait: the loss budget"),
+    Setting("queue_cap", _number(1, 10_000_000, whole=True), "records held in memory until they are stored"),
+    Setting("journal_cap_mb", _number(0), "megabytes of the journal from which events are dropped"),
     Setting("most_live_runs", _number(1, whole=True), "live runs held in memory"),
     Setting("calibration_runs", _number(1, whole=True), "clean runs until an agent's baseline counts"),
     Setting("version", _text, "the agent's version: a new one learns its own baseline"),

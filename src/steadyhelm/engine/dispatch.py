@@ -1,34 +1,43 @@
 """The only queue and the only writer thread.
 
-Records go in on the agent's thread and cost it an append; one thread takes what is queued, up to
-`batch` at a time, and hands it to every sink.
-The queue's cap is the loss budget: a killed process loses at most that many records and the batch being
-written, and when sinks cannot keep up, further events are dropped and counted, never waited for.
+Records go in on the agent's thread, which appends them to the journal and to memory; one thread takes what
+waits, up to `batch` at a time, and hands it to every sink.
+What cannot be stored waits, in memory and in the journal, until it can. Events are dropped, and counted, only
+when the journal is full, or memory where there is no journal.
 """
 
+import contextlib
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
+from steadyhelm.engine.backlog import Backlog
+from steadyhelm.engine.delivery import DAMAGED, Delivery
 from steadyhelm.engine.health import Health
-from steadyhelm.logs import logger
-from steadyhelm.sink import Record, RecordedEvent, Sink
+from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.journal.frames import Entry
+from steadyhelm.sink import Record, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
 LINGER_S: Final = 0.1
 REPEAT_S: Final = 0.5
 """How often the repeated job runs, about."""
+ADOPT_S: Final = 30.0
+"""How often the writer looks for what dead writers left, about."""
+JOURNAL_BYTES: Final = 256 << 20
+DURABLE_TIMEOUT_S: Final = 5.0
 
-_TRIES: Final = 3
 _PAUSE_S: Final = 0.05
 
 
 class FlushResult(Struct, frozen=True, kw_only=True):
-    """How a flush went: what is still queued, and everything dropped or failed so far, by reason."""
+    """How a flush went: whether everything is stored, what remains, and all that was counted, by reason."""
 
     complete: bool
     remaining: int
@@ -40,11 +49,12 @@ class Dispatch:
 
     Args:
         sinks: Where every batch goes, in this order; one that fails does not keep it from the others.
-        cap: Records that may wait; further events are dropped.
+        cap: Records kept in memory; further ones are in the journal alone.
         batch: Records handed over at once.
-        durable: `acknowledge` waits until the records are written, and no event is ever dropped.
-        durable_timeout_s: How long `acknowledge` waits.
+        durable: `acknowledge` waits until the records are stored, and no event is ever dropped.
         linger_s: How long the writer waits for company before it writes; durable never waits.
+        journal_bytes: The size from which the journal takes no more events.
+        durable_timeout_s: How long `acknowledge` waits.
     """
 
     def __init__(
@@ -55,168 +65,270 @@ class Dispatch:
         cap: int = 2000,
         batch: int = 500,
         durable: bool = False,
-        durable_timeout_s: float = 5.0,
         linger_s: float = LINGER_S,
+        journal_bytes: int = JOURNAL_BYTES,
+        durable_timeout_s: float = DURABLE_TIMEOUT_S,
     ) -> None:
         self._sinks = list(sinks)
         self._health = health
         self._cap = cap
         self._batch = batch
         self.is_durable = durable
-        self.durable_timeout_s = durable_timeout_s
         self._linger_s = 0.0 if durable else linger_s
+        self._journal_bytes = journal_bytes
+        self.durable_timeout_s = durable_timeout_s
         self._closed = False
         self.repeated_job: Callable[[], None] | None = None
         """Runs on the writer's thread about twice a second, between batches."""
-        self._repeat_at = 0.0
         self._begin()
+        self._try_open_journal()
+        if self._database is not None and set(list_pending(self._database)) - self._own_files():
+            self._start()
 
     def _begin(self) -> None:
-        self._queue: deque[Record] = deque()
+        self._delivery = Delivery(self._sinks, health=self._health, pause=self._pause)
+        store = self._delivery.store
+        self._database = None if store is None or store.path is None else Path(store.path)
+        self._backlog = Backlog(
+            cap=self._cap,
+            may_drop=not self.is_durable,
+            database=self._database,
+            journal_cap=self._journal_bytes,
+        )
         self._jobs: deque[Callable[[], None]] = deque()
-        self._lock = threading.Lock()
-        self._written = threading.Condition(self._lock)
-        self._work = threading.Event()
-        self._hurry = threading.Event()
-        self._put_count = 0
-        self._written_count = 0
+        # Unlike an Event or a Condition, a signal handler may use it whatever it interrupted.
+        self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._is_hurried = False
+        self._in_hand: list[Entry] = []
+        self._repeat_at = self._adopt_at = 0.0
+        self._kept_totals: dict[str, int] = {}
+        self._is_late = False
+        self._caller = threading.local()
         self._thread: threading.Thread | None = None
 
-    def put(self, epoch: str, *records: Record) -> bool:  # noqa: ARG002 - see `RunInfo.epoch`
+    # --- any thread -------------------------------------------------------------------------------
+
+    def put(self, epoch: str, *records: Record) -> bool:
         """Queue records of the run with this epoch; False when they were dropped. Never waits.
 
         Only events are ever dropped: findings, incidents and run ends always go in.
         """
-        with self._lock:
-            was_empty = not self._queue
-            if self._closed:
-                reason = "recorded after close"
-            elif len(self._queue) >= self._cap and not self.is_durable and _is_routine(records):
-                reason = "queue full"
-            else:
-                reason = ""
-                self._queue.extend(records)
-                self._put_count += len(records)
-        if reason:
-            self._health.count(reason, len(records))
+        if self._closed:
+            self._health.lose("recorded after close", len(records))
             return False
-        if self._thread is None:
-            self._start()
+        backlog = self._backlog
+        if self.is_durable:
+            self._caller.lost = self._health.lost
+        was_empty = not backlog.remaining
+        dropped = backlog.put(epoch, records)
+        if dropped:
+            self._count_dropped(dropped)
         # Behind others it needs no call of its own: the writer goes on until nothing is left.
-        if was_empty:
-            self._work.set()
-        if len(self._queue) >= self._batch and not self._hurry.is_set():
-            self._hurry.set()
-        return True
+        if was_empty or self._thread is None:
+            self._wake_writer(hurry=False)
+        elif not self._is_hurried and backlog.remaining >= self._batch:
+            self._wake_writer(hurry=True)
+        return not dropped
+
+    def _count_dropped(self, count: int) -> None:
+        if self._closed:
+            reason = "recorded after close"
+        else:
+            reason = "queue full" if self._backlog.journal is None else "journal full"
+        self._health.lose(reason, count)
 
     def run_on_writer(self, job: Callable[[], None]) -> bool:
         """Run a job on the writer's thread soon, before the next batch; False after the close. Never waits.
 
         What it raises is counted.
         """
-        with self._lock:
-            if self._closed:
-                return False
-            self._jobs.append(job)
-        if self._thread is None:
-            self._start()
-        self._work.set()
-        self._hurry.set()
+        if self._closed:
+            return False
+        self._jobs.append(job)
+        self._wake_writer(hurry=True)
         return True
 
     def get_mark(self) -> int:
         """Return a mark behind everything put so far."""
-        with self._lock:
-            return self._put_count
+        return self._backlog.put_count
 
     def is_written(self, mark: int) -> bool:
         """Return whether everything put before this mark is written."""
-        return self._written_count >= mark
+        return self._backlog.done_count >= mark
 
     def acknowledge(self) -> bool:
-        """Wait until everything put so far is written, in durable mode; False when that took too long."""
-        return not self.is_durable or self._wait_for(self.get_mark(), self.durable_timeout_s)
+        """Wait until everything put so far is stored, in durable mode; return whether it is.
+
+        While the store cannot be written, only the first caller waits until the deadline.
+        """
+        if not self.is_durable:
+            return True
+        waits = not self._is_late and not self._backlog.is_reentered
+        if not self._wait_for(self.get_mark(), self.durable_timeout_s if waits else 0.0):
+            self._is_late = True
+            return False
+        return self._health.lost == getattr(self._caller, "lost", 0)
 
     def flush(self, timeout_s: float | None = 5.0) -> FlushResult:
         """Wait until everything queued so far is written, or the time is up; says which."""
-        with self._lock:
-            ticket = self._put_count
-        complete = self._wait_for(ticket, timeout_s)
-        for sink in self._sinks if complete else ():
+        is_done = self._wait_for(self.get_mark(), timeout_s)
+        for sink in self._sinks if is_done else ():
             try:
                 sink.flush()
             except Exception as exc:  # noqa: BLE001 - a sink may fail in any way
-                complete = False
+                is_done = False
                 self._health.swallow(f"sink {sink.name}", exc)
-        with self._lock:
-            remaining = self._put_count - self._written_count
-        return FlushResult(complete=complete, remaining=remaining, losses=self._health.totals())
+        return self._describe(is_done=is_done)
 
     def close(self, timeout_s: float = 5.0) -> FlushResult:
-        """Write what is queued, within the time given, and let go of the sinks."""
-        result = self.flush(timeout_s)
-        with self._lock:
+        """Write what is queued, within the time given, and let go of the sinks.
+
+        What is not written by then stays in the journal, for the next one that opens the database.
+        """
+        deadline = time.monotonic() + timeout_s
+        is_done = self.flush(timeout_s).complete
+        with self._backlog.lock:
             if self._closed:
-                return result
+                return self._describe(is_done=is_done)
             self._closed = True
-        self._work.set()
-        self._hurry.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-        if result.remaining:
-            self._health.count("not written before exit", result.remaining)
-        for sink in self._sinks:
-            try:
-                sink.close()
-            except Exception as exc:  # noqa: BLE001 - see flush
-                self._health.swallow(f"sink {sink.name}", exc)
-        return result
+        self._wake.put(True)
+        if self._thread is None:
+            self._finish()
+        elif self._thread is not threading.current_thread():
+            # A writer that waits for a locked database ends by itself when that wait is over.
+            self._thread.join(max(0.5, deadline - time.monotonic()))
+        return self._describe(is_done=is_done)
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""
+        if self._backlog.journal is not None:
+            self._backlog.journal.close_in_child()
         self._begin()
 
     @property
     def waiting(self) -> int:
         """Records queued and not yet written."""
-        return len(self._queue)
+        return self._backlog.remaining
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="steadyhelm-writer", daemon=True)
-                self._thread.start()
+    def _describe(self, *, is_done: bool) -> FlushResult:
+        return FlushResult(
+            complete=is_done and not self._health.lost,
+            remaining=self._backlog.remaining,
+            losses=self._health.totals(),
+        )
 
-    def _wait_for(self, ticket: int, timeout_s: float | None) -> bool:
+    def _wait_for(self, mark: int, timeout_s: float | None) -> bool:
         if threading.current_thread() is self._thread:
             return False
-        self._work.set()
-        self._hurry.set()
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._written:
-            while self._written_count < ticket:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._written.wait(left)
+        if not self.is_written(mark):
+            self._wake_writer(hurry=True)
+        return self._backlog.wait_until_done(mark, timeout_s)
+
+    def _wake_writer(self, *, hurry: bool) -> None:
+        if hurry:
+            self._is_hurried = True
+        self._wake.put(hurry)
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+
+    def _start(self) -> None:
+        with self._backlog.lock:
+            if (self._thread is None or not self._thread.is_alive()) and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="steadyhelm-writer", daemon=True)
+                self._thread.start()
+
+    # --- the writer's thread ----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            try:
+                if not self._work():
+                    break
+            except BaseException as exc:  # noqa: BLE001 - whatever happens, the writer goes on
+                self._health.count(f"error in the writer: {type(exc).__name__}")
+                time.sleep(_PAUSE_S)
+        self._finish()
+
+    def _work(self) -> bool:
+        """Write everything that waits, then wait for more; return False when there is no more to come."""
+        self._adopt()
+        self._run_jobs()
+        while self._take():
+            if not self._delivery.deliver(self._in_hand):
+                return False
+            self._complete_batch()
+            self._run_jobs()
+        if not self._delivery.is_down:
+            self._delivery.deliver_losses()
+        self._try_open_journal()
+        if self._closed:
+            return bool(self._backlog.remaining)
+        self._wait_for_work()
         return True
 
-    def _loop(self) -> None:
-        while True:
-            is_woken = self._work.wait(REPEAT_S if self.repeated_job is not None else None)
-            if is_woken and self._linger_s and not self._hurry.is_set():
-                self._hurry.wait(self._linger_s)
-            self._work.clear()
-            self._hurry.clear()
-            self._run_jobs()
-            while records := self._take():
-                self._hand_over(records)
-                self._run_jobs()
-                with self._written:
-                    self._written_count += len(records)
-                    self._written.notify_all()
-            if self._closed:
-                return
+    def _take(self) -> bool:
+        if not self._in_hand:
+            self._in_hand, damaged = self._backlog.take(self._batch)
+            if damaged:
+                self._health.lose(DAMAGED, damaged)
+                self._backlog.complete(damaged)
+        return bool(self._in_hand)
+
+    def _complete_batch(self) -> None:
+        count, self._in_hand = len(self._in_hand), []
+        self._is_late = False
+        self._backlog.complete(count)
+        self._try_open_journal()
+
+    def _try_open_journal(self) -> None:
+        """Open the journal, or delete from it what is stored; without one, go on in memory alone."""
+        try:
+            self._backlog.tidy_journal()
+        except OSError:
+            if self._backlog.journal is None and not self._health.totals().get("journal cannot be opened"):
+                self._health.count("journal cannot be opened")
+
+    def _own_files(self) -> set[Path]:
+        journal = self._backlog.journal
+        return set() if journal is None else journal.paths
+
+    def _adopt(self) -> None:
+        now = time.monotonic()
+        if now >= self._adopt_at and not self._closed:
+            self._adopt_at = now + ADOPT_S
+            self._delivery.adopt(but=self._own_files(), batch=self._batch)
+
+    def _wait_for_work(self) -> None:
+        tick_s = REPEAT_S if self.repeated_job is not None else ADOPT_S
+        try:
+            is_hurried = self._wake.get(timeout=tick_s)
+            deadline = time.monotonic() + self._linger_s
+            while not is_hurried and not self._closed and (left := deadline - time.monotonic()) > 0:
+                is_hurried = self._wake.get(timeout=left)
+        except queue.Empty:
+            pass
+        self._is_hurried = False
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._wake.get_nowait()
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before the next try, unless one is asked for; return False when there is to be none."""
+        with contextlib.suppress(queue.Empty):
+            deadline = time.monotonic() + seconds
+            while not self._closed and (left := deadline - time.monotonic()) > 0:
+                if self._wake.get(timeout=left):
+                    break
+        self._keep_losses()
+        self._run_jobs()
+        return not self._closed
+
+    def _keep_losses(self) -> None:
+        """Append what was counted to the journal, where it survives the process while the store is down."""
+        totals = self._health.totals()
+        if totals != self._kept_totals:
+            self._kept_totals = totals
+            self._backlog.keep(self._health.list_losses(time.time()))
 
     def _run_jobs(self) -> None:
         now = time.monotonic()
@@ -232,43 +344,16 @@ class Dispatch:
         except Exception as exc:  # noqa: BLE001 - the writer goes on
             self._health.swallow("job of the writer", exc)
 
-    def _take(self) -> list[Record]:
-        with self._lock:
-            queue = self._queue
-            return [queue.popleft() for _ in range(min(len(queue), self._batch))]
-
-    def _hand_over(self, records: list[Record]) -> None:
-        losses = self._health.list_losses(time.time())
+    def _finish(self) -> None:
+        """Keep what is left, and let go of the sinks."""
+        if self._backlog.remaining:
+            self._keep_losses()
+        lost = self._backlog.close()
+        if lost:
+            self._health.lose("not written before exit", lost)
+            self._delivery.deliver_losses()
         for sink in self._sinks:
-            self._write(sink, [*records, *losses] if losses else records)
-        self._health.mark_stored(losses)
-
-    def _write(self, sink: Sink, records: list[Record]) -> None:
-        for attempt in range(_TRIES):
             try:
-                sink.write(records)
-            except Exception as exc:  # noqa: BLE001 - a sink may fail in any way; the others get their batch
-                logger.debug("sink %s failed, try %d", sink.name, attempt + 1, exc_info=exc)
-                time.sleep(_PAUSE_S * 2**attempt)
-            else:
-                return
-        self._write_one_by_one(sink, records)
-
-    def _write_one_by_one(self, sink: Sink, records: list[Record]) -> None:
-        """Write the records of a failed batch one by one; after two failures the sink counts as down."""
-        failed = 0
-        for place, record in enumerate(records):
-            try:
-                sink.write([record])
-            except Exception as exc:  # noqa: BLE001 - see _write
-                failed += 1
-                self._health.count(f"sink {sink.name} failed: {type(exc).__name__}")
-                if failed == 2:  # noqa: PLR2004 - see the docstring
-                    rest = len(records) - place - 1
-                    if rest:
-                        self._health.count(f"sink {sink.name} failed: {type(exc).__name__}", rest)
-                    return
-
-
-def _is_routine(records: Sequence[Record]) -> bool:
-    return all(isinstance(record, RecordedEvent) for record in records)
+                sink.close()
+            except Exception as exc:  # noqa: BLE001 - see flush
+                self._health.swallow(f"sink {sink.name}", exc)

@@ -41,7 +41,7 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-class _Segment:
+class Segment:
     """One file: where it ends, and the last record in it."""
 
     __slots__ = ("descriptor", "end", "last", "path")
@@ -53,6 +53,7 @@ class _Segment:
         self.last = 0
 
     def remove(self) -> None:
+        """Delete the file."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         os.close(self.descriptor)
@@ -74,8 +75,8 @@ class Journal:
         # Sorted by name, the files of several writers are in the order they were begun.
         self._token = f"{int(time.time() * 1000):011x}{new_id()}"
         self._number = 0
-        self._segments: list[_Segment] = [self._create()]
-        self._cursor: tuple[_Segment, int] | None = None
+        self._segments: list[Segment] = [self.create_file()]
+        self._cursor: tuple[Segment, int] | None = None
         self._bytes = 0
 
     @property
@@ -119,7 +120,7 @@ class Journal:
                 break
         return entries, damaged
 
-    def _scan(self) -> Iterator[tuple[tuple[_Segment, int], list[Entry] | Damage]]:
+    def _scan(self) -> Iterator[tuple[tuple[Segment, int], list[Entry] | Damage]]:
         if self._cursor is None:
             return
         segments = list(self._segments)
@@ -132,8 +133,10 @@ class Journal:
     def clear(self) -> None:
         """Empty the journal: everything in it is stored."""
         self._cursor = None
-        self.discard(self._segments[-1].last)
-        segment = self._segments[-1]
+        segment = self._segments.pop()
+        for stored in self._segments:
+            stored.remove()
+        self._segments, self._bytes = [segment], 0
         if segment.end > HEADER.size:
             os.ftruncate(segment.descriptor, HEADER.size)
             segment.end = HEADER.size
@@ -151,9 +154,8 @@ class Journal:
         segment = self._segments[-1]
         return segment.end > SEGMENT_BYTES or os.fstat(segment.descriptor).st_nlink == 0
 
-    def continue_in_new_file(self) -> None:
+    def continue_in(self, fresh: "Segment") -> None:
         """Append to a new file from here on."""
-        fresh = self._create()
         self._bytes += self._segments[-1].end
         self._segments.append(fresh)
 
@@ -172,7 +174,8 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.close(segment.descriptor)
 
-    def _create(self) -> _Segment:
+    def create_file(self) -> Segment:
+        """Create another file; may be called without the lock."""
         for _ in range(_TRIES):
             self._number += 1
             name = f"{self._database.name}.{self._token}-{self._number:06}{SUFFIX}"
@@ -181,6 +184,6 @@ class Journal:
             # Another writer may have found the file before it was locked: then it belongs to that one.
             if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
                 os.pwrite(descriptor, HEADER.pack(MAGIC, VERSION), 0)
-                return _Segment(path, descriptor)
+                return Segment(path, descriptor)
             os.close(descriptor)
         raise OSError(f"no file beside {self._database} can be locked")

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from steadyhelm.errors import StoreError
-from steadyhelm.stores.opening import Synchronous, open_for_reading, open_for_writing, translate_errors
+from steadyhelm.stores.opening import (
+    Synchronous,
+    open_for_reading,
+    open_for_writing,
+    prepare,
+    translate_errors,
+)
 from steadyhelm.stores.row_ids import RowIds
 
 _FORK_TIMEOUT_S: Final = 1.0
@@ -20,11 +26,23 @@ _FORK_TIMEOUT_S: Final = 1.0
 _inherited_from_parent: list[sqlite3.Connection] = []
 
 
+FileIdentity = tuple[int, int]
+
+
+def _identify(path: Path) -> FileIdentity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class _Reader:
     """One thread's connection; it is closed when the thread ends."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: "FileIdentity | None") -> None:
         self.connection: sqlite3.Connection | None = connection
+        self.file = file
         self.in_use = threading.Lock()
 
     def close(self) -> None:
@@ -57,6 +75,8 @@ class Connections:
         on_rollback: Callable[[], None],
     ) -> None:
         self.path = path
+        self.replacements = 0
+        """How often the file was found deleted or replaced by another."""
         self._read_only = read_only
         self._synchronous: Synchronous = synchronous
         self._timeout_s = timeout_s
@@ -68,6 +88,7 @@ class Connections:
 
     def _reset(self) -> None:
         self._lock = threading.RLock()
+        self._file = _identify(self.path)
         self._writer: sqlite3.Connection | None = None
         self._depth = 0
         self._owner = 0
@@ -87,8 +108,11 @@ class Connections:
         with translate_errors(self.path):
             reader = self._get_reader()
             with reader.in_use:
+                if reader.file != _identify(self.path):
+                    reader.close()
                 if reader.connection is None:
                     self._require_open()
+                    reader.file = _identify(self.path)
                     reader.connection = open_for_reading(self.path, timeout_s=self._timeout_s)
                 yield reader.connection
 
@@ -96,7 +120,8 @@ class Connections:
         self._require_open()
         reader: _Reader | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = _Reader(open_for_reading(self.path, timeout_s=self._timeout_s))
+            file = _identify(self.path)
+            reader = _Reader(open_for_reading(self.path, timeout_s=self._timeout_s), file)
             with self._readers_lock:
                 self._readers.add(reader)
             self._local.reader = reader
@@ -147,11 +172,29 @@ class Connections:
         self._require_open()
         if self._read_only:
             raise StoreError(f"The database {self.path} was opened for reading only; nothing can be written.")
-        if self._writer is None:
-            self._writer = open_for_writing(
-                self.path, synchronous=self._synchronous, timeout_s=self._timeout_s
-            )
+        if self._writer is None or (not self._depth and self._file != _identify(self.path)):
+            self._open_writer()
+        assert self._writer is not None
         return self._writer
+
+    def require_file(self) -> None:
+        """Open or create the file again if it was deleted or replaced."""
+        with self._lock, translate_errors(self.path):
+            self._get_writer()
+
+    def _open_writer(self) -> None:
+        """Open the file, or open it again: one that was deleted or replaced would be written in vain."""
+        writer, self._writer = self._writer, None
+        before = self._file
+        if writer is not None:
+            self._on_rollback()
+            with contextlib.suppress(sqlite3.Error):
+                writer.close()
+        if before is not None and before != _identify(self.path):
+            prepare(self.path, timeout_s=self._timeout_s)
+            self.replacements += 1
+        self._file = _identify(self.path)
+        self._writer = open_for_writing(self.path, synchronous=self._synchronous, timeout_s=self._timeout_s)
 
     def _require_open(self) -> None:
         if self._closed:

@@ -150,12 +150,34 @@ def _create(path: Path, migrations: Sequence[Migration]) -> None:
         with contextlib.closing(_connect(fresh, "mode=rw", 1.0)) as connection:
             migrate(connection, migrations)
             connection.execute("PRAGMA journal_mode = WAL")
-        _move_into_place(fresh, path)
+        with _lock_folder(path.parent):
+            _move_into_place(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
 
 
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time create files there, where the system has such locks."""
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none
+    except ImportError:  # pragma: no cover
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _move_into_place(fresh: Path, path: Path) -> None:
+    if path.exists():
+        return  # another process was faster, and its file is the same
+    # The log of a database that was deleted would be taken for that of the new one.
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
     try:
         path.hardlink_to(fresh)
     except FileExistsError:

@@ -52,3 +52,8 @@ class SQLiteStore(
             timeout_s=timeout_s,
             on_rollback=self._row_ids.clear,
         )
+
+    @property
+    def replacements(self) -> int:
+        """How often the file was found deleted or replaced, and was opened or created again."""
+        return self._connections.replacements

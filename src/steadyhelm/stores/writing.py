@@ -131,6 +131,7 @@ class SQLWriter(StorePart, RunStore):
 
         A run whose id another run has gets a number behind it.
         """
+        self._connections.require_file()
         known = self._find_reserved([run.epoch for run in runs])
         if len(known) < len(runs):
             with self._connections.transaction() as connection:

@@ -1,0 +1,109 @@
+"""Tools for tests that break things: processes, and the account of what was recorded, stored and lost."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+
+from steadyhelm import DriftMonitor
+from steadyhelm.engine import registry
+from steadyhelm.journal.abandoned import describe_pending
+
+OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
+
+LOST = (
+    "journal full",
+    "not written before exit",
+    "queue full",
+    "record in the journal damaged",
+    "recorded after close",
+    "sink store failed",
+)
+"""The reasons, or their beginnings, under which records are counted as lost."""
+
+_READ_ACCOUNT = """
+import json, sys
+from pathlib import Path
+from steadyhelm import SQLiteStore
+store = SQLiteStore(sys.argv[1], read_only=True)
+rows = store.list_runs(limit=100_000)
+runs = {run.run_id: len(store.get_run_traces(run.agent_id, run.run_id)) for run in rows}
+print(json.dumps({"runs": runs, "losses": store.get_losses(), "faults": store.check()}))
+"""
+
+
+def start_process(source, *arguments, **options):
+    """Start a Python process that runs this text."""
+    command = [sys.executable, "-c", source, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **options)
+
+
+def run_process(source, *arguments):
+    """Run a Python process to its end and return what it printed."""
+    with start_process(source, *arguments) as child:
+        said, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    return said.decode()
+
+
+class Account:
+    """What a database holds, read by a process of its own."""
+
+    def __init__(self, database):
+        read = json.loads(run_process(_READ_ACCOUNT, database))
+        self.runs = read["runs"]
+        self.losses = read["losses"]
+        self.faults = read["faults"]
+
+    @property
+    def stored(self):
+        """Events that are stored."""
+        return sum(self.runs.values())
+
+    @property
+    def lost(self):
+        """Records that are counted as lost."""
+        return sum(count for reason, count in self.losses.items() if reason.startswith(LOST))
+
+
+def make_monitor(database, agent="agent", **options):
+    """Return a monitor without detectors, so that records are events, starts and ends of runs alone."""
+    return DriftMonitor(agent, db_path=database, **{"detectors": OFF, **options})
+
+
+def record(monitor, count, run_id=None):
+    """Record that many events."""
+    for n in range(count):
+        monitor.record_event("tool_call", "search", run_id=run_id, input_data=n, output_data={"n": n})
+
+
+def record_run(monitor, count, run_id):
+    """Record a run of that many events, and end it."""
+    with monitor.run(run_id=run_id):
+        record(monitor, count)
+
+
+def adopt(database):
+    """Let another monitor store what dead ones left beside the database."""
+    monitor = make_monitor(database, "adopter")
+    wait_until(lambda: all(pending.is_live for pending in describe_pending(database)))
+    monitor.close()
+
+
+def wait_until(is_true, seconds=60):
+    """Wait for something that must happen soon."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@contextmanager
+def locked(database):
+    """Hold the database locked, as another process that writes does."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")

@@ -1,0 +1,409 @@
+"""Whatever fails: what was recorded is stored, or counted as lost."""
+
+import errno
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fault_tools import Account, adopt, locked, make_monitor, record, start_process, wait_until
+
+from steadyhelm.engine.run_recorder import NOT_STORED
+from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.sink import Sink
+
+HOLDS_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+RECORDS_UNTIL_KILLED = """
+import os, struct, sys
+from steadyhelm import DriftMonitor
+from fault_tools import OFF
+monitor = DriftMonitor("doomed", db_path=sys.argv[1], durability=sys.argv[2], detectors=OFF)
+answered = 0
+while True:
+    if answered % 40 == 0:
+        if answered:
+            monitor.end_run()
+        monitor.start_run()
+    monitor.record_event("tool_call", "search", input_data=answered)
+    answered += 1
+    os.write(1, struct.pack("<I", answered))
+"""
+
+
+@pytest.fixture
+def database(tmp_path):
+    return tmp_path / "steadyhelm.db"
+
+
+class Broken(Sink):
+    """A sink that raises whatever it is handed."""
+
+    name = "broken"
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, records):
+        raise self.error
+
+
+class TestAStoreThatIsAway:
+    def test_locked_by_another_process(self, database):
+        """
+        What is recorded while another process holds the database locked is stored once it lets go.
+        """
+        monitor = make_monitor(database)
+        monitor.start_run("run")
+        with start_process(HOLDS_LOCK, database) as other:
+            other.stdout.readline()
+            record(monitor, 3000)
+            monitor.end_run()
+            assert not monitor.flush(0.2).complete
+            other.communicate(timeout=10)
+
+        result = monitor.flush(60)
+        monitor.close()
+        account = Account(database)
+        assert (True, 0) == (result.complete, result.remaining)
+        assert ({"run": 3000}, 0) == (account.runs, account.lost)
+
+    def test_findings_and_ends_wait_with_the_events(self, database):
+        """
+        A loop that happens while the database is locked becomes an incident, with its findings and its end.
+        """
+        monitor = make_monitor(database, detectors={})
+        monitor.start_run("run")
+        monitor.flush()
+        with locked(database):
+            for _ in range(8):
+                monitor.record_event("tool_call", "search", input_data="x", output_data="y")
+            monitor.end_run()
+            time.sleep(1.5)
+        monitor.flush(60)
+        run = monitor.store.find_run("run")
+
+        assert ("ended", 8, 1) == (run.state, run.events, run.incidents)
+        assert run.findings > 0
+        monitor.close()
+
+    def test_closed_while_locked(self, database):
+        """
+        What could not be written before the close waits in the journal, and the next monitor stores it.
+        """
+        monitor = make_monitor(database)
+        monitor.start_run("run")
+        monitor.flush()
+        with locked(database):
+            record(monitor, 50)
+            result = monitor.close(0.3)
+            wait_until(lambda: not monitor._dispatch._thread.is_alive())
+
+        assert not result.complete
+        assert result.remaining >= 50
+        assert list_pending(database)
+        adopt(database)
+        account = Account(database)
+        assert ({"run": 50}, 0) == (account.runs, account.lost)
+        assert [] == list_pending(database)
+
+    def test_a_full_disk(self, database, monkeypatch):
+        """
+        On a full disk events beyond the cap are dropped and counted, everything else waits for room.
+        """
+        monitor = make_monitor(database)
+        monitor.start_run("run")
+        monitor.flush()
+        pages = monitor.store._connections._writer.execute("PRAGMA page_count").fetchone()[0]
+        monitor.store._connections._writer.execute(f"PRAGMA max_page_count = {pages}")
+
+        def no_space(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "pwrite", no_space)
+        record(monitor, 5000)
+        monkeypatch.undo()
+        monitor.end_run()
+        assert not monitor.flush(0.3).complete
+        monitor.store._connections._writer.execute("PRAGMA max_page_count = 1000000")
+        result = monitor.flush(60)
+        monitor.close()
+
+        account = Account(database)
+        assert 0 < account.lost
+        assert 5000 == account.stored + account.lost
+        assert (False, 0) == (result.complete, result.remaining)
+        assert [] == account.faults
+
+    def test_a_small_disk(self, tmp_path):
+        """
+        A file system that is really full loses events only, and counts them.
+        """
+        folder = tmp_path / "small"
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("no file system can be mounted here")
+        try:
+            monitor = make_monitor(folder / "steadyhelm.db")
+            filler = folder / "filler"
+            with monitor.run(run_id="run"):
+                record(monitor, 20)
+                monitor.flush()
+                with pytest.raises(OSError, match="No space"):
+                    filler.write_bytes(bytes(1 << 20))
+                record(monitor, 5000)
+            monitor.flush(0.3)
+            filler.unlink()
+            monitor.flush(60)
+            monitor.close()
+            account = Account(folder / "steadyhelm.db")
+            assert 5020 == account.stored + account.lost
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=False)
+
+    def test_the_journal_is_full(self, database):
+        """
+        When the journal has reached its size, events are dropped and counted; ends of runs are not.
+        """
+        monitor = make_monitor(database)
+        monitor._dispatch._backlog.journal._cap = 100_000
+        monitor.start_run("run")
+        monitor.flush()
+        with locked(database):
+            record(monitor, 5000)
+            monitor.end_run()
+        monitor.flush(60)
+        assert "ended" == monitor.store.find_run("run").state
+        monitor.close()
+
+        account = Account(database)
+        assert account.losses["journal full"] == account.lost > 0
+        assert 5000 == account.stored + account.lost
+
+    def test_losses_while_the_store_is_away_survive_a_kill(self, database):
+        """
+        What was counted while the store was away is in the journal: a kill does not undo it.
+        """
+        source = """
+import os, sqlite3, sys, time
+from fault_tools import make_monitor, record
+monitor = make_monitor(sys.argv[1])
+monitor._dispatch._backlog.journal._cap = 600_000
+monitor.start_run("run")
+monitor.flush()
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+record(monitor, 8000)
+monitor._dispatch._pause(0.0)
+print(monitor.health.lost, flush=True)
+os.kill(os.getpid(), 9)
+"""
+        with start_process(source, database, env=with_tools()) as child:
+            lost = int(child.stdout.read())
+        adopt(database)
+
+        account = Account(database)
+        assert lost == account.lost > 0
+        assert 8000 == account.stored + account.lost
+
+
+class TestLoad:
+    def test_eight_threads_flat_out(self, database):
+        """
+        50,000 events of 1,000 runs from eight threads are all stored.
+        """
+        monitor = make_monitor(database)
+
+        def work(thread):
+            for n in range(125):
+                run_id = monitor.start_run(f"run-{thread}-{n}")
+                record(monitor, 50, run_id)
+                monitor.end_run(run_id)
+
+        run_in_threads(work, 8)
+        result = monitor.flush(60)
+        monitor.close()
+
+        account = Account(database)
+        assert (True, 50_000, 0) == (result.complete, account.stored, account.lost)
+        assert {50} == set(account.runs.values())
+        assert [] == list_pending(database)
+
+    @pytest.mark.slow
+    def test_short_runs_from_threads(self, database):
+        """
+        10,000 runs of one event from four threads are all stored.
+        """
+        monitor = make_monitor(database)
+
+        def work(thread):
+            for n in range(2500):
+                run_id = monitor.start_run(f"run-{thread}-{n}")
+                record(monitor, 1, run_id)
+                monitor.end_run(run_id)
+
+        run_in_threads(work, 4)
+        result = monitor.flush(60)
+        monitor.close()
+
+        account = Account(database)
+        assert (True, 10_000, 0) == (result.complete, len(account.runs), account.lost)
+        assert {1} == set(account.runs.values())
+
+
+class TestKill:
+    @pytest.mark.parametrize("mode", ["fast", "durable"])
+    @pytest.mark.parametrize("after", [1, 90, 1234])
+    def test_what_was_answered_is_kept(self, database, mode, after):
+        """
+        After kill -9 every event whose recording had returned is stored by the next monitor.
+        """
+        with start_process(RECORDS_UNTIL_KILLED, database, mode, env=with_tools()) as child:
+            said = child.stdout.read(4 * after)
+            os.kill(child.pid, signal.SIGKILL)
+            said += child.stdout.read()
+        answered = len(said) // 4
+        adopt(database)
+
+        account = Account(database)
+        assert answered <= account.stored <= answered + 1
+        assert (0, []) == (account.lost, account.faults)
+
+    def test_a_fork_in_the_middle(self, database):
+        """
+        Parent and child of a fork each have a journal: what both recorded is kept when both are killed.
+        """
+        source = """
+import os, sys, time
+from fault_tools import make_monitor, record
+monitor = make_monitor(sys.argv[1])
+monitor.start_run("run")
+record(monitor, 30)
+child = os.fork()
+record(monitor, 20)
+time.sleep(0.3 if child else 0.1)
+record(monitor, 10)
+if child:
+    os.waitpid(child, 0)
+os.kill(os.getpid(), 9)
+"""
+        with start_process(source, database, env=with_tools()) as child:
+            child.wait(20)
+        adopt(database)
+
+        account = Account(database)
+        assert [30, 60] == sorted(account.runs.values())
+        assert 0 == account.lost
+
+
+class TestOthersFail:
+    @pytest.mark.parametrize("error", [ValueError("no"), OSError("gone"), SystemExit(1), KeyboardInterrupt()])
+    def test_a_sink_that_raises(self, database, error):
+        """
+        A sink that raises, whatever it raises, keeps nothing from the store, and its losses are counted.
+        """
+        monitor = make_monitor(database, sinks=[Broken(error)])
+        with monitor.run(run_id="run"):
+            record(monitor, 10)
+        monitor.flush(60)
+        result = monitor.close()
+
+        account = Account(database)
+        assert {"run": 10} == account.runs
+        assert not result.complete
+        assert sum(count for reason, count in account.losses.items() if "sink broken failed" in reason) >= 10
+
+    @pytest.mark.parametrize("error", [ValueError, SystemExit])
+    def test_a_log_handler_that_raises(self, database, error):
+        """
+        A log handler that raises does not end the writer.
+        """
+
+        class Raising(logging.Handler):
+            def emit(self, record):
+                raise error
+
+        handler, logger = Raising(), logging.getLogger("steadyhelm")
+        level = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        try:
+            monitor = make_monitor(database, sinks=[Broken(ValueError())])
+            with monitor.run(run_id="run"):
+                record(monitor, 10)
+            monitor.flush(60)
+            monitor.health.count("something new")
+            record(monitor, 10, "another")
+            assert 0 == monitor.flush(60).remaining
+            monitor.close()
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+        assert 20 == Account(database).stored
+
+    def test_a_dead_writer_is_started_again(self, database):
+        """
+        A writer thread that ended, for whatever reason, is started again by the next record.
+        """
+        monitor = make_monitor(database)
+        with monitor.run(run_id="run"):
+            record(monitor, 10)
+            monitor.flush()
+            dispatch = monitor._dispatch
+            ended = threading.Thread(target=lambda: None)
+            ended.start()
+            ended.join()
+            stop, dispatch._thread = dispatch._thread, ended
+            record(monitor, 10)
+            assert 0 == monitor.flush(60).remaining
+            assert stop is not dispatch._thread
+        monitor.close()
+
+        assert {"run": 20} == Account(database).runs
+
+
+class TestDurable:
+    def test_it_says_what_is_not_stored(self, database):
+        """
+        When the deadline passes, the decision and the counts say that the event is not stored yet.
+        """
+        monitor = make_monitor(database, durability="durable")
+        monitor._dispatch.durable_timeout_s = 0.2
+        monitor.start_run("run")
+        before = monitor.record_event("tool_call", "search")
+        with locked(database):
+            decisions = [monitor.record_event("tool_call", "search") for _ in range(5)]
+        monitor.flush(60)
+        after = monitor.record_event("tool_call", "search")
+        monitor.end_run()
+        monitor.close()
+
+        account = Account(database)
+        assert [False, *[True] * 5, False] == [bool(it.not_stored) for it in (before, *decisions, after)]
+        assert account.losses[NOT_STORED] >= 5
+        assert (7, 0) == (account.stored, account.lost)
+
+
+def run_in_threads(work, count):
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+
+
+def with_tools():
+    """Return an environment in which a process of ours finds these tools."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
