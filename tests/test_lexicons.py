@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import steadyhelm
-from steadyhelm.lexicons import LEXICON_PACKAGES, Lexicon, LexiconEntry, find_literals, load_lexicon
+from steadyhelm.lexicons import LEXICON_PACKAGES, Lexicon, LexiconEntry, load_lexicon
+from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
 
 ROOT = Path(steadyhelm.__file__).parent
 
@@ -59,6 +60,27 @@ class TestTheShippedFiles:
         @given(st.from_regex(entry.regex))
         def check(text):
             assert entry.can_match(text) or not entry.regex.search(text)
+
+        check()
+
+    @pytest.mark.parametrize("entry", [it for it in ENTRIES if it.values[0].starts])
+    def test_the_index_finds_what_a_search_finds(self, entry):
+        """
+        Looking an entry up by the words of a text finds the same match as searching for its pattern.
+        """
+        lexicon = Lexicon([entry])
+
+        @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(
+            st.sampled_from(["", "so ", "it's ", "- ", "x", "\n"]),
+            st.from_regex(entry.regex),
+            st.text("ab' .", max_size=3),
+        )
+        def check(before, text, after):
+            searched = entry.regex.search(before + text + after)
+            found = lexicon.search_all(before + text + after).get(entry.name)
+
+            assert (searched and searched.span()) == (found and found.span())
 
         check()
 
@@ -171,6 +193,43 @@ class TestLiterals:
         The literals of a pattern are those that no match can be without.
         """
         assert literals == find_literals(source)
+
+
+class TestStarts:
+    @pytest.mark.parametrize(
+        ("source", "starts"),
+        [
+            (r"\bfails?", {"fail"}),
+            (r"\b(?:un)?expect(?:ed|s)?", {"unexpect", "expect"}),
+            (r"\bi(?:'m| am) (?:not|never)\b", {"i'm not", "i'm never", "i am not", "i am never"}),
+            (r"\bdo(?:es)? not", {"does not", "do not"}),
+            (r"\bno+w", {"no"}),
+            (r"\bgo(?: go)* on", {"go go", "go on"}),
+            (r"\bstop|\bwait", {"stop", "wait"}),
+            (r"\bstop|wait", set()),
+            (r"\b[ab]c", set()),
+            (r"\b(?:very )?\w+", set()),
+            (r"\b…no", set()),
+            (r"(?i)\bstop", set()),
+            ("stop", set()),
+            ("", set()),
+        ],
+    )
+    def test_what_every_match_starts_with(self, source, starts):
+        """
+        The starts of a pattern are strings of which every match starts with one, at the start of a word.
+        """
+        assert starts == find_starts(source)
+
+    @pytest.mark.parametrize(
+        ("source", "anchored"),
+        [("^yes", True), (r"^\W*yes|^no", True), ("^yes|no", False), ("(?m)^yes", False), ("", False)],
+    )
+    def test_only_at_the_start(self, source, anchored):
+        """
+        A pattern is anchored when each of its alternatives can match at the start of a text alone.
+        """
+        assert anchored == is_anchored(source)
 
 
 class TestALexicon:

@@ -30,6 +30,7 @@ PURE = sorted(
         "redaction/*.py",
         "windows.py",
         "lexicons.py",
+        "regex_literals.py",
         "calibration.py",
         "fatigue.py",
         "noise.py",

@@ -27,25 +27,30 @@ A lexicon file is `patterns/<name>.toml` beside the code that uses it:
 * `ignore_case` makes upper and lower case equal. `weight` is a number for the reader of the file.
 
 `example` must match and `counter_example` must not: `tests/test_lexicons.py` checks every file.
-Nothing is read at import. From each pattern the literals are derived of which every match contains one, so a
-text without them never runs the pattern, nor compiles it.
+Nothing is read at import. From each pattern the literals are derived of which every match contains one, and
+where possible the strings with which every match starts, so a text without them never runs the pattern, nor
+compiles it.
 """
 
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
-from itertools import pairwise
-from typing import Final, Literal
+from collections.abc import Sequence
+from functools import cache, cached_property, lru_cache
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
+
 LEXICON_PACKAGES: Final = tuple(
     f"steadyhelm{folder}" for folder in ("", ".corrections", ".embedders", ".goals", ".style")
 )
-_GRAM_LENGTH: Final = 2
-"""Characters by which a literal is looked up; an entry with a shorter literal is tried on every text."""
+_START_CHARS: Final = 4
+_WORD_START: Final = re.compile(rf"(?<!\w)(?=(\w.{{0,{_START_CHARS - 1}}}))", re.DOTALL)
+"""The first four characters from a word on, by which the entries are looked up that may match there."""
+
+_STARTS_CACHED: Final = 4096
 
 _PART: Final = re.compile(r"\{([a-z_]+)\}")
 _FRAMES: Final = {
@@ -53,6 +58,9 @@ _FRAMES: Final = {
     "words": r"(?<![\w'])(?:{pattern})(?![\w'])",
     "start": r"^\W*{after}(?:{pattern})(?![\w'])",
 }
+
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -93,23 +101,47 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return frozenset(map(str.lower, literals)) if all(map(str.isascii, literals)) else _NONE
 
     @cached_property
+    def _is_anchored(self) -> bool:
+        return not self.words and is_anchored(self.source)
+
+    @cached_property
+    def _ascii_literals(self) -> frozenset[str]:
+        return frozenset(filter(str.isascii, self.literals))
+
+    @cached_property
+    def starts(self) -> frozenset[str]:
+        """Strings of which every match starts with one, at the start of a word; empty when there are none.
+
+        A pattern with the place "start" may have other signs before them.
+        """
+        if self.ignore_case or self.words:
+            return _NONE
+        pattern = self.pattern if isinstance(self.pattern, str) else "|".join(self.pattern)
+        if self.place == "anywhere":
+            return find_starts(self.after + pattern)
+        return find_starts(f"{self.after if self.place == 'start' else ''}(?:{pattern})", at_word=True)
+
+    @cached_property
     def word_set(self) -> frozenset[str]:
         """The words of a word list."""
         return frozenset(self.words)
 
     def can_match(self, text: str) -> bool:
         """Return False when a literal that every match needs is missing from the text."""
-        if not self.literals or (self.ignore_case and not text.isascii()):
+        is_ascii = text.isascii()
+        if not self.literals or (self.ignore_case and not is_ascii):
             return True
         if self.ignore_case:
             text = text.lower()
-        for literal in self.literals:  # noqa: SIM110 - a generator costs more than the search it saves
+        for literal in self._ascii_literals if is_ascii else self.literals:  # noqa: SIM110 - a generator costs more than the search it saves
             if literal in text:
                 return True
         return False
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in the text, if there is one."""
+        if self._is_anchored:  # cheaper than looking for its literals
+            return self.regex.match(text)
         return self.regex.search(text) if self.can_match(text) else None
 
     def count(self, text: str) -> int:
@@ -124,6 +156,34 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     parts_from: str = ""
 
 
+class _StartIndex:
+    """Entries by the first characters of their matches."""
+
+    def __init__(self) -> None:
+        self._by_start: dict[str, list[LexiconEntry]] = {}
+        self.find = lru_cache(maxsize=_STARTS_CACHED)(self._find)
+
+    def add(self, entry: LexiconEntry) -> None:
+        for start in sorted({start[:_START_CHARS] for start in entry.starts}):
+            self._by_start.setdefault(start, []).append(entry)
+
+    def _find(self, text: str) -> tuple[LexiconEntry, ...]:
+        """Return the entries that may match a text that starts with these four characters."""
+        sizes = range(1, len(text) + 1)
+        return tuple(
+            {entry.name: entry for size in sizes for entry in self._by_start.get(text[:size], ())}.values()
+        )
+
+
+class _Index(NamedTuple):
+    """How the entries of a lexicon are found; `others` have no start and are searched for one by one."""
+
+    places: dict[str, int]
+    at_words: _StartIndex
+    at_first_word: _StartIndex
+    others: list[LexiconEntry]
+
+
 class Lexicon:
     """The entries of one or more lexicon files by name, in the order of the files."""
 
@@ -135,29 +195,34 @@ class Lexicon:
 
     def search_all(self, text: str) -> dict[str, re.Match[str]]:
         """Return the first match of every entry that matches the text, by name, in the order of the files."""
-        candidates = self._find_candidates(text)
-        tried = ((name, entry.regex.search(text)) for name, entry in candidates)
-        return {name: match for name, match in tried if match}
-
-    def _find_candidates(self, text: str) -> Iterator[tuple[str, LexiconEntry]]:
-        always, index = self._index
-        names = set(always)
-        for gram in index.keys() & set(pairwise(text)):
-            names.update(name for literal, name in index[gram] if name not in names and literal in text)
-        return ((name, entry) for name, entry in self.entries.items() if name in names)
+        index = self._index
+        found = {entry.name: match for entry in index.others if (match := entry.search(text))}
+        first = _WORD_START.search(text)
+        for entry in index.at_first_word.find(first[1]) if first else ():
+            match = entry.regex.match(text)
+            if match:
+                found[entry.name] = match
+        find = index.at_words.find
+        for word in _WORD_START.finditer(text):
+            for entry in find(word[1]):
+                if entry.name not in found:
+                    match = entry.regex.match(text, word.start())
+                    if match:
+                        found[entry.name] = match
+        return {name: found[name] for name in sorted(found, key=index.places.__getitem__)}
 
     @cached_property
-    def _index(self) -> tuple[frozenset[str], dict[tuple[str, ...], list[tuple[str, str]]]]:
-        """The entries to try on every text, and those to try where the start of a literal is in the text."""
-        always: set[str] = set()
-        index: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-        for name, entry in self.entries.items():
-            if entry.ignore_case or min(map(len, entry.literals), default=0) < _GRAM_LENGTH:
-                always.add(name)
-                continue
-            for literal in entry.literals:
-                index.setdefault(tuple(literal[:_GRAM_LENGTH]), []).append((literal, name))
-        return frozenset(always), index
+    def _index(self) -> _Index:
+        places = {name: place for place, name in enumerate(self.entries)}
+        index = _Index(places, _StartIndex(), _StartIndex(), [])
+        for entry in self.entries.values():
+            if not entry.starts:
+                index.others.append(entry)
+            elif entry.place == "start":
+                index.at_first_word.add(entry)
+            else:
+                index.at_words.add(entry)
+        return index
 
 
 @cache
@@ -201,89 +266,3 @@ def _join_pattern(entry: LexiconEntry, parts: dict[str, str]) -> LexiconEntry:
 
 def _join_lines(text: str) -> str:
     return "".join(line.lstrip() for line in text.split("\n")) if "\n" in text else text
-
-
-_PLAIN: Final = r"[^\\\[\](){}|?*+^$.]"
-_TOKEN: Final = re.compile(
-    rf"\(\?:{_PLAIN}+(?:\|{_PLAIN}+)*\)|{_PLAIN}+"
-    r"|\\(?:u.{4}|x..|U.{8}|\d+|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:<?[=!]|:)|[()|]"
-    r"|(?:[?*+]|\{\d*,?\d*\})\??|[\^$.]",
-    re.DOTALL,
-)
-_OTHER_GROUP: Final = re.compile(r"\(\?(?!<?[=!]|:)")
-_NONE: Final[frozenset[str]] = frozenset()
-
-
-def find_literals(source: str) -> frozenset[str]:
-    r"""Return strings of which every match of a regular expression contains one; none when unsure.
-
-    >>> sorted(find_literals(r"\b(?:brok(?:e|en)|crash(?:es)?)\b"))
-    ['brok', 'crash']
-    >>> find_literals(r"\w+s?")
-    frozenset()
-    """
-    if _OTHER_GROUP.search(source):  # flags, named groups, conditions
-        return _NONE
-    return _read_group(iter([*_TOKEN.findall(source), ")"]))
-
-
-def _read_group(tokens: Iterator[str]) -> frozenset[str]:
-    """Return the literals of all alternatives up to the closing bracket; none if one of them has none."""
-    branches: list[frozenset[str]] = []
-    items = _Items()
-    for token in tokens:
-        if token in {")", "|"}:
-            branches.append(items.best())
-            items = _Items()
-            if token == ")":  # noqa: S105 - no password
-                break
-        elif token[0] in "?*+{":
-            items.quantify(token)
-        elif token[0] == "(" and token[-1] == ")":  # a group of plain alternatives
-            items.add(frozenset(token[3:-1].split("|")))
-        elif token[0] == "(":
-            literals = _read_group(tokens)
-            items.add(literals if token in {"(?:", "("} else _NONE)
-        elif token[0] in "[^$." or (token[0] == "\\" and token[1].isalnum()):
-            items.add(_NONE)
-        else:
-            items.add_text(token.removeprefix("\\") or "\\")
-    return _NONE if _NONE in branches else _NONE.union(*branches)
-
-
-class _Items:
-    """The items of one alternative, each with the literals it needs; neighbouring characters are joined."""
-
-    def __init__(self) -> None:
-        self._needs: list[frozenset[str]] = []
-        self._text = ""
-
-    def add_text(self, text: str) -> None:
-        self._text += text
-
-    def add(self, literals: frozenset[str]) -> None:
-        self._end_text()
-        self._needs.append(literals)
-
-    def quantify(self, quantifier: str) -> None:
-        """Apply a quantifier to the last item, which is not needed when it may be absent."""
-        is_optional = quantifier[0] in "?*" or quantifier[:2] in {"{0", "{,"}
-        if self._text:
-            self._text = self._text[:-1] if is_optional else self._text
-            self._end_text()
-        elif is_optional and self._needs:
-            self._needs[-1] = _NONE
-
-    def best(self) -> frozenset[str]:
-        """Return the literals of the most telling item: the longest, and of these the fewest."""
-        self._end_text()
-        return max(self._needs, key=_measure_literals, default=_NONE)
-
-    def _end_text(self) -> None:
-        if self._text:
-            self._needs.append(frozenset({self._text}))
-            self._text = ""
-
-
-def _measure_literals(literals: frozenset[str]) -> tuple[int, int]:
-    return min(map(len, literals), default=0), -len(literals)

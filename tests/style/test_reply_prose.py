@@ -18,7 +18,21 @@ class TestProse:
         prose = read_prose(text)
 
         assert len(text) == len(prose.text)
-        assert len(prose.words) == len(prose.spans())
+        assert len(prose.words) == len(prose.find_spans().take(0, len(prose.words) + 1))
+
+    @given(st.text("abé' .\n", max_size=60), st.data())
+    def test_words_are_found_where_they_are(self, text, data):
+        """
+        Asked for from left to right, in any steps, the position of each word is where the word is.
+        """
+        prose = read_prose(text)
+        spans, place = prose.find_spans(), 0
+        while place < len(prose.words):
+            count = data.draw(st.integers(1, 3))
+            found = [prose.text[start:end] for start, end in spans.take(place, count)]
+
+            assert prose.words[place : place + count] == found
+            place += data.draw(st.integers(0, 4)) or 1
 
     @pytest.mark.parametrize(
         ("text", "words"),

@@ -6,13 +6,15 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from steadyhelm.corrections.features import extract_features
 from steadyhelm.corrections.messages import (
     MAX_AGENT_CHARS,
     MAX_PROMPT_CHARS,
     MAX_REPLY_CHARS,
     parse_agent_message,
 )
-from steadyhelm.corrections.reply_classifier import ReplyLabel, classify_user_reply
+from steadyhelm.corrections.model import load_weights
+from steadyhelm.corrections.reply_classifier import ReplyLabel, label_reply
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 
 _INTERRUPTIONS: Final = frozenset({"interrupted", "user_interrupt"})
@@ -51,7 +53,10 @@ class ReplyTracker(Struct):
         return not self.calls and parse_agent_message(self.answer).expects_answer
 
     def record(self, event: TraceEvent) -> ReplyLabel | None:
-        """Record one event. Returns the label of a message of the user about work before it."""
+        """Record one event. Returns the label of a message of the user about work before it.
+
+        The label has cues only when it is a correction.
+        """
         kind = event.action_type
         if kind == TOOL_CALL:
             self.calls += 1
@@ -93,7 +98,7 @@ class ReplyTracker(Struct):
         return label
 
     def _classify(self, text: str) -> ReplyLabel:
-        return classify_user_reply(
+        features = extract_features(
             text[:MAX_REPLY_CHARS],
             assistant_before=self.answer,
             prompt_before=self.prompt,
@@ -102,3 +107,4 @@ class ReplyTracker(Struct):
             tool_errors=self.errors,
             turn=self.messages,
         )
+        return label_reply(features, load_weights(), explain_corrections_only=True)

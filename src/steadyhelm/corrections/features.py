@@ -1,7 +1,9 @@
 """Turn a reply and the messages before it into named numbers for the model."""
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from steadyhelm.corrections.messages import (
@@ -27,6 +29,9 @@ A cue is a phrase that speaks for a correction (weight above zero) or against on
 0.3 a hint. The weights were set by hand before anything was learnt: learning may move them, not replace them.
 """
 
+RULE_FILES: Final = ("agreement", "tone", "non_objections")
+"""The lexicon files of patterns that rules use. They have no learnt weights."""
+
 _MIN_CUE_SCORE, _MAX_CUE_SCORE = -4.0, 8.0
 _REPORT_CUE_TRUST: Final = 0.3
 _MAX_COUNT: Final = 1e6
@@ -39,6 +44,8 @@ _MAX_PASTE_ONLY_WORDS: Final = 8
 _MIN_PASTE_ONLY_LINES: Final = 3
 _MAX_SHOUT_LINES: Final = 6
 
+_SMALL_THEN_CAPITAL: Final = re.compile("[a-z][A-Z]")
+
 _ORDER_CUES: Final = ("orders", "ships", "orders a fix", "let us", "remove")
 _MAX_AGREEMENT: Final = 4.0
 _MIN_ECHO_SHARE: Final = 0.6
@@ -49,7 +56,8 @@ _WORD_OR_TWO, _PHRASE, _SENTENCE, _PARAGRAPH = 3, 8, 15, 30
 class ReplyFeatures(NamedTuple):
     """A reply as the model sees it: `numbers` by name, and the messages and cues they were computed from.
 
-    `cues` maps the name of each cue to the matching words; `first_cues` has those in the first sentence.
+    `cues` maps the name of each cue to the matching words; `first_cues` has those in the first sentence;
+    `rules` has the matches of the patterns that rules use, by name.
     """
 
     numbers: dict[str, float]
@@ -57,6 +65,7 @@ class ReplyFeatures(NamedTuple):
     cues: dict[str, str]
     first_cues: dict[str, str]
     agent: AgentMessage
+    rules: dict[str, re.Match[str]]
 
 
 def extract_features(
@@ -74,21 +83,31 @@ def extract_features(
     message = parse_message(text)
     agent = parse_agent_message(take_end(assistant_before, MAX_AGENT_CHARS))
     prompt = parse_message(take_start(prompt_before, MAX_PROMPT_CHARS))
-    cues = find_cues(message.head)
+    # One search for the cues and for the rules: looking up each word of a text is most of it.
+    found = load_lexicon(PACKAGE, *CUE_FILES, *RULE_FILES).search_all(message.head)
+    known = load_cues().entries
+    cues = {name: match.group().strip() for name, match in found.items() if name in known}
+    rules = {name: match for name, match in found.items() if name not in known}
     first_cues = select_first_cues(cues, message)
-    numbers = {f"cue: {name}": float(name in cues) for name in load_cues().entries}
+    numbers = _list_absent_cues() | {f"cue: {name}": 1.0 for name in cues}
     numbers |= _measure_shape(text, message)
     is_report = numbers["reads like a report"] > 0
     numbers |= score_cues(cues, first_cues, len(message.words), is_report=is_report)
     numbers |= _measure_context(message, agent, prompt)
-    numbers |= _measure_agreement(cues, first_cues, numbers, message, agent)
+    numbers |= _measure_agreement(cues, first_cues, numbers, message, agent, rules)
     numbers |= _measure_circumstances(interrupted, tool_calls, tool_errors, turn)
-    return ReplyFeatures(numbers, message, cues, first_cues, agent)
+    return ReplyFeatures(numbers, message, cues, first_cues, agent, rules)
 
 
 def load_cues() -> Lexicon:
     """Return all cues, in the order of the learnt weights."""
     return load_lexicon(PACKAGE, *CUE_FILES)
+
+
+@cache
+def _list_absent_cues() -> dict[str, float]:
+    """Return the numbers of a text without cues. Not to be changed."""
+    return {f"cue: {name}": 0.0 for name in load_cues().entries}
 
 
 def find_cues(text: str) -> dict[str, str]:
@@ -102,8 +121,10 @@ def find_cues(text: str) -> dict[str, str]:
 
 def select_first_cues(cues: Mapping[str, str], message: ParsedMessage) -> dict[str, str]:
     """Return those of the cues that are in the first sentence too."""
-    lexicon, sentence = load_cues(), message.first_sentence
-    return {name: words for name, words in cues.items() if lexicon[name].search(sentence)}
+    if not cues or message.first_sentence == message.head:
+        return dict(cues)
+    found = load_cues().search_all(message.first_sentence)
+    return {name: words for name, words in cues.items() if name in found}
 
 
 def score_cues(
@@ -194,7 +215,7 @@ def _measure_marks(reply: str, message: ParsedMessage) -> dict[str, float]:
         "image": float("[image" in text),
         "bullets": min(5.0, shapes["bullet"].count(text)),
         "quotes": float(shapes["quote"].search(text) is not None),
-        "identifiers": min(4.0, shapes["identifier"].count(reply)),
+        "identifiers": min(4.0, _count_identifiers(reply)),
     }
 
 
@@ -208,8 +229,15 @@ def _is_report(reply: str, message: ParsedMessage) -> bool:
         len(message.words) > _MIN_REPORT_WORDS
         and _is_impersonal(message)
         and reply.lstrip()[:1].isupper()
-        and _load_shapes()["identifier"].count(reply) > 1
+        and _count_identifiers(reply) > 1
     )
+
+
+def _count_identifiers(reply: str) -> int:
+    # Whatever is an identifier has one of these in it; most replies have none.
+    if "_" in reply or "()" in reply or _SMALL_THEN_CAPITAL.search(reply):
+        return _load_shapes()["identifier"].count(reply)
+    return 0
 
 
 def _load_shapes() -> Lexicon:
@@ -242,6 +270,7 @@ def _measure_agreement(
     numbers: Mapping[str, float],
     message: ParsedMessage,
     agent: AgentMessage,
+    rules: Collection[str],
 ) -> dict[str, float]:
     """Return the features of agreement: how far a reply is a plain yes, thanks or a choice.
 
@@ -249,9 +278,7 @@ def _measure_agreement(
     it; a question, an addition, a paste or a new topic against it; an order is a yes only as far as it
     repeats the offer.
     """
-    patterns = load_lexicon(PACKAGE, "agreement")
-    agrees = patterns["agrees"].search(message.head) is not None
-    adds = patterns["adds something"].search(message.head) is not None
+    agrees, adds = "agrees" in rules, "adds something" in rules
     says_yes = "opens with yes" in cues
     score = _score_signs(cues, message, agent, agrees=agrees) + _score_length(len(message.words)) - 0.7 * adds
     score += _score_order(cues, numbers, agent) + 0.8 * _is_echo(numbers, message, agent)

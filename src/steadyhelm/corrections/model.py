@@ -44,10 +44,12 @@ class LinearModel(Struct, frozen=True, kw_only=True):
         >>> model.predict({"loud": 0.0})
         {'no': 0.5, 'yes': 0.5}
         """
-        sums = list(self.intercepts)
-        for row, value in self._find_rows(numbers, terms or {}):
-            for place, weight in enumerate(row):
-                sums[place] += weight * value
+        rows = self._find_rows(numbers, terms or {})
+        sums = []
+        for place, total in enumerate(self.intercepts):
+            for row, value in rows:
+                total += row[place] * value  # noqa: PLW2901 - from the intercept on
+            sums.append(total)
         highest = max(0.0, *sums)
         parts = [math.exp(-highest), *(math.exp(one - highest) for one in sums)]
         whole = sum(parts)

@@ -74,7 +74,7 @@ class ReplyStyle(Detector):
         """Score one reply and classify the trajectory of the scores."""
         if event.action_type != LLM_REQUEST or not (text := event.text):
             return None
-        reply = score_reply(text, self.profile)
+        reply = score_reply(text, self.profile, with_engagement=False)
         self._update_not_checked(reply)
         if reply.broken:
             return self._build_rule_finding(event, reply)
@@ -84,7 +84,8 @@ class ReplyStyle(Detector):
         memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
         reading = memory.trajectory.record_score(reply.score)
         self.level = min(1.0, reading.ewma / 100)
-        nudge = memory.nudges.advise(reading, [str(it) for it in reply.offenders])
+        offenders = [str(it) for it in reply.offenders] if reading.is_drift else ()
+        nudge = memory.nudges.advise(reading, offenders)
         if reading.is_drift:
             return self._build_drift_finding(event, reply, reading, nudge)
         return self._build_spike_finding(event, reply, reading) if reading.shape == "spike" else None

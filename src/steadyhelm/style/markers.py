@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.style.prose import Prose, fold_words
+from steadyhelm.style.prose import Prose, WordSpans, fold_words
 
 HEDGES: Final = "hedges"
 FILLER: Final = "filler"
@@ -79,6 +79,9 @@ class MarkerIndex:
                 for term in terms:
                     words = fold_words(term)
                     self._add(_Term(words, " ".join(words), component, ambiguous))
+        self._seconds: dict[str, set[str]] = {}
+        for first, second in self._phrases:
+            self._seconds.setdefault(first, set()).add(second)
         for phrases in self._phrases.values():
             phrases.sort(key=lambda term: (-len(term.words), term.ambiguous))
 
@@ -90,40 +93,43 @@ class MarkerIndex:
 
     def find(self, prose: Prose) -> FoundMarkers:
         """Return all markers from left to right. Of several at one position, the longest is taken."""
-        words, singles, phrases = prose.words, self._singles, self._phrases
+        words, singles, seconds = prose.words, self._singles, self._seconds
         places = [
             place
-            for place, pair in enumerate(zip_longest(words, words[1:]))
-            if pair[0] in singles or pair in phrases
+            for place, (word, after) in enumerate(zip(words, [*words[1:], ""], strict=False))
+            if word in singles or (word in seconds and after in seconds[word])
         ]
-        if not places:
-            return FoundMarkers()
+        spans: WordSpans | None = None
         plain: list[Marker] = []
         ambiguous: list[Marker] = []
-        spans = prose.spans()
         free = 0
         for place in places:
-            term = self._find_term(place, prose, spans) if place >= free else None
+            if place < free or not (terms := self._find_terms(words, place)):
+                continue
+            spans = spans or prose.find_spans()
+            term = next(
+                (term for term in terms if _is_joined(prose.text, spans.take(place, len(term.words)))), None
+            )
             if term is None:
                 continue
             free = place + len(term.words)
-            start, end = spans[place][0], spans[free - 1][1]
+            taken = spans.take(place, len(term.words))
+            start, end = taken[0][0], taken[-1][1]
             if not _is_code_name(prose.text, start, end):
                 marker = Marker(component=term.component, term=term.text, start=start, end=end)
                 (ambiguous if term.ambiguous else plain).append(marker)
         return FoundMarkers(tuple(plain), tuple(ambiguous))
 
-    def _find_term(self, place: int, prose: Prose, spans: Sequence[tuple[int, int]]) -> _Term | None:
-        words = prose.words
+    def _find_terms(self, words: Sequence[str], place: int) -> list[_Term]:
+        """Return the terms whose words are at this place, the longest phrase first, a single word last."""
         pair = (words[place], words[place + 1]) if place + 1 < len(words) else ("", "")
-        for term in self._phrases.get(pair, ()):
-            end = place + len(term.words)
-            # Most phrases are written literally, with one space between two words.
-            if end <= len(words) and prose.text[spans[place][0] : spans[end - 1][1]] == term.text:
-                return term
-            if tuple(words[place:end]) == term.words and _is_joined(prose.text, spans[place:end]):
-                return term
-        return self._singles.get(words[place])
+        found = [
+            term
+            for term in self._phrases.get(pair, ())
+            if tuple(words[place : place + len(term.words)]) == term.words
+        ]
+        single = self._singles.get(words[place])
+        return [*found, single] if single else found
 
 
 def _is_joined(text: str, spans: Sequence[tuple[int, int]]) -> bool:

@@ -5,8 +5,9 @@ Accents are removed letter by letter, so that a position in the prose is the sam
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -62,9 +63,11 @@ _MIN_PATH_SLASHES: Final = 2
 
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD_ASCII: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
+# One set of characters first: the search skips all others quickly.
 _BOUNDARY: Final = re.compile(
-    "[.!?\u2026](?=[\\s\"')\\]*_\u00bb\u201d]|$)|[\u3002\uff01\uff1f\u0964\u061f]"
-    r"|\n(?=[ \t]*\n|[ \t]*(?:[-*+\u2022\u2013#]+|\d{1,3}[.)])[ \t])"
+    "[.!?\u2026\u3002\uff01\uff1f\u0964\u061f\n]"
+    "(?:(?<=[.!?\u2026])(?=[\\s\"')\\]*_\u00bb\u201d]|$)|(?<=[\u3002\uff01\uff1f\u0964\u061f])"
+    r"|(?<=\n)(?=[ \t]*\n|[ \t]*(?:[-*+\u2022\u2013#]+|\d{1,3}[.)])[ \t]))"
 )
 
 
@@ -83,10 +86,31 @@ class Prose(NamedTuple):
     is_latin: bool
     has_matter: bool
 
-    def spans(self) -> list[tuple[int, int]]:
-        """Return the start and end of each word."""
+    def find_spans(self) -> "WordSpans":
+        """Return where the words are."""
         pattern = _WORD_ASCII if self.is_latin else _get_word_pattern()
-        return [match.span() for match in pattern.finditer(self.text)]
+        return WordSpans(pattern.finditer(self.text))
+
+
+class WordSpans:
+    """Where the words of a text are, found from left to right as far as they are asked for."""
+
+    def __init__(self, matches: Iterator[re.Match[str]]) -> None:
+        self._matches = matches
+        self._first = 0
+        self._known: list[tuple[int, int]] = []
+
+    def take(self, place: int, count: int) -> list[tuple[int, int]]:
+        """Return start and end of so many words from this one on; a later call asks for no earlier word."""
+        skipped = min(place - self._first, len(self._known))
+        del self._known[:skipped]
+        self._first += skipped
+        if self._first < place:  # nothing is known: skip what lies between
+            next(islice(self._matches, place - self._first - 1, None))
+            self._first = place
+        missing = count - len(self._known)
+        self._known += [match.span() for match in islice(self._matches, max(0, missing))]
+        return self._known[:count]
 
 
 def read_prose(reply: str) -> Prose:
@@ -215,7 +239,11 @@ def _is_path(found: str) -> bool:
 def _count_sentences(text: str, words: int) -> int:
     if not words:
         return 0
-    return max(1, sum(any(map(str.isalpha, piece)) for piece in _BOUNDARY.split(text)))
+    return max(1, sum(map(_has_letter, _BOUNDARY.split(text))))
+
+
+def _has_letter(text: str) -> bool:
+    return text.strip()[:1].isalpha() or any(map(str.isalpha, text))
 
 
 # Detect the language of a reply by its script, or by the small words that every sentence needs. Ten
@@ -256,8 +284,10 @@ def detect_language(prose: Prose) -> str | None:
     english = _count_small_words(words, ENGLISH)
     if english >= max(_SURE_SHARE * len(words), _MIN_SMALL_WORDS):
         opening = words[:_MIN_WORDS]
-        rival = max(_count_small_words(opening, language) for language in _LATIN if language != ENGLISH)
-        if rival <= _count_small_words(opening, ENGLISH):
+        foreign = list(filter(_load_foreign_small_words().__contains__, opening))
+        own = _count_small_words(opening, ENGLISH)
+        rivals = (language for language in _LATIN if language != ENGLISH)
+        if len(foreign) <= own or max(_count_small_words(foreign, it) for it in rivals) <= own:
             return ENGLISH
     return _detect_latin(words, english)
 
@@ -274,9 +304,15 @@ def _detect_latin(words: Sequence[str], english: int) -> str | None:
     return None
 
 
+@cache
+def _load_foreign_small_words() -> frozenset[str]:
+    lexicon = load_lexicon(__package__, "small_words")
+    return frozenset().union(*(lexicon[language].word_set for language in _LATIN if language != ENGLISH))
+
+
 def _count_small_words(words: Sequence[str], language: str) -> int:
     small_words = load_lexicon(__package__, "small_words")[language].word_set
-    return sum(map(small_words.__contains__, words))
+    return len(list(filter(small_words.__contains__, words)))
 
 
 def _detect_script(text: str) -> str | None:

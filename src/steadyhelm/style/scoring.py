@@ -188,8 +188,12 @@ MIN_AMBIGUOUS_TERMS: Final = 3
 _MAX_CHANCE: Final = 0.999
 
 
-def score_reply(text: str, profile: str | Profile = "standard") -> ReplyScore:
+def score_reply(
+    text: str, profile: str | Profile = "standard", *, with_engagement: bool = True
+) -> ReplyScore:
     """Score the style of a reply. Only its prose counts, never its code.
+
+    Without engagement, which is no part of the score, no reply is called inert or lost.
 
     >>> score_reply("Fixed: the parser dropped the last line. All 40 tests pass.").score
     0.0
@@ -208,7 +212,7 @@ def score_reply(text: str, profile: str | Profile = "standard") -> ReplyScore:
     components = _build_components(chosen, structure, _measure_markers(chosen, markers, prose), markers)
     score = round(sum(component.points for component in components), 1)
     broken, unsure = find_broken_rules(chosen.rules, reply, prose, language)
-    engagement = measure_engagement(prose, found.plain, readable=not foreign)
+    engagement = measure_engagement(prose, found.plain, readable=not foreign) if with_engagement else None
     return ReplyScore(
         score=score,
         threshold=chosen.threshold,
@@ -275,7 +279,8 @@ def _measure_structure(prose: Prose, profile: Profile, *, foreign: bool) -> dict
     """
     words = len(prose.words)
     wps = words / prose.sentences if prose.sentences else 0.0
-    long = 0 if foreign else sum(map(profile.long_word_len.__le__, map(len, prose.words)))
+    shortest = profile.long_word_len
+    long = 0 if foreign else len([word for word in prose.words if len(word) >= shortest])
     ratio = long / max(words, MIN_WORDS_IN_SHARE)
     most = profile.max_long_ratio
     return {
@@ -316,7 +321,8 @@ def _build_components(
     found: dict[str, list[Marker]] = {}
     for marker in markers:
         found.setdefault(marker.component, []).append(marker)
-    points = _share_points(score, {name: -math.log1p(-chance) for name, chance in chances.items()})
+    shares = {name: -math.log1p(-chance) if chance else 0.0 for name, chance in chances.items()}
+    points = _share_points(score, shares)
     return tuple(
         Component(
             name=name,

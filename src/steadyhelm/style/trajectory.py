@@ -36,6 +36,8 @@ _RISEN_SHARE: Final = 0.5
 _BAND_SHARE: Final = 0.3
 _FALL_SHARE: Final = 0.15
 
+_STEADY: Final[tuple[Shape, str]] = ("steady", "nothing out of bounds")
+
 _HIGH_IN_A_ROW: Final = 3
 _CHRONIC_REPLIES: Final = 5
 _MIN_SPIKES: Final = 3
@@ -109,6 +111,8 @@ class Trajectory(Struct, kw_only=True):
     def _find_shape(self, before: float) -> tuple[Shape, str]:
         if self._is_recovering(before):
             return "recovering", f"falling after {self.trouble.replace('_', ' ')}"
+        if max(self.recent) < _RISEN_SHARE * self.threshold:
+            return _STEADY  # far below what any rule asks for
         rules: tuple[tuple[Shape, str], ...] = (
             ("degenerative", self._check_degenerating()),
             ("repeating_spike", self._check_repeating()),
@@ -179,7 +183,7 @@ class Trajectory(Struct, kw_only=True):
         alone = len(scores) < _HIGH_IN_A_ROW or scores[-_HIGH_IN_A_ROW] < limit
         if was_high and alone and scores[-1] < NEAR_SHARE * limit:
             return "adaptive_spike", "one high reply, and back at once"
-        return "steady", "nothing out of bounds"
+        return _STEADY
 
 
 def read_scores(
