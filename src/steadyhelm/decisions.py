@@ -234,6 +234,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     assessment was needed, or no budget was set.
     `hard` says that the pattern has become chronic in this run.
     `not_stored` says, in durable mode, why the step is not in the database yet; empty when it is.
+    `findings` has also the conditions that merely go on, which are not stored again (`is_ongoing`).
     """
 
     action: DriftAction = DriftAction.CONTINUE

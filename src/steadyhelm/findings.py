@@ -42,6 +42,15 @@ class Severity(enum.StrEnum):
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
+def count_quarters_past(spent: float, limit: float) -> int:
+    """Return by how many quarters of a limit more was spent: a passed limit is listed again at each.
+
+    >>> [count_quarters_past(spent, 1000) for spent in (1001, 1249, 1250, 2000)]
+    [0, 0, 1, 4]
+    """
+    return int(4 * (spent - limit) / limit)
+
+
 class DetectorType:
     """The names of the first three detectors, as constants."""
 
@@ -55,6 +64,8 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
 
     `context["event_ids"]` always holds the ids of the events that are its evidence;
     the rest of `context` is specific to the detector.
+    `context["ongoing"]` marks a condition that merely goes on, such as a limit that was passed before: it
+    counts for incidents, drift score and decisions, and is neither stored nor listed again.
     """
 
     agent_id: str
@@ -74,6 +85,11 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
         """The ids of the events that are its evidence, oldest first."""
         ids: list[str] = self.context.get("event_ids", [])
         return ids
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether it only says that a condition goes on which was listed before."""
+        return bool(self.context.get("ongoing"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain data, one key per field."""

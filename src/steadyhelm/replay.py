@@ -120,12 +120,13 @@ class Replay:
         self._place = 0
 
     def observe(self, event: TraceEvent) -> list[FindingReport]:
-        """Judge this event and return its findings."""
+        """Judge this event and return its findings, without those that merely go on."""
         seen = self._session.observe(event)
-        found = self._take(int(event.event_id), seen.decision.findings, seen.incidents)
+        listed = [finding for finding in seen.decision.findings if not finding.is_ongoing]
+        found = self._take(int(event.event_id), listed, seen.incidents)
         if seen.decision.action.level > self._action.level:
             self._action = seen.decision.action
-            worst = _find_worst(seen.decision, found)
+            worst = _find_worst(seen.decision, int(event.event_id))
             self._answers.append(FirstResponse(self._action, self._place, worst, seen.decision.verdict))
         self._place += 1
         return found
@@ -291,10 +292,10 @@ def _finding(finding: DriftEvent, at: int) -> FindingReport:
     )
 
 
-def _find_worst(decision: Decision, reports: Sequence[FindingReport]) -> FindingReport | None:
-    """Return the finding that called for the strongest response; `reports` are in the same order."""
-    pairs = zip(decision.findings, reports, strict=True)
-    return max(pairs, key=lambda pair: _rank_finding(pair[0]), default=(None, None))[1]
+def _find_worst(decision: Decision, at: int) -> FindingReport | None:
+    """Return the finding that called for the strongest response."""
+    worst = max(decision.findings, key=_rank_finding, default=None)
+    return None if worst is None else _finding(worst, at)
 
 
 def _rank_finding(finding: DriftEvent) -> tuple[int, float, bool]:

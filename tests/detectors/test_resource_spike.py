@@ -72,6 +72,41 @@ class TestTokenLimit:
         } == last.context["totals"]
 
 
+class TestALimitThatStaysPassed:
+    def test_it_is_listed_at_each_quarter(self):
+        """
+        A passed limit is listed at once and at 1.25, 1.5, 1.75 ... times the limit, and goes on in between.
+        """
+        found = findings(ResourceSpike(absolute_token_limit=10_000), "r" * 25)
+
+        assert [11, 13, 15, 18, 20, 23, 25] == [
+            it.context["spent"] // 1000 for it in found if not it.is_ongoing
+        ]
+        assert list(range(11, 26)) == [it.context["spent"] // 1000 for it in found]
+
+    def test_so_is_more_than_usual(self):
+        """
+        A run that takes more than is usual for its agent is listed in the same steps.
+        """
+        baseline = usual(mean_tools_per_run=8.0, spreads={"tools": Spread(p50=8, p95=12)})
+        found = findings(ResourceSpike(), "." * 24, baseline)
+
+        assert [19, 20, 21, 22, 23, 24] == [it.context["spent"] for it in found]
+        assert [19, 23] == [it.context["spent"] for it in found if not it.is_ongoing]
+
+    def test_put_aside_it_is_not_listed_again(self):
+        """
+        A run that is resumed past its limit lists it at the next quarter, not at once.
+        """
+        first, second = (ResourceSpike(absolute_token_limit=10_000) for _ in range(2))
+        trace = events("r" * 14)
+        for event in trace[:11]:
+            first.check(event, usual())
+        second.restore(first.state())
+
+        assert [True, False] == [second.check(event, usual()).is_ongoing for event in trace[11:13]]
+
+
 class TestDurationLimit:
     def test_five_minutes_is_the_default(self):
         """

@@ -153,6 +153,25 @@ class TestRecording:
         assert ["MED"] == [finding.severity for finding in heard]
         assert ["LOW", "MED"] == [finding.severity for finding in everything]
 
+    def test_a_limit_that_stays_passed_is_stored_now_and_then(self, monitor):
+        """
+        Past a limit every decision has it and the incident goes on; few findings are stored and called back.
+        """
+        heard = []
+        monitor.on_drift(heard.append)
+        run_id = monitor.start_run()
+        decisions = [
+            monitor.record_event("tool_call", f"step_{i}", token_count=1_000, input_data={"page": i})
+            for i in range(60)
+        ]
+        monitor.flush()
+
+        past = [it for it in decisions for found in it.findings if found.detector == "resource_spike"]
+        kept = monitor.store.get_drift_events(monitor.agent_id, run_id=run_id)
+        assert (10, 1, 1) == (len(past), len(kept), len(heard))
+        incident = monitor.store.list_incidents(agent_id=monitor.agent_id, run_id=run_id)[0]
+        assert (50, 59, 10) == (incident.opened_seq, incident.last_seq, incident.findings)
+
     def test_callbacks_may_ask_for_the_worse_ones(self, monitor):
         """
         A callback that named a severity hears nothing milder.

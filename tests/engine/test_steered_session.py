@@ -363,6 +363,20 @@ class TestBudget:
             decision.budget.exhausted_by,
         )
 
+    def test_what_stays_used_up_is_listed_at_each_quarter(self):
+        """
+        A budget that is used up is a finding of every step, and listed at once and at each further quarter.
+        """
+        steps = "abcdefghijklmnopqstu"
+        seen = take(session(steering=Steering(budget={"initial_steps": 8, "initial_tokens": None})), steps)
+        found = [
+            it for one in seen for it in one.decision.findings if it.detector == "budget" and it.score == 1.0
+        ]
+
+        assert 13 == len(found)
+        assert 7 == len([it for it in found if not it.is_ongoing])
+        assert all(one.decision.verdict == "ask" or not one.decision.guidance for one in seen[8:])
+
     def test_the_next_call_is_not_made(self):
         """
         Before a call, an exhausted budget asks too.

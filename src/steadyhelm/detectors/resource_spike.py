@@ -3,13 +3,13 @@
 import math
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from steadyhelm.baselines import BaselineStats, Spread, Trend
 from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo, TraceEvent
-from steadyhelm.findings import MED_FROM, DriftEvent
+from steadyhelm.findings import MED_FROM, DriftEvent, count_quarters_past
 from steadyhelm.windows import FROZEN_LIMIT, LEARNING_LIMIT, Shift, next_trend
 
 _MIN_TOKEN_SCORE: Final = 0.7
@@ -33,12 +33,14 @@ class _Memory(Struct):
     started_at: float = -1.0
     last_id: str = ""
     last_at: float = 0.0
+    listed: dict[str, int] = field(default_factory=dict)
 
 
 class ResourceSpike(Detector):
     """Signal when a run passes a hard limit, uses far more than usual, or continues a rising trend.
 
-    Hard limits never adapt.
+    Hard limits never adapt. A passed limit is listed when it is passed and at each further quarter of it; in
+    between it goes on: incident, drift score and decisions treat it as active.
     Beside them a calibrated agent's run is compared with the agent's quantiles, and each ended run with
     the runs before it: a lasting rise is noticed even when no single run is unusual.
 
@@ -55,6 +57,7 @@ class ResourceSpike(Detector):
 
     name = "resource_spike"
     kind = "resource"
+    version = 2
 
     _memory: _Memory
 
@@ -143,7 +146,16 @@ class ResourceSpike(Detector):
             spent=spent,
             limit=limit,
             **self._totals(),
+            **self._note_ongoing(f"limit of {label}", spent, limit),
         )
+
+    def _note_ongoing(self, name: str, spent: float, limit: float) -> dict[str, Any]:
+        """Return the mark of a limit that was listed before, until a further quarter of it is spent."""
+        quarters = count_quarters_past(spent, limit)
+        if quarters <= self._memory.listed.get(name, -1):
+            return {"ongoing": True}
+        self._memory.listed[name] = quarters
+        return {}
 
     def _check_baseline(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         if self._limits is None or self._limits[0] is not baseline:
@@ -161,6 +173,7 @@ class ResourceSpike(Detector):
                     spent=spent,
                     limit=round(limit, 1),
                     **self._totals(),
+                    **self._note_ongoing(measure, spent, limit),
                 )
         return None
 

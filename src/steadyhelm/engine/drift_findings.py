@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from steadyhelm.decisions import BudgetState, DriftAction, DriftAssessment
 from steadyhelm.events import LLM_REQUEST, TraceEvent
-from steadyhelm.findings import DriftEvent, Kind, Severity
+from steadyhelm.findings import DriftEvent, Kind, Severity, count_quarters_past
 from steadyhelm.policy.drift_engine import SIGNAL_NAMES
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 
@@ -53,7 +53,20 @@ def drift_score_findings(
     ]
 
 
-def budget_findings(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEvent]:
+def count_quarters_overspent(budget: BudgetState) -> int:
+    """Return by how many quarters of a limit more was spent than the budget allows, at most; -1 for none."""
+    spent = (
+        (budget.steps_used, budget.steps_limit),
+        (budget.tokens_used, budget.tokens_limit),
+        (budget.cost_used_usd, budget.cost_limit_usd),
+        (budget.wall_used_s, budget.wall_limit_s),
+    )
+    return max(
+        (count_quarters_past(used, limit) for used, limit in spent if limit and used >= limit), default=-1
+    )
+
+
+def budget_findings(event: TraceEvent, budget: BudgetState, *, ongoing: bool = False) -> Sequence[DriftEvent]:
     """Return a finding when the budget is used up, or only the reserve is left."""
     if budget.exhausted:
         return [
@@ -65,6 +78,7 @@ def budget_findings(event: TraceEvent, budget: BudgetState) -> Sequence[DriftEve
                 f"the budget is used up: {_describe_spending(budget, budget.exhausted_by)}",
                 "Stop, hand over what there is, and ask the user whether to go on.",
                 hard_limit=True,
+                **({"ongoing": True} if ongoing else {}),
             )
         ]
     if not budget.landing:

@@ -9,7 +9,7 @@ from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
-from steadyhelm.engine.drift_findings import budget_findings, drift_score_findings
+from steadyhelm.engine.drift_findings import budget_findings, count_quarters_overspent, drift_score_findings
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import (
     BUDGET_GRANTED,
@@ -65,6 +65,7 @@ class SavedDriftState(Struct):
     goal: str = ""
     user_words: str = ""
     landing_reported: bool = False
+    exhausted_quarters: int = -1
 
 
 class DriftState:
@@ -351,12 +352,19 @@ class DriftState:
         return drift_score_findings(event, self._engine.score_drift(self.signals()), action)
 
     def _budget_finding(self, event: TraceEvent) -> Sequence[DriftEvent]:
-        """Return the budget as a finding: once when only the reserve is left, always when nothing is."""
+        """Return the budget as a finding: once when only the reserve is left, always when nothing is.
+
+        A budget that is used up is listed at once and at each further quarter of it; in between it goes on.
+        """
         budget, memory = self.budget, self._memory
         if budget is None:
             return ()
         if budget.is_exhausted():
-            return budget_findings(event, budget.get_status())
+            status = budget.get_status()
+            before, now = memory.exhausted_quarters, max(0, count_quarters_overspent(status))
+            memory.exhausted_quarters = max(before, now)
+            return budget_findings(event, status, ongoing=now <= before)
+        memory.exhausted_quarters = -1
         was_reported, memory.landing_reported = memory.landing_reported, budget.is_landing()
         # Reported again and again it would count as ignored: the reserve is there to be used.
         return (

@@ -39,7 +39,7 @@ class Listeners:
     def notify(self, decision: Decision) -> None:
         """Call the callbacks for the findings and hooks of a decision."""
         if decision.findings and self._findings:
-            self.notify_findings(decision.findings)
+            self.notify_findings([it for it in decision.findings if not it.is_ongoing])
         for hook, callback in self._hooks if decision.hooks else ():
             if hook in decision.hooks:
                 self._call(f"{hook} callback", callback, decision)

@@ -257,8 +257,9 @@ class RunRecorder:
         capture = self._services.capture
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
         self._put_records(recorded if capture.keeps_text else capture.strip(recorded))
-        if seen.decision.findings or seen.incidents:
-            self._put_records(*seen.decision.findings, *seen.incidents)
+        findings = [it for it in seen.decision.findings if not it.is_ongoing]
+        if findings or seen.incidents:
+            self._put_records(*findings, *seen.incidents)
 
     def _put_records(self, *records: Record) -> None:
         """Queue records, or hold them until it is known how the run continues."""
