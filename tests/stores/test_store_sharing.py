@@ -231,6 +231,31 @@ class TestFork:
         assert (3, []) == (again.find_run("run").events, again.check())
         again.close()
 
+    def test_two_threads_that_fork_at_once(self, store, monkeypatch):
+        """
+        A thread that could not get the store's lock before its fork leaves it to the thread that has it.
+        """
+        monkeypatch.setattr(connections, "_FORK_TIMEOUT_S", 0.05)
+        first = store._connections
+        has_lock, may_release = threading.Event(), threading.Event()
+
+        def fork():
+            first.before_fork()
+            has_lock.set()
+            may_release.wait(10)
+            first.after_fork_in_parent()
+
+        other = threading.Thread(target=fork)
+        other.start()
+        assert has_lock.wait(10)
+        first.before_fork()
+        first.after_fork_in_parent()
+        may_release.set()
+        other.join(10)
+
+        with store.transaction():
+            assert [] == store.list_runs()
+
     def test_a_fork_inside_a_transaction(self, store):
         """
         A transaction open during a fork is the parent's: the child leaves its connection alone.

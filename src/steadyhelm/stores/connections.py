@@ -95,8 +95,7 @@ class Connections:
         self._local = threading.local()
         self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._readers_lock = threading.Lock()
-        self._held: list[threading.Lock] = []
-        self._holds_writer = False
+        self._held: dict[int, list[Callable[[], None]]] = {}
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -223,24 +222,24 @@ class Connections:
 
     def before_fork(self) -> None:
         """Close idle connections, so that parent and child each open their own ones afterwards."""
-        self._holds_writer = self._lock.acquire(timeout=_FORK_TIMEOUT_S)
-        if self._holds_writer and not self._depth and self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        # By thread: several threads may fork at once, and each releases what it took itself.
+        held = self._held[threading.get_ident()] = []
+        if self._lock.acquire(timeout=_FORK_TIMEOUT_S):
+            held.append(self._lock.release)
+            if not self._depth and self._writer is not None:
+                self._writer.close()
+                self._writer = None
         with self._readers_lock:
             readers = list(self._readers)
         for reader in readers:
             if reader.in_use.acquire(timeout=_FORK_TIMEOUT_S):
-                self._held.append(reader.in_use)
+                held.append(reader.in_use.release)
                 reader.close()
 
     def after_fork_in_parent(self) -> None:
         """Release the locks that `before_fork` took. Connections are opened again when needed."""
-        while self._held:
-            self._held.pop().release()
-        if self._holds_writer:
-            self._holds_writer = False
-            self._lock.release()
+        for release in reversed(self._held.pop(threading.get_ident(), [])):
+            release()
 
     def after_fork(self) -> None:
         """Drop the parent's connections without closing them. Called in the child process."""
