@@ -94,7 +94,7 @@ EXCEPTIONS = {
     "budgets/prices.py": {"datetime", "genai_prices", "datetime.fromtimestamp"},
     # Profiles, word lists and weights are data files: read once, and then what they say is plain data.
     "style/profile_files.py": {"pathlib", "importlib.resources", "steadyhelm.environment"},
-    "lexicons.py": {"pkgutil", "importlib.resources"},
+    "lexicons.py": {"pkgutil"},
     "redaction/commands.py": {"pkgutil"},
     "corrections/model.py": {"pkgutil"},
     # Reads the records that the contract defines, never a store.
