@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.adapter import Adapter
-from steadyhelm.adapters.frameworks import find_frameworks
+from steadyhelm.adapters.frameworks import describe_bypass, find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.components import (
@@ -213,6 +213,8 @@ class DriftMonitor(Monitor):
                     f"This agent is watched already: give {', '.join(options)} the first time."
                 )
             return agent
+        if instead := describe_bypass(agent):
+            raise SettingsError(f"wrap() got a {type(agent).__name__}. {instead}")
         for name in self._find_adapters(agent):
             adapter = self._load_adapter(name)
             if adapter is not None and adapter.can_wrap(agent):

@@ -174,3 +174,24 @@ class TestWrap:
 
         assert all(not it.modules for it in find_frameworks(Odd()))
         assert all(not it.modules for it in find_frameworks(Odd))
+
+
+class TestBypassed:
+    @pytest.mark.parametrize(
+        ("module", "says"),
+        [("instructor.core.client", r"from_openai\(monitor.wrap\(client\)\)"), ("litellm.router", "install")],
+    )
+    def test_an_object_that_calls_around_a_wrapper_is_refused(self, monitor, module, says):
+        """
+        An object that looks like a client, and whose calls no wrapper sees, is refused with what to do.
+        """
+
+        class Client:
+            class chat:  # noqa: N801 - the name of an attribute
+                class completions:  # noqa: N801
+                    create = print
+
+        Client.__module__ = module
+
+        with pytest.raises(SettingsError, match=says):
+            monitor.wrap(Client())

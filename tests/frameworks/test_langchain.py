@@ -154,6 +154,19 @@ class TestGraphsBuiltByHand:
         answers = [answer for it in monitor.store.list_incidents("agent") for answer in it.interventions]
         assert ["guide"] == [answer.wanted for answer in answers]
 
+    def test_wrapping_a_graph_that_cannot_be_guided_says_so_at_once(self, monitors, caplog):
+        """
+        In guide mode a graph without our middleware is named when it is wrapped, and one with it is not.
+        """
+        monitor = monitors("guide")
+        with caplog.at_level(logging.WARNING, logger="steadyhelm"):
+            monitor.wrap(agent_of(ONE_CALL, SteadyhelmMiddleware(monitor)))
+            assert [] == caplog.records
+            monitor.wrap(agent_of(ONE_CALL))
+            monitor.wrap(graph_of(ONE_CALL))
+
+        assert 2 == sum("but not guide it" in it.getMessage() for it in caplog.records)
+
     def test_that_there_is_no_middleware_to_say_words_is_logged_once(self, monitors, caplog):
         """
         Whoever wraps a graph in mode guide and gives it no middleware learns what is missing.
@@ -164,10 +177,9 @@ class TestGraphsBuiltByHand:
             watched.invoke(ASKED)
             watched.invoke(ASKED)
 
-        said = [
-            it.getMessage() for it in caplog.records if "SteadyhelmMiddleware(monitor)" in it.getMessage()
-        ]
+        said = [it.getMessage() for it in caplog.records if "had guidance for the model" in it.getMessage()]
         assert 1 == len(said)
+        assert "SteadyhelmMiddleware(monitor)" in said[0]
 
     @pytest.mark.parametrize("mode", ["observe", "guide"])
     def test_where_words_are_said_or_not_wanted_nothing_is_logged(self, monitors, caplog, mode):

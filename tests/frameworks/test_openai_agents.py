@@ -1266,3 +1266,28 @@ class TestWrappedTwice:
         assert OpenAIAgentsAdapter.can_wrap(once)
         with pytest.raises(SettingsError, match="only one monitor can watch it"):
             OpenAIAgentsAdapter(monitors(), once)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_wrapped_agent_is_watched_by_the_sdks_own_runner(how, monitors):
+    """
+    `Runner.run(monitor.wrap(agent))` is watched and stopped as `monitor.wrap(agent).run()` is.
+    """
+    monitor = monitors("enforce")
+    agent = monitor.wrap(agent_with(*again(30)))
+    error = ran(Runner, agent, how=how)
+
+    assert RunStopped is type(error)
+    assert 1 == len(runs_of(monitor))
+
+
+def test_the_default_runner_comes_back_without_wrapped_agents(monitors):
+    """
+    When the last wrapped agent is gone the SDK's default runner is its own again.
+    """
+    assert comes_true(lambda: type(get_default_agent_runner()) is AgentRunner)
+    agent = monitors().wrap(agent_with())
+    assert AgentRunner is not type(get_default_agent_runner())
+    del agent
+
+    assert comes_true(lambda: type(get_default_agent_runner()) is AgentRunner)

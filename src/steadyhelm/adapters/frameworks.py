@@ -167,6 +167,21 @@ FRAMEWORKS: Final = (
 )
 
 
+_WRAP_INSTEAD: Final = {
+    "instructor": "An instructor client calls the client inside it: wrap that one, such as "
+    "instructor.from_openai(monitor.wrap(client)), or call steadyhelm.install().",
+    "litellm": "litellm calls its providers in its own way: call steadyhelm.install(), which watches all of "
+    "its calls.",
+}
+
+
+def describe_bypass(agent: Any) -> str:
+    """Return what to do instead of wrapping an object whose calls go around a wrapper; empty for others."""
+    kinds = type(agent).__mro__
+    roots = [str(getattr(kind, "__module__", "")).partition(".")[0] for kind in kinds]
+    return next((_WRAP_INSTEAD[root] for root in roots if root in _WRAP_INSTEAD), "")
+
+
 def find_frameworks(agent: Any) -> list[Framework]:
     """Return the frameworks this object may belong to, by the modules that its classes come from."""
     kinds: list[Any] = list(type(agent).__mro__)

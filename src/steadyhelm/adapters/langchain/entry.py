@@ -5,6 +5,7 @@ model, deny a call, ask the user. A graph that `monitor.wrap` returns can also b
 """
 
 import copy
+import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, nullcontext
 from typing import Any, ClassVar, Final
@@ -53,6 +54,7 @@ class LangChainAdapter(WatchedObject):
         monitor: The monitor that watches.
         agent: What is called.
         ask: A function that puts a question to the user and returns the answer.
+        warns: Whether it is logged when guidance is wanted and could not be delivered.
     """
 
     # These call `invoke` and its kin, so what they return is watched too.
@@ -68,7 +70,7 @@ class LangChainAdapter(WatchedObject):
     __ror__ = Runnable.__ror__
     EVENT_STREAMS: ClassVar[tuple[str, ...]] = ("stream_events", "astream_events", "astream_log")
 
-    def __init__(self, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> None:
+    def __init__(self, monitor: Monitor, agent: Any, *, ask: Ask | None = None, warns: bool = True) -> None:
         super().__init__(agent)
         self._monitor = self._watched_by = monitor
         self._ask = ask
@@ -78,6 +80,12 @@ class LangChainAdapter(WatchedObject):
         self._boundary = make_boundary(monitor, {**CALLBACKS_ONLY, "before_model": ["stop", *back]}, ask)
         self._inner_boundary = make_boundary(monitor, CALLBACKS_ONLY, ask)
         self._has_warned = False
+        if warns and monitor.mode != "observe" and hasattr(agent, "nodes") and not _is_guided(agent):
+            logger.warning(
+                "Steadyhelm can watch and stop %s, but not guide it: add SteadyhelmMiddleware(monitor) to "
+                "create_agent(middleware=[...]), or call steadyhelm.install() before the agent is made.",
+                getattr(agent, "name", "") or type(agent).__name__,
+            )
 
     @staticmethod
     def can_wrap(agent: Any) -> bool:
@@ -86,11 +94,12 @@ class LangChainAdapter(WatchedObject):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LangChainAdapter":
         """Return a copy of the agent, watched by the same monitor."""
-        return LangChainAdapter(self._monitor, copy.deepcopy(self._agent, memo), ask=self._ask)
+        return LangChainAdapter(self._monitor, copy.deepcopy(self._agent, memo), ask=self._ask, warns=False)
 
     def with_config(self, config: Any = None, **kwargs: Any) -> "LangChainAdapter":
         """Return the agent with other settings, watched too."""
-        return LangChainAdapter(self._monitor, self._agent.with_config(config, **kwargs), ask=self._ask)
+        agent = self._agent.with_config(config, **kwargs)
+        return LangChainAdapter(self._monitor, agent, ask=self._ask, warns=False)
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name
         """Call the agent."""
@@ -323,6 +332,17 @@ async def send_requests_async(requests: GraphRequests, agent: Any) -> None:
             request = _resume(requests.throw, exc)
         else:
             request = _resume(requests.send, result)
+
+
+def _is_guided(graph: Any) -> bool:
+    if "steadyhelm.adapters.langchain.middleware" not in sys.modules:
+        return False  # nobody has made one, and LangGraph alone has no middleware
+    from steadyhelm.adapters.langchain.middleware import is_guided  # noqa: PLC0415
+
+    try:
+        return is_guided(graph.nodes)
+    except Exception:  # noqa: BLE001 - a guess about private parts must not reach the agent
+        return True
 
 
 def is_calling() -> bool:

@@ -1,7 +1,10 @@
 """Watch and steer an agent of LangChain from inside: guide its model, deny its calls, ask its user."""
 
+import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from types import CellType, FunctionType, MethodType
 from typing import Any, Final, Literal
 
 from steadyhelm.adapter import Instruction, ToolResult
@@ -31,6 +34,7 @@ except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
 
 _CHECKPOINTER_KEY: Final = "__pregel_checkpointer"
+_MAX_SEARCHED: Final = 20_000
 
 
 class SteadyhelmMiddleware(AgentMiddleware):
@@ -236,6 +240,45 @@ class SteadyhelmMiddleware(AgentMiddleware):
                 ),
             )
         return answer
+
+
+def is_guided(graph: Any) -> bool:
+    """Return whether a graph has our middleware somewhere, found in what its nodes refer to."""
+    waiting: deque[Any] = deque([graph])
+    seen: set[int] = set()
+    while waiting and len(seen) < _MAX_SEARCHED:
+        it = waiting.popleft()
+        if isinstance(it, SteadyhelmMiddleware):
+            return True
+        if id(it) not in seen:
+            seen.add(id(it))
+            waiting.extend(_list_references(it))
+    return False
+
+
+def _list_references(it: Any) -> Iterable[Any]:
+    """Return what a part of a graph refers to; objects of the host are not looked into."""
+    if isinstance(it, MethodType):
+        return it.__self__, it.__func__
+    if isinstance(it, FunctionType):
+        cells = [cell.cell_contents for cell in it.__closure__ or () if _is_filled(cell)]
+        return (*cells, getattr(it, "__wrapped__", None))
+    if isinstance(it, functools.partial):
+        return it.func, *it.args, *it.keywords.values()
+    if isinstance(it, list | tuple):
+        return it
+    if isinstance(it, dict):
+        return it.values()
+    is_part = type(it).__module__.startswith(("langgraph.", "langchain."))
+    return vars(it).values() if is_part and hasattr(it, "__dict__") else ()
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - only whether it raises
+    except ValueError:
+        return False
+    return True
 
 
 def _store_signature(method: Any) -> None:

@@ -40,7 +40,7 @@ def watch_graphs(monitor: Monitor, patches: Patches) -> None:
             return None
         found = proxies.get(graph)
         if found is None:
-            found = proxies[graph] = LangChainAdapter(monitor, weakref.proxy(graph))
+            found = proxies[graph] = LangChainAdapter(monitor, weakref.proxy(graph), warns=False)
         return found
 
     for name, make in _REPLACEMENTS.items():

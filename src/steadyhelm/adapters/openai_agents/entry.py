@@ -103,24 +103,30 @@ class DefaultRunner:
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self.__dict__["before"], attribute)
 
-    async def run(self, *args: Any, **kwargs: Any) -> Any:
+    async def run(self, starting_agent: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an agent."""
-        return await self._choose(kwargs).run(*args, **kwargs)
+        runner, agent = self._choose(starting_agent, kwargs)
+        return await runner.run(agent, *args, **kwargs)
 
-    def run_sync(self, *args: Any, **kwargs: Any) -> Any:
+    def run_sync(self, starting_agent: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an agent, and wait for its result."""
-        return self._choose(kwargs).run_sync(*args, **kwargs)
+        runner, agent = self._choose(starting_agent, kwargs)
+        return runner.run_sync(agent, *args, **kwargs)
 
-    def run_streamed(self, *args: Any, **kwargs: Any) -> Any:
+    def run_streamed(self, starting_agent: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an agent, and stream its events."""
-        return self._choose(kwargs).run_streamed(*args, **kwargs)
+        runner, agent = self._choose(starting_agent, kwargs)
+        return runner.run_streamed(agent, *args, **kwargs)
 
-    def _choose(self, kwargs: dict[str, Any]) -> Any:
+    def _choose(self, agent: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the runner to call, and the agent to call it with: a wrapped one brings its own."""
         current = _current.get()
         adapter = current.adapter if current is not None else self._watches_all
+        if isinstance(agent, WatchedSDKAgent):
+            adapter, agent = agent.take_apart()
         if adapter is None or isinstance(kwargs.get("hooks"), SteadyhelmRunHooks):
-            return self.before
-        return adapter.with_runner(self.before)
+            return self.before, agent
+        return adapter.with_runner(self.before), agent
 
 
 class OpenAIAgentsAdapter(WatchedObject):
@@ -255,11 +261,20 @@ class OpenAIAgentsAdapter(WatchedObject):
 
 
 class WatchedSDKAgent(WatchedObject):
-    """An agent with a runner's methods: `run`, `run_sync` and `run_streamed` take its input alone."""
+    """An agent with a runner's methods: `run`, `run_sync` and `run_streamed` take its input alone.
+
+    While there is one, the default runner recognises it: `Runner.run(agent)` is watched too.
+    """
 
     def __init__(self, monitor: Monitor, runner: OpenAIAgentsAdapter, agent: Any) -> None:
         super().__init__(agent)
         self._runner, self._watched_by = runner, monitor
+        DefaultRunner.hold()
+        on_garbage_collected(self, DefaultRunner.release)
+
+    def take_apart(self) -> tuple[OpenAIAgentsAdapter, Any]:
+        """Return the runner that watches, and the agent itself."""
+        return self._runner, self._agent
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
