@@ -6,7 +6,8 @@ child: whoever waits for it there waits for ever.
 
 import os
 import weakref
-from _thread import RLock
+from _thread import RLock, allocate_lock
+from contextlib import suppress
 from typing import Final, Protocol
 
 
@@ -27,6 +28,51 @@ class ForkSafeLock(RLock):  # type: ignore[misc]  # it may be subclassed, whatev
     def __init__(self) -> None:
         super().__init__()
         _locks.add(self)
+
+    def is_held(self) -> bool:
+        """Return whether this thread holds the lock."""
+        held: bool = self._is_owned()  # type: ignore[attr-defined]  # as `threading.Condition` asks
+        return held
+
+
+class ReentrantEvent:
+    """An event like `threading.Event` for one waiting thread; it may be set in the middle of its own methods.
+
+    The garbage collector and signals run code of the host anywhere, which may call us: a `threading.Event`
+    that is being set when that code sets it again waits for ever.
+
+    >>> event = ReentrantEvent()
+    >>> event.set(), event.set(), event.wait(1.0), event.is_set()
+    (None, None, True, True)
+    >>> event.clear(), event.is_set(), event.wait(0.01)
+    (None, False, False)
+    """
+
+    __slots__ = ("_clear",)
+
+    def __init__(self) -> None:
+        self._clear = allocate_lock()
+        self._clear.acquire()
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        return not self._clear.locked()
+
+    def set(self) -> None:
+        """Set it, and wake the thread that waits."""
+        with suppress(RuntimeError):  # it is set already
+            self._clear.release()
+
+    def clear(self) -> None:
+        """Unset it."""
+        self._clear.acquire(blocking=False)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is set, or the time is up; return whether it is set."""
+        is_set = self._clear.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s))
+        if is_set:
+            self.set()
+        return is_set
 
 
 class RestartsAfterFork(Protocol):

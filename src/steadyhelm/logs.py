@@ -45,6 +45,10 @@ class GuardedLogger:
             thread.held = []
         return before
 
+    def is_held(self) -> bool:
+        """Return whether lines of this thread are kept: it holds a lock of ours."""
+        return getattr(self._thread, "held", None) is not None
+
     def release(self, before: list[_Line] | None) -> None:
         """Log the lines that were kept, unless an outer `hold` keeps them. No lock may be held any more."""
         if before is None:

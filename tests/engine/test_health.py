@@ -107,7 +107,7 @@ class TestCounting:
         """
         health = Health()
         health.count("queue full")
-        with health._lock:
+        with health.lock:
             health.after_fork()
             health.count("in the child")
 

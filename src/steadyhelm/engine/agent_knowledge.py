@@ -157,7 +157,7 @@ class AgentKnowledge:
         self._references: dict[BaselineKey, Reference] = {}
         self._suspended: dict[str, str] = {}
         self._stored_findings: Sequence[DriftEvent] = ()
-        self._lock = ForkSafeLock()
+        self.lock = ForkSafeLock()
         self._own_findings: deque[DriftEvent] = deque(maxlen=FINDINGS_KEPT)
 
     def refresh(self) -> None:
@@ -213,18 +213,18 @@ class AgentKnowledge:
         """Note that a run is not suspended any more."""
         with _suspended_lock:
             _suspended_in_process.pop((self._agent_id, run_id), None)
-        with self._lock:
+        with self.lock:
             if run_id in self._suspended:
                 self._suspended = {it: stored for it, stored in self._suspended.items() if it != run_id}
 
     def add_findings(self, findings: Sequence[DriftEvent]) -> None:
         """Note what was found in this process."""
-        with self._lock:
+        with self.lock:
             self._own_findings.extend(findings)
 
     def list_findings(self, *, since: float, severity: Severity, limit: int) -> list[DriftEvent]:
         """Return the latest findings of the agent, newest first; `severity` is the lowest one to return."""
-        with self._lock:
+        with self.lock:
             own = tuple(self._own_findings)
         distinct = {_identify(it): it for it in (*self._stored_findings, *own)}
         found = [

@@ -54,7 +54,7 @@ class Backlog:
     @property
     def is_reentered(self) -> bool:
         """Whether this thread is inside `put` already: in a signal handler, or in a finalizer."""
-        return self._is_putting and self.lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - as threading does
+        return self._is_putting and self.lock.is_held()
 
     def put(self, epoch: str, records: Sequence[Record]) -> int:
         """Add records that belong together; return how many events were dropped instead."""

@@ -20,6 +20,7 @@ from msgspec import Struct
 from steadyhelm.engine.backlog import Backlog
 from steadyhelm.engine.delivery import DAMAGED, Delivery
 from steadyhelm.engine.health import Health
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.journal.frames import Entry
 from steadyhelm.sink import Record, Sink
@@ -168,6 +169,11 @@ class Dispatch:
             self._is_late = True
             return False
         return self._health.lost == getattr(self._caller, "lost", 0)
+
+    @property
+    def lock(self) -> ForkSafeLock:
+        """The lock of the queue."""
+        return self._backlog.lock
 
     def flush(self, timeout_s: float | None = 5.0) -> FlushResult:
         """Wait until everything queued so far is written, or the time is up; says which."""

@@ -21,7 +21,7 @@ class Health:
     loud = False
 
     def __init__(self) -> None:
-        self._lock = ForkSafeLock()
+        self.lock = ForkSafeLock()
         self._begin()
 
     def _begin(self) -> None:
@@ -33,18 +33,18 @@ class Health:
 
     def count(self, reason: str, n: int = 1) -> None:
         """Count what happened `n` times; the first of a reason and every thousandth are logged."""
-        with self._lock:
+        with self.lock:
             before = self._total[reason]
             self._total[reason] += n
         if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
             is_logged = logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
             if not is_logged:
-                with self._lock:
+                with self.lock:
                     self._total["log handler raised"] += 1
 
     def lose(self, reason: str, n: int = 1) -> None:
         """Count `n` records that were lost."""
-        with self._lock:
+        with self.lock:
             self.lost += n
         self.count(reason, n)
 
@@ -61,12 +61,12 @@ class Health:
 
     def totals(self) -> dict[str, int]:
         """Return everything counted in this process, by reason."""
-        with self._lock:
+        with self.lock:
             return dict(self._total)
 
     def list_losses(self, now: float) -> list[Loss]:
         """Return each total that is not stored as it is now."""
-        with self._lock:
+        with self.lock:
             return [
                 Loss(reason, count, now, self._token)
                 for reason, count in self._total.items()
@@ -75,7 +75,7 @@ class Health:
 
     def mark_stored(self, losses: list[Loss]) -> None:
         """Remember that these totals are stored."""
-        with self._lock:
+        with self.lock:
             self._stored.update({loss.reason: loss.count for loss in losses if loss.token == self._token})
 
     def after_fork(self) -> None:

@@ -43,7 +43,7 @@ class LiveRuns:
     def __init__(self, limit: int) -> None:
         self._number = next(_numbers)
         self._limit = limit
-        self._lock = ForkSafeLock()
+        self.lock = ForkSafeLock()
         self._live: OrderedDict[str, RunRecorder] = OrderedDict()
         self._ended: BoundedDict[str, None] = BoundedDict(_ENDED_KEPT)
         self._renamed: dict[str, str] = {}
@@ -54,7 +54,7 @@ class LiveRuns:
         return len(self._live)
 
     def __iter__(self) -> Iterator[str]:
-        with self._lock:
+        with self.lock:
             return iter(list(self._live))
 
     def get(self, run_id: str) -> RunRecorder | None:
@@ -63,14 +63,14 @@ class LiveRuns:
 
     def add(self, run_id: str, recorder: RunRecorder) -> str | None:
         """Add a live run; return the id of the oldest run when there are too many."""
-        with self._lock:
+        with self.lock:
             self._live[run_id] = recorder
             self._narrow_verdicts(run_id)
             return next(iter(self._live)) if len(self._live) > self._limit else None
 
     def remove(self, run_id: str, *, ended: bool) -> RunRecorder | None:
         """Remove and return a live run; one that ended is remembered for a while."""
-        with self._lock:
+        with self.lock:
             run_id = self._current_id(run_id)
             recorder = self._live.pop(run_id, None)
             if ended:
@@ -87,14 +87,14 @@ class LiveRuns:
 
     def add_participant(self, run_id: str, participant: object, can: frozenset[Verdict]) -> None:
         """Register a participant and the verdicts it can carry out: only what all can do is decided."""
-        with self._lock:
+        with self.lock:
             run_id = self._current_id(run_id)
             self._participants.setdefault(run_id, {})[id(participant)] = can
             self._narrow_verdicts(run_id)
 
     def remove_participant(self, run_id: str, participant: object) -> None:
         """Remove a participant of a run."""
-        with self._lock:
+        with self.lock:
             run_id = self._current_id(run_id)
             participants = self._participants.get(run_id, {})
             participants.pop(id(participant), None)

@@ -128,6 +128,7 @@ class Monitor:
         self._sessions = Sessions(
             make_detectors=make_detectors, health=health, mode=mode, tools=tools, steering=steering
         )
+        self.runs = LiveRuns(most_live)
         self._services = services = RunServices(
             agent_id,
             capture=capture,
@@ -137,7 +138,7 @@ class Monitor:
             price=price,
             knowledge=knowledge,
         )
-        self.runs = LiveRuns(most_live)
+        self._set_inner_locks()
         self._checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
         self._starter = RunStarter(
             self.runs,
@@ -523,6 +524,7 @@ class Monitor:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
         self.health.after_fork()
         self._dispatch.after_fork()
+        self._set_inner_locks()
         self._services.listeners.after_fork()
         self._starter.after_fork()
         for part in (self.store, self.keeper):
@@ -547,6 +549,14 @@ class Monitor:
             done.set()
 
         return not self._dispatch.run_on_writer(job) or done.wait(timeout_s)
+
+    def _set_inner_locks(self) -> None:
+        self._services.inner_locks = (
+            self._dispatch.lock,
+            self.health.lock,
+            self.runs.lock,
+            self._knowledge.lock,
+        )
 
     def _identify(self, run_id: object) -> str | None:
         """Return the id of a run as it is kept, whatever the caller passed; None when it passed none."""

@@ -1,10 +1,10 @@
 """The steps of a run whose saved state is not there yet: judged as those of a new run, then once more."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from steadyhelm.forks import ReentrantEvent
 from steadyhelm.sink import Record
 
 MOST_POSTPONED: Final = 1000
@@ -23,7 +23,7 @@ class PostponedSteps:
         """The records of the new run that it may be after all."""
         self.is_waiting = True
         """Whether it is not known yet how the run continues."""
-        self.done = threading.Event()
+        self.done = ReentrantEvent()
         """Set when the steps need not wait any more."""
 
     def __len__(self) -> int:

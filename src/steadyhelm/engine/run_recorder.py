@@ -70,6 +70,7 @@ class RunRecorder:
         self._waiting: deque[Callable[[], object]] = deque()
         self._is_working = False
         self._is_late = False
+        self._late: deque[Observation] = deque()
 
     @property
     def next_seq(self) -> int:
@@ -134,7 +135,7 @@ class RunRecorder:
         )
         seen = self._work(observe)
         decision = PROCEED if seen is None else seen.decision
-        if services.queue.is_durable and not self._acknowledge():
+        if services.queue.is_durable and not logger.is_held() and not self._acknowledge():
             decision = structs.replace(decision, not_stored=NOT_STORED)
         if decision.findings or decision.hooks:
             services.listeners.notify(decision)
@@ -208,25 +209,57 @@ class RunRecorder:
         its job is done when that work is over. What it calls us for during that job is counted instead.
         A job also waits behind those that are postponed, unless it `is_postponed` itself.
         """
-        late: list[object] = []
+        work = partial(self._work_in_turn, job, can_wait=can_wait, is_postponed=is_postponed)
         held = logger.hold()
         try:
-            with self.lock:
-                if self._is_working:
-                    self._wait(job if can_wait else None)
-                    return None
-                if self.postponed is None or is_postponed or (self.postponed.is_waiting and not can_wait):
-                    done: T | None = self._work_alone(job)
-                else:
-                    done = self._postpone(job) if can_wait else None
-                while self._waiting:
-                    late.append(self._work_late(self._waiting.popleft()))
+            if self.lock.is_held() or (held is None and not self._services.is_inside()):
+                with self.lock:
+                    done = work()
+            else:
+                done = self._work_if_free(work, job if can_wait else None)
+            if self._waiting and not self.lock.is_held():
+                self._work_if_free(self._work_off, None)
         finally:
             logger.release(held)
-        for seen in late:
-            if type(seen) is Observation:
-                self._services.listeners.notify(seen.decision)
+        while self._late and held is None:
+            self._services.listeners.notify(self._late.popleft().decision)
         return done
+
+    def _work_if_free(self, work: Callable[[], T | None], job: Callable[[], object] | None) -> T | None:
+        """Do something with the session if no other thread does; else let it do the job when it is done.
+
+        This thread was interrupted while it held another lock of ours, for which that thread may wait.
+        """
+        try:
+            if self.lock.acquire(blocking=False):
+                return work()
+            if job is not None:
+                self._wait(job)
+            # It may have looked for waiting jobs before this one came.
+            if self._waiting and self.lock.acquire(blocking=False):
+                self._work_off()
+        finally:
+            if self.lock.is_held():
+                self.lock.release()
+        return None
+
+    def _work_in_turn(self, job: Callable[[], T], *, can_wait: bool, is_postponed: bool) -> T | None:
+        if self._is_working:
+            self._wait(job if can_wait else None)
+            return None
+        if self.postponed is None or is_postponed or (self.postponed.is_waiting and not can_wait):
+            done: T | None = self._work_alone(job)
+        else:
+            done = self._postpone(job) if can_wait else None
+        self._work_off()
+        return done
+
+    def _work_off(self) -> None:
+        """Do the jobs that wait. The lock is held."""
+        while self._waiting and not self._is_working:
+            seen = self._work_late(self._waiting.popleft())
+            if type(seen) is Observation:
+                self._late.append(seen)
 
     def _wait(self, job: Callable[[], object] | None) -> None:
         """Let a job wait for the one that is being done, if it can."""

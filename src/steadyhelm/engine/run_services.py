@@ -1,13 +1,14 @@
 """What the runs of one agent share."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.sink import Record
 
 Price = Callable[[Mapping[str, Any], float], float | None]
@@ -59,3 +60,9 @@ class RunServices:
         self.price = price
         self.knowledge = knowledge
         self.listeners = Listeners(health)
+        self.inner_locks: Sequence[ForkSafeLock] = ()
+        """Locks that a thread may hold when a finalizer of the host calls us: it waits for no run then."""
+
+    def is_inside(self) -> bool:
+        """Return whether this thread holds a lock of ours: it was called by code that interrupted our own."""
+        return any(lock.is_held() for lock in self.inner_locks)

@@ -184,7 +184,8 @@ class RunStarter:
         with self._lock:
             waiting = list(self._waiting.values())
         for recorder in waiting:
-            postponed = recorder.postponed
+            with recorder.lock:  # none of its records is being queued now
+                postponed = recorder.postponed
             if postponed is not None:
                 postponed.done.wait(max(0.0, deadline - time.monotonic()))
         return sum(len(it.postponed) for it in waiting if it.postponed is not None)

@@ -7,8 +7,8 @@ from steadyhelm.redaction.tokens import find_tokens
 
 _KEY: Final = b"steadyhelm: a token in an id"
 """The key is fixed, so that every process that writes to a database, wherever it is mounted or moved to,
-hides an id in the same way without asking the database first. It need not be secret: what is hashed is a token
-with a known prefix, which has at least 80 random bits and cannot be found by trying."""
+hides an id in the same way without asking the database first. It need not be secret: what is hashed is a
+token with a known prefix, which has at least 80 random bits and cannot be found by trying."""
 _HASH_BYTES: Final = 12
 _MIN_TOKEN_CHARS: Final = 20
 
