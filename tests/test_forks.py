@@ -78,7 +78,7 @@ class TestForking:
         """
         health = Health()
 
-        assert goes_on_in_child(health._lock, lambda: health.count("in the child"))
+        assert goes_on_in_child(health.lock, lambda: health.count("in the child"))
 
     def test_checkpoints_go_on(self):
         """
@@ -119,7 +119,7 @@ class TestForking:
         boundary = Boundary(monitor, "test", {"before_tool": {"stop"}})
 
         assert goes_on_in_child(boundary._lock, lambda: boundary.start_run("go", key="a"))
-        assert goes_on_in_child(monitor.runs._lock, lambda: boundary.start_run("go", key="b"))
+        assert goes_on_in_child(monitor.runs.lock, lambda: boundary.start_run("go", key="b"))
         monitor.close()
 
     def test_the_queue_goes_on(self):
