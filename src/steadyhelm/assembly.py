@@ -14,11 +14,11 @@ from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_functio
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.components import (
     build_alert_worker,
-    find_channel,
     look_up_price,
     make_detector_factory,
     make_keeper,
     make_steering,
+    make_store_sink,
     open_store,
     read_data_files,
 )
@@ -34,7 +34,6 @@ from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
 from steadyhelm.logs import logger
-from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.redaction import Redactor
 from steadyhelm.settings import SETTINGS, Settings, load
 from steadyhelm.sink import Sink
@@ -311,20 +310,8 @@ class DriftMonitor(Monitor):
         return watch_function(self, function, action_type=action_type, name=name)
 
     def _make_store_sink(self, settings: Settings, store: Store) -> StoreSink:
-        return StoreSink(
-            store,
-            calibration_runs=settings.calibration_runs,
-            policy=AlertPolicy(
-                min_severity=settings.alerts_min_severity,
-                cooldown_s=settings.alerts_cooldown_s,
-                digest_s=settings.alerts_digest_s,
-            ),
-            channels=[find_channel(settings.alerts_webhook)] if self._alert_worker is not None else (),
-            on_baseline=self.use_baseline,
-            on_alert=self._alert_worker.wake if self._alert_worker is not None else None,
-            payload_days=settings.retention_payload_days,
-            run_days=settings.retention_run_days,
-        )
+        wake = self._alert_worker.wake if self._alert_worker is not None else None
+        return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
 
 
 def _drop_defaults(**arguments: Any) -> dict[str, Any]:

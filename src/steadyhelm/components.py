@@ -1,5 +1,6 @@
 """Build the components of a monitor from the settings: store, detectors, policy, checkpoints, alerts."""
 
+import contextlib
 import functools
 import inspect
 import re
@@ -8,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.prices import cost_usd
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.checkpoints.disk import DiskKeeper
@@ -17,15 +19,22 @@ from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
+from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
-from steadyhelm.errors import SettingsError, SteadyhelmError
+from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
+from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
+from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
+
+_PENDING_BATCH: Final = 500
 
 
 def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLiteStore:
@@ -216,3 +225,38 @@ def build_alert_worker(
         allow_hosts=settings.alerts_allow_hosts,
         on_loss=health.count if health is not None else None,
     )
+
+
+def make_store_sink(
+    settings: Settings,
+    store: Store,
+    *,
+    on_baseline: Callable[[BaselineStats], None] | None = None,
+    on_alert: Callable[[], None] | None = None,
+) -> StoreSink:
+    """Return the sink that writes to the store; the callbacks are those of StoreSink."""
+    return StoreSink(
+        store,
+        calibration_runs=settings.calibration_runs,
+        policy=AlertPolicy(
+            min_severity=settings.alerts_min_severity,
+            cooldown_s=settings.alerts_cooldown_s,
+            digest_s=settings.alerts_digest_s,
+        ),
+        channels=[find_channel(settings.alerts_webhook)] if settings.alerts_webhook else (),
+        payload_days=settings.retention_payload_days,
+        run_days=settings.retention_run_days,
+        on_baseline=on_baseline,
+        on_alert=on_alert,
+    )
+
+
+def store_pending(settings: Settings) -> None:
+    """Store what dead processes left beside the database; what cannot be stored now stays in the journal."""
+    if not list_pending(settings.database):
+        return
+    health = Health()
+    with contextlib.suppress(StoreError), contextlib.closing(open_store(settings, timeout_s=1.0)) as store:
+        delivery = Delivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
+        delivery.adopt(but=(), batch=_PENDING_BATCH)
+        delivery.deliver_losses()

@@ -39,7 +39,7 @@ class GlobalOptions(NamedTuple):
 
     def open_store(self, *, read_only: bool = True) -> "SQLiteStore":
         """Return the database; raises NotFoundError with what to do when there is none yet."""
-        from steadyhelm.components import open_store
+        from steadyhelm.components import open_store, store_pending
 
         settings = self.load().settings
         if not settings.database.exists():
@@ -47,6 +47,7 @@ class GlobalOptions(NamedTuple):
                 f"There is no database at {settings.database} yet. "
                 "Watch an agent first (`steadyhelm init` shows how), or try `steadyhelm demo`."
             )
+        store_pending(settings)
         return open_store(settings, read_only=read_only)
 
 

@@ -68,7 +68,10 @@ def backup(
     """Copy the database to a new file. Agents may keep writing meanwhile."""
     with closing(context.obj.open_store()) as store:
         store.backup(file)
+        waiting = store.describe()["pending_records"]
     say(f"Copied to {file} ({_format_megabytes(file.expanduser().stat().st_size)}).")
+    if waiting:
+        say(f"{pluralize(waiting, 'record')} of agents at work wait in a journal, perhaps not in the copy.")
 
 
 @app.command("prune")

@@ -165,6 +165,7 @@ def _check_database(settings: "Settings") -> Iterator[Check]:
         with closing(open_store(settings, read_only=True)) as store:
             yield from _check_soundness(store, path)
             yield from _check_losses(store)
+            yield from _check_journals(path)
             yield from _check_deliveries(store)
     except StoreError as exc:
         yield Check(name="database", status="FAIL", message=str(exc))
@@ -215,6 +216,25 @@ def _check_losses(store: "Upkeep") -> Iterator[Check]:
         yield Check(name="losses", status="ok", message="nothing was lost")
     for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
         yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
+
+
+def _check_journals(path: Path) -> Iterator[Check]:
+    from steadyhelm.journal.abandoned import describe_pending
+
+    pending = describe_pending(path)
+    left = [journal for journal in pending if not journal.is_live]
+    for journal in left:
+        name = Path(journal.path).name
+        if journal.is_readable:
+            message = f"{name}: {pluralize(journal.records, 'record')} of an ended process not stored yet"
+            advice = "The next monitor stores them, or now: steadyhelm runs"
+        else:
+            message = f"{name} was written by a newer Steadyhelm, or is damaged at its beginning"
+            advice = "Upgrade steadyhelm to store what is in it; until then it stays as it is."
+        yield Check(name="journal", status="warning", message=message, advice=advice)
+    if not left:
+        waiting = pluralize(sum(journal.records for journal in pending), "record")
+        yield Check(name="journal", status="ok", message=f"{waiting} of live processes not stored yet")
 
 
 def _check_deliveries(store: "Outbox") -> Iterator[Check]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from steadyhelm.journal.abandoned import delete_older, describe_pending, forget
+from steadyhelm.sink import Loss, Record, RecordedEvent
 from steadyhelm.store import PruneCounts, Upkeep
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
@@ -80,9 +82,12 @@ class SQLiteUpkeep(StorePart, Upkeep):
                 (rows[table],) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
             (rows["names"],) = connection.execute("SELECT coalesce(max(id), 0) FROM names").fetchone()
             steps = connection.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()
+            pending = describe_pending(path)
             return {
                 "path": str(path),
                 "bytes": _measure_file(path),
+                "pending_journals": len(pending),
+                "pending_records": sum(journal.records for journal in pending),
                 "log_bytes": _measure_file(path.with_name(path.name + "-wal")),
                 "schema": steps[-1][0],
                 "journal_mode": connection.execute("PRAGMA journal_mode").fetchone()[0],
@@ -175,6 +180,7 @@ class SQLRetention(StorePart, Upkeep):
 
     def delete_run(self, agent_id: str, run_id: str) -> int:
         """Delete a run and everything that belongs to it. Returns the number of its events."""
+        forget(self._connections.path, lambda record: _is_of_run(record, agent_id, run_id))
         with self._connections.reading() as connection:
             run = find_run_row_id(connection, agent_id, run_id)
         if run is None:
@@ -186,6 +192,7 @@ class SQLRetention(StorePart, Upkeep):
 
     def delete_agent(self, agent_id: str) -> int:
         """Delete an agent and everything that belongs to it. Returns the number of its runs."""
+        forget(self._connections.path, lambda record: _is_of_agent(record, agent_id))
         query = f"SELECT id FROM runs WHERE agent = {AGENT_ROW_ID} LIMIT {_RUNS_PER_PAGE}"
         deleted = 0
         try:
@@ -206,6 +213,7 @@ class SQLRetention(StorePart, Upkeep):
         payloads = runs = events = 0
         try:
             if runs_before is not None:
+                delete_older(self._connections.path, runs_before)
                 for run in self._iter_runs_started_before(runs_before, "last_at < :before"):
                     events += self._delete_run_row(run)
                     runs += 1
@@ -269,6 +277,16 @@ class SQLRetention(StorePart, Upkeep):
                     return
                 left = free
                 connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+
+
+def _is_of_agent(record: Record, agent_id: str) -> bool:
+    owner = record.event if isinstance(record, RecordedEvent) else record
+    return not isinstance(owner, Loss) and owner.agent_id == agent_id
+
+
+def _is_of_run(record: Record, agent_id: str, run_id: str) -> bool:
+    owner = record.event if isinstance(record, RecordedEvent) else record
+    return not isinstance(owner, Loss) and (owner.agent_id, owner.run_id) == (agent_id, run_id)
 
 
 def _delete_first_events(connection: sqlite3.Connection, run: int) -> int:
