@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from blocking import no_blocking
 
 from steadyhelm import DriftMonitor
 
@@ -63,3 +64,10 @@ def monitors(tmp_path):
     yield make
     for monitor in made:
         monitor.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_blocking_on_event_loops():
+    """Every test fails in which a call of ours makes an event loop wait; `blocking` says what is allowed."""
+    with no_blocking():
+        yield
