@@ -334,6 +334,7 @@ class TestRuns:
         assert "session-1" == second.start_run("session-1")
         loop(second, 1)
         assert 2 == len(stored(second, "session-1"))
+        assert 1 == len(stored(second, "session-1~2"))
         assert 1 == second.health.totals()["saved session of another version"]
         second.close()
 
@@ -472,6 +473,8 @@ class TestTheAgentNeverNotices:
         again = DriftMonitor("researcher", db_path=database)
 
         assert "same" == again.start_run("same")
+        loop(again, 1)
+        assert 1 == len(stored(again, "same~4"))
         again.close()
 
     def test_a_failing_sink_is_counted(self, database):

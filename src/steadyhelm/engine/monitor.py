@@ -507,10 +507,11 @@ class Monitor:
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
-        self._starter.wait_for_answers(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        self._starter.wait_for_answers(timeout_s / 2)
         self._starter.give_up_waiting()
         self.suspend_all()
-        return self._dispatch.close(timeout_s)
+        return self._dispatch.close(max(0.0, deadline - time.monotonic()))
 
     def declare(self, tool: str, declaration: ToolDeclaration) -> None:
         """Declare what is known about a tool, for runs that start from now on."""
