@@ -60,14 +60,11 @@ class TestFrames:
         with path.open("rb") as file:
             ((_, entries),) = scan_frames(file.fileno(), 0, path.stat().st_size)
 
-        assert ["e"] * 4 == [entry.epoch for entry in entries]
-        assert group[0] == entries[0].record
-        assert group[2:] == [entry.record for entry in entries[2:]]
-        assert event.event.seq == entries[1].record.event.seq
-        assert (event.input_json, event.output_json) == (
-            entries[1].record.input_json,
-            entries[1].record.output_json,
-        )
+        records = [record for _, record in entries]
+        assert ["e"] * 4 == [epoch for epoch, _ in entries]
+        assert [group[0], *group[2:]] == [records[0], *records[2:]]
+        assert event.event.seq == records[1].event.seq
+        assert (event.input_json, event.output_json) == (records[1].input_json, records[1].output_json)
 
     def test_odd_values_are_replaced(self):
         """

@@ -37,6 +37,8 @@ class Backlog:
         self.journal: Journal | None = None
         self.put_count = 0
         self.done_count = 0
+        self.is_drained = True
+        """Whether the writer found nothing the last time: it has to be woken for what came since."""
         self._queue: deque[Entry] = deque()
         # Behind what is in memory: what is in the file alone, then what the file did not take.
         self._in_file = 0
@@ -79,20 +81,21 @@ class Backlog:
         if self._is_closed:
             return count
         fits = not self._in_file and not self._overflow and len(self._queue) < self._cap
-        may_drop = self._may_drop and all(type(record) is RecordedEvent for record in records)
+        # An event comes alone: what it led to comes behind it.
+        may_drop = self._may_drop and count == 1 and type(records[0]) is RecordedEvent
         is_in_file = False
         if journal is not None and frame and not self._overflow:
             if not fits and not self._in_file:
                 journal.mark()
             is_in_file = journal.append(frame, self.put_count + count, may_refuse=may_drop)
         if fits:
-            self._queue.extend([Entry(epoch, record) for record in records])
+            self._queue.extend([(epoch, record) for record in records])
         elif is_in_file:
             self._in_file += count
         elif may_drop and len(self._queue) + len(self._overflow) >= self._cap:
             return count
         else:
-            self._overflow.extend([Entry(epoch, record) for record in records])
+            self._overflow.extend([(epoch, record) for record in records])
         self.put_count += count
         if journal is not None and not is_in_file:
             self._not_in_file.append((self.put_count, count))
@@ -103,6 +106,7 @@ class Backlog:
         with self.lock:
             queue = self._queue or (None if self._in_file else self._overflow)
             if queue is not None:
+                self.is_drained = not queue
                 return [queue.popleft() for _ in range(min(len(queue), limit))], 0
         return self._read_back(limit)
 
@@ -114,7 +118,7 @@ class Backlog:
             if not found and not damaged:
                 damaged = self._in_file
             # Losses were appended by `keep`: they are totals, which the next batch carries anyway.
-            entries = [entry for entry in found if not isinstance(entry.record, Loss)]
+            entries = [entry for entry in found if not isinstance(entry[1], Loss)]
         with self.lock:
             damaged = min(damaged, self._in_file - len(entries))
             self._in_file -= len(entries) + damaged

@@ -87,7 +87,7 @@ class Delivery:
 
     def _store_once(self, entries: Sequence[Entry], losses: Sequence[Loss]) -> list[Record]:
         if self.store is None or self._identities is None:
-            return [entry.record for entry in entries]
+            return [record for _, record in entries]
         records = self._identities.resolve(entries)
         self.store.write([*records, *losses] if losses else records)
         if self.store.replacements != self._replacements:

@@ -120,12 +120,12 @@ class Dispatch:
         backlog = self._backlog
         if self.is_durable:
             self._caller.lost = self._health.lost
-        was_empty = not backlog.remaining
         dropped = backlog.put(epoch, records)
         if dropped:
             self._count_dropped(dropped)
         # Behind others it needs no call of its own: the writer goes on until nothing is left.
-        if was_empty or self._thread is None:
+        if backlog.is_drained or self._thread is None:
+            backlog.is_drained = False
             self._wake_writer(hurry=False)
         elif not self._is_hurried and backlog.remaining >= self._batch:
             self._wake_writer(hurry=True)

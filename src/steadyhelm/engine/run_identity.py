@@ -43,6 +43,14 @@ class RunIdentities:
                 self._epochs[epoch] = None
                 self._renamed[keys[epoch].run_id] = run_id
                 self._health.count("run id seen twice")
+        if not self._renamed:
+            # The usual case, for which a call per record would be slow.
+            return [
+                record
+                if type(record) is RecordedEvent and record.event.run_id == stored.get(epoch)
+                else self._resolve(record, stored.get(epoch))
+                for epoch, record in entries
+            ]
         return [self._resolve(record, stored.get(epoch)) for epoch, record in entries]
 
     def _resolve(self, record: Record, run_id: str | None) -> Record:

@@ -119,7 +119,7 @@ def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
         if isinstance(journal, NewerJournalError):
             continue
         groups = [found for found in journal if not isinstance(found, Damage)]
-        kept = [[entry for entry in group if not is_unwanted(entry.record)] for group in groups]
+        kept = [[entry for entry in group if not is_unwanted(entry[1])] for group in groups]
         if kept != groups:
             _write_copy(database, [group for group in kept if group])
             journal.delete()
@@ -135,7 +135,7 @@ def delete_older(database: Path, before: float) -> None:
 def _write_copy(database: Path, groups: list[list[Entry]]) -> None:
     copy = Journal(database, cap=_NO_CAP)
     for group in groups:
-        frame = encode_frame(group[0].epoch, [entry.record for entry in group])
+        frame = encode_frame(group[0][0], [record for _, record in group])
         if not copy.append(frame, 0, may_refuse=False):
             copy.close(keep=False)
             raise OSError(f"the journal beside {database} cannot be written")

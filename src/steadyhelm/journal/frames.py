@@ -28,11 +28,8 @@ _MAX_RECORDS: Final = 0xFFFF
 _READ_BYTES: Final = 1 << 20
 
 
-class Entry(NamedTuple):
-    """A record, and the epoch of the run it belongs to."""
-
-    epoch: str
-    record: Record
+Entry = tuple[str, Record]
+"""The epoch of a run, and a record that belongs to it."""
 
 
 class Damage(NamedTuple):
@@ -83,7 +80,7 @@ _decoders: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
 def encode_frame(epoch: str, records: Sequence[Record]) -> bytes:
     """Return one frame with these records. A value that cannot be encoded is replaced by one that can."""
     try:
-        body = _encoder.encode((epoch, [_describe(record) for record in records]))
+        body = _encoder.encode((epoch, tuple(map(_describe, records))))
     except (TypeError, ValueError, OverflowError, RecursionError):
         fitting = [_describe(make_storable(record)) for record in records]
         body = msgspec.msgpack.encode((to_unicode(epoch), fitting), enc_hook=repr)
@@ -121,7 +118,7 @@ def _describe(record: Record) -> tuple[str, Any]:
 
 def _decode(body: bytes) -> list[Entry]:
     epoch, described = _frame_decoder.decode(body)
-    return [Entry(epoch, _decode_record(name, raw)) for name, raw in described]
+    return [(epoch, _decode_record(name, raw)) for name, raw in described]
 
 
 def _decode_record(name: str, raw: msgspec.Raw) -> Record:
