@@ -23,7 +23,7 @@ from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
-from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.journal.abandoned import describe_pending
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
@@ -32,6 +32,7 @@ from steadyhelm.settings import Settings
 from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
+from steadyhelm.stores.opening import require_current
 from steadyhelm.stores.sqlite import SQLiteStore
 
 _PENDING_BATCH: Final = 500
@@ -253,10 +254,13 @@ def make_store_sink(
 
 def store_pending(settings: Settings) -> None:
     """Store what dead processes left beside the database; what cannot be stored now stays in the journal."""
-    if not list_pending(settings.database):
+    if all(journal.is_live for journal in describe_pending(settings.database)):
         return
     health = Health()
-    with contextlib.suppress(StoreError), contextlib.closing(open_store(settings, timeout_s=1.0)) as store:
+    with contextlib.suppress(StoreError, OSError), contextlib.ExitStack() as stack:
+        # A database of an older version is migrated when somebody asks for it, not by the way.
+        require_current(settings.database.absolute())
+        store = stack.enter_context(contextlib.closing(open_store(settings, timeout_s=1.0)))
         delivery = Delivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
         delivery.adopt(but=(), batch=_PENDING_BATCH)
         delivery.deliver_losses()
