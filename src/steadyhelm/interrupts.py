@@ -13,15 +13,18 @@ from opcode import opmap
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+_SCHEDULERS: Final = ("greenlet", "gevent")
 _RAISES: Final = frozenset({opmap["RAISE_VARARGS"], opmap["RERAISE"]})
 
 
 def is_from_signal(error: BaseException) -> bool:
-    """Return whether a signal handler raised this exception.
+    """Return whether a signal handler raised this exception, or a scheduler ends the greenlet it is in.
 
     Python's own handler for Ctrl-C leaves no frame: a `KeyboardInterrupt` counts as its own unless a `raise`
     statement made it.
     """
+    if str(type(error).__module__).partition(".")[0] in _SCHEDULERS:
+        return True
     if threading.get_ident() != threading.main_thread().ident:
         return False  # handlers run on the main thread alone
     codes = [code for number in signal.valid_signals() for code in _list_codes(signal.getsignal(number))]

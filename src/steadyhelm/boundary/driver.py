@@ -147,7 +147,7 @@ class Boundary:
         """Count errors of ours that are raised in the block, and hide them from the agent."""
         try:
             yield
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - not even an exit that an object of the host raises
             self.monitor.health.swallow(f"{self.source} adapter, {where}", exc)
 
     def forget(self, run: AgentRun) -> None:

@@ -13,12 +13,15 @@ from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, M
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
 from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
+from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.pending_decisions import PendingDecisions
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.fingerprints import to_text
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 _MODEL_CALLS_KEPT: Final = 1024
 
@@ -46,7 +49,7 @@ class AgentRun:
         self._recorder = self._monitor.runs.get(run_id)
         # One lock a run: for its session and for the books here. Host code never runs while it is held.
         self.lock = self._recorder.lock if self._recorder is not None else ForkSafeLock()
-        self._given_goal = goal
+        self._given_goal = to_text(goal)
         self._first_goal = self._recorder.session.drift.goal if self._recorder is not None else ""
         self._joined = joined
         self._errors = ReportedErrors()
@@ -65,8 +68,7 @@ class AgentRun:
     @property
     def verdicts(self) -> frozenset[Verdict]:
         """Everything that can be carried out in this run, at any hook point."""
-        proceed: frozenset[Verdict] = frozenset(("proceed",))
-        return proceed.union(*self.can.values())
+        return frozenset[Verdict](("proceed",)).union(*self.can.values())
 
     @property
     def is_asking(self) -> bool:
@@ -133,13 +135,14 @@ class AgentRun:
             if began_s is None and key:
                 return
             reply = reply or ModelReply()
-            counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
-            details = {"model": reply.model, **counts}
+            tokens = to_count(reply.input_tokens), to_count(reply.output_tokens)
+            details = {"model": reply.model, "input_tokens": tokens[0], "output_tokens": tokens[1]}
+            has_text = is_a(reply.text, str) and str.__len__(reply.text) > 0
             self._record(
                 LLM_REQUEST,
                 reply.model or "llm",
-                output_data={"text": reply.text} if reply.text else None,
-                token_count=reply.input_tokens + reply.output_tokens,
+                output_data={"text": reply.text} if has_text else None,
+                token_count=sum(tokens),
                 duration_ms=0.0 if began_s is None else (time.perf_counter() - began_s) * 1000,
                 metadata={name: value for name, value in details.items() if value},
                 cost_usd=reply.cost_usd,
@@ -274,7 +277,7 @@ class AgentRun:
         What is no failure, such as a keyboard interrupt or a cancelled task, stays itself.
         """
         self.end(error, outcome=outcome)
-        if self.stopped is None or not (error is None or isinstance(error, Exception)):
+        if self.stopped is None or not (error is None or is_a(error, Exception)):
             return error
         return self.stopped
 
@@ -318,7 +321,7 @@ class AgentRun:
         with self.lock:
             if not self.calls.claim(call_id, surface):
                 return False
-            earlier = self.calls.under_way.pop(call_id, None)
+            earlier = self.calls.end(call_id)
         if earlier is not None:
             self._record_call(call_id, earlier, None, None)
         return True
@@ -340,13 +343,13 @@ class AgentRun:
             self._record_call(call_id, call, None, None)
 
     def _record_call(self, call_id: str, call: PendingCall, result: Any, error: object) -> None:
-        if isinstance(error, self.boundary.control):
+        if is_a(error, self.boundary.control):
             return
         self._record(
             TOOL_CALL,
             call.name,
             input_data=call.args,
-            output_data={"text": result} if isinstance(result, str) else result,
+            output_data={"text": result} if is_a(result, str) else result,
             duration_ms=(time.perf_counter() - call.began_s) * 1000,
             started_seq=call.started_seq,
             call_id=call_id,
@@ -393,5 +396,5 @@ class AgentRun:
 
     def _is_failure(self, error: BaseException) -> bool:
         """Return whether the agent failed by an error that no step has reported."""
-        is_left = describe_outcome(error) == "left early" or isinstance(error, self.boundary.control)
+        is_left = describe_outcome(error) == "left early" or is_a(error, self.boundary.control)
         return not is_left and self._errors.is_new(error)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from steadyhelm.bounded import BoundedDict
+from steadyhelm.engine.capture import to_id
 from steadyhelm.engine.coercion import to_error_text
 
 CALLS_KEPT: Final = 1024
@@ -27,6 +28,7 @@ class CallBook:
     """The calls of one run: under way, or waiting for the user's answer.
 
     Where several surfaces of a framework see the same call, the first that reports it owns it.
+    Ids are kept as texts of bounded length, whatever they are.
     Not safe for several threads: its owner holds a lock.
     """
 
@@ -37,35 +39,37 @@ class CallBook:
 
     def claim(self, call_id: str, surface: str) -> bool:
         """Return whether this surface owns the call; the first one to claim a call owns it."""
-        owner = self._owners.get(call_id)
+        key = to_id(call_id)
+        owner = self._owners.get(key)
         if owner is None:
-            self._owners[call_id] = owner = surface
+            self._owners[key] = owner = surface
         return owner == surface
 
     def begin(self, call_id: str, call: PendingCall) -> list[tuple[str, PendingCall]]:
         """Add a call that is made now; return the oldest call if there were too many."""
-        dropped = self.under_way.put(call_id, call)
+        dropped = self.under_way.put(to_id(call_id), call)
         return [dropped] if dropped is not None else []
 
     def end(self, call_id: str, surface: str | None = None) -> PendingCall | None:
         """Remove and return a call that is over; None when it is unknown, or another surface's."""
-        call = self.under_way.get(call_id)
+        key = to_id(call_id)
+        call = self.under_way.get(key)
         if call is None or (surface is not None and call.surface != surface):
             return None
-        return self.under_way.pop(call_id)
+        return self.under_way.pop(key)
 
     def begin_question(self, call_id: str, call: PendingCall) -> None:
         """Add a call the user is asked about."""
-        self._asked[call_id] = call
+        self._asked[to_id(call_id)] = call
 
     def end_question(self, call_id: str) -> PendingCall | None:
         """Remove and return the call the user was asked about, if there is one."""
-        return self._asked.pop(call_id, None)
+        return self._asked.pop(to_id(call_id), None)
 
     def drop(self, call_id: str) -> None:
         """Forget a call that was not made."""
-        self.under_way.pop(call_id, None)
-        self._asked.pop(call_id, None)
+        self.under_way.pop(to_id(call_id), None)
+        self._asked.pop(to_id(call_id), None)
 
     def take_all(self) -> list[tuple[str, PendingCall]]:
         """Remove and return every call under way."""

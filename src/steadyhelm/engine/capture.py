@@ -65,7 +65,7 @@ class Capture:
         Ids are texts, numbers or UUIDs. An object of an unknown type is the id of itself alone.
         A token with a known prefix is replaced by its hash; no other id is changed.
         """
-        text = _identify(given)
+        text = to_id(given)
         return hide_tokens(text) if self._redacts else text
 
     def plain(self, value: Any) -> Any:
@@ -168,7 +168,8 @@ class Capture:
         return RecordedEvent(stripped)
 
 
-def _identify(given: object) -> str:
+def to_id(given: object) -> str:
+    """Return an id as text, as it is kept in memory; `Capture.identify` returns it as it is stored."""
     if type(given) is str and len(given) <= MAX_ID_CHARS:
         return given if given.isascii() and "\0" not in given else _clean(cut_text(given))
     if is_a(given, str):

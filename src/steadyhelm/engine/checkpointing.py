@@ -109,7 +109,7 @@ class RunCheckpoints:
             if self._recent is not None:
                 self._run_on_writer(functools.partial(self._write, taken.run_id, taken.checkpoint_id))
             run.report(CHECKPOINT_TAKEN, {"seq": taken.seq, "label": label})
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("checkpoint", exc)
             return None
         return structs.replace(taken, reduced=kept.reduced)
@@ -123,7 +123,7 @@ class RunCheckpoints:
             with run.lock:
                 run_id, since = run.session.run.run_id, run.session.drifting_since
             return self._find_newest(keeper, run_id, before_seq=since)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("get_last_checkpoint", exc)
             return None
 
@@ -139,7 +139,7 @@ class RunCheckpoints:
             if self._recent is not None and self._keeper is not None:
                 self._run_on_writer(functools.partial(self._drop, self._keeper, found.run_id, found.seq))
             run.report(ROLLED_BACK, {"seq": found.seq, "turn": found.turn})
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("roll_back", exc)
             return None
         return found

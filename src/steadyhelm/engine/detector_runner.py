@@ -57,7 +57,7 @@ class DetectorRunner:
         for detector in self.detectors:
             try:
                 detector.begin(run)
-            except Exception as exc:  # noqa: BLE001 - see check
+            except BaseException as exc:  # noqa: BLE001 - see check
                 self._note_failure(detector, exc)
 
     def follow_goal(self, goal: GoalTracker) -> None:
@@ -73,7 +73,7 @@ class DetectorRunner:
                 finding = detector.check(event, self.baseline)
                 if finding is not None:
                     findings = [*(findings or ()), self.adjust(finding, recent)]
-            except Exception as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
+            except BaseException as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
                 self._note_failure(detector, exc)
         return findings
 
@@ -90,7 +90,7 @@ class DetectorRunner:
         for detector in self.detectors:
             try:
                 summary = detector.teach(summary)
-            except Exception as exc:  # noqa: BLE001 - see check
+            except BaseException as exc:  # noqa: BLE001 - see check
                 self._note_failure(detector, exc)
         return summary
 
@@ -149,11 +149,11 @@ class DetectorRunner:
                 finding = question(detector)
                 if finding is not None:
                     findings.append(self.adjust(finding, recent))
-            except Exception as exc:  # noqa: BLE001 - see check
+            except BaseException as exc:  # noqa: BLE001 - see check
                 self._note_failure(detector, exc)
         return findings
 
-    def _note_failure(self, detector: Detector, exc: Exception) -> None:
+    def _note_failure(self, detector: Detector, exc: BaseException) -> None:
         """Count a failure; after three the detector is left out for the rest of the run, with the reason."""
         name = detector.name
         self._failures[name] = self._failures.get(name, 0) + 1
@@ -173,7 +173,7 @@ class _FailedDetector(Detector):
 
     kind = "resource"
 
-    def __init__(self, name: str, exc: Exception) -> None:
+    def __init__(self, name: str, exc: BaseException) -> None:
         self.name = name  # type: ignore[misc]
         self.not_checked = f"failed {_MAX_FAILURES} times: {type(exc).__name__}"
         self._memory = Struct()
