@@ -11,7 +11,7 @@ from steadyhelm.detectors.action_loop import ActionLoop
 from steadyhelm.detectors.goal_drift import GoalDrift
 from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.session import Session
+from steadyhelm.engine.session import QUIET, Session
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo
 from steadyhelm.testing.traces import AGENT, RUN, events
@@ -145,6 +145,19 @@ class TestDecisions:
 
         assert observed(one, picture) == observed(other, picture)
         assert one.end(at=0.0) == other.end(at=0.0)
+
+
+class TestWithoutDetectors:
+    def test_no_score_is_kept(self):
+        """
+        With no detector and no budget there is nothing to judge: steps are counted, and no drift is measured.
+        """
+        watched = Session(RunInfo(agent_id=AGENT, run_id=RUN, goal=GOAL), [], NEW)
+        seen = [watched.observe(event) for event in events("xxxxxxxx")]
+
+        assert all(it is QUIET for it in seen)
+        assert (8, 0.0) == (watched.drift.turn, watched.drift.score)
+        assert None is watched.drift.signals().stuck_time
 
 
 class TestOrder:

@@ -8,7 +8,7 @@ Words are stored as hashes only: a baseline never contains what an agent said.
 import math
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -22,6 +22,7 @@ MIN_RUNS: Final = 5
 _SCALED_RUNS: Final = 20
 _MAX_COUNT: Final = 255
 _GOALS_KEPT: Final = 8
+_WORDS_CACHED: Final = 4096
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 Vector = dict[int, float]
@@ -29,7 +30,12 @@ Vector = dict[int, float]
 
 def count_words(text: str) -> Counter[int]:
     """Return the hashed words of a text's first characters, with their counts."""
-    return Counter(crc32(word.encode()) for word in _WORD.findall(text[:CHARS_READ].lower()))
+    return Counter(map(_hash_word, _WORD.findall(text[:CHARS_READ].lower())))
+
+
+@lru_cache(maxsize=_WORDS_CACHED)
+def _hash_word(word: str) -> int:
+    return crc32(word.encode())
 
 
 def mark_words(bitmap: bytearray, counts: Counter[int]) -> None:
@@ -80,13 +86,16 @@ class Idf(Embedder):
         if wanted is None:
             if len(self._goals) >= _GOALS_KEPT:
                 self._goals.clear()
-            wanted = self._goals[key] = _build_vector(count_words(goal), baseline)
-        vector = _build_vector(counts, baseline)
-        return min(1.0, sum(weight * vector.get(word, 0.0) for word, weight in wanted.items()))
+            weights, length = _weigh_words(count_words(goal), baseline)
+            wanted = self._goals[key] = {word: weight / length for word, weight in weights.items()}
+        weights, length = _weigh_words(counts, baseline)
+        # Only words of both count: the others need not be scaled.
+        shared = [weight * (weights[word] / length) for word, weight in wanted.items() if word in weights]
+        return min(1.0, sum(shared))
 
 
-def _build_vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
-    """Return the weights of words as a vector of length 1; empty when no word counts."""
+def _weigh_words(counts: Counter[int], baseline: BaselineStats) -> tuple[Vector, float]:
+    """Return the weights of words and their length as a vector; without weights when none counts."""
     runs, seen = baseline.word_runs, baseline.word_counts
     if runs >= MIN_RUNS and seen:
         # Counts are scaled to twenty runs: otherwise the weight of unseen words would grow with every run,
@@ -100,9 +109,11 @@ def _build_vector(counts: Counter[int], baseline: BaselineStats) -> Vector:
     else:
         # Until rarity is learnt, words without a subject in any English text are left out.
         stop_words = _load_stop_words()
-        weights = {word: 1.0 + math.log(n) for word, n in counts.items() if word not in stop_words}
-    length = math.sqrt(sum(weight * weight for weight in weights.values()))
-    return {word: weight / length for word, weight in weights.items()} if length else {}
+        weights = {
+            word: 1.0 + math.log(n) if n > 1 else 1.0 for word, n in counts.items() if word not in stop_words
+        }
+    length = math.sqrt(sum([weight * weight for weight in weights.values()]))
+    return (weights, length) if length else ({}, 1.0)
 
 
 @cache

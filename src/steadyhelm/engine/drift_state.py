@@ -39,10 +39,8 @@ CALLS_PER_SCORE: Final = 4
 CHECKPOINT_CONTEXT_SHARE: Final = 0.5
 """How full a context is when a checkpoint is asked for."""
 
-
 CHECKPOINT_CONTEXT_STEP: Final = 0.25
 """How much fuller it must be than at the last checkpoint to ask for another."""
-
 
 USER_WORDS_KEPT_CHARS: Final = 300
 
@@ -123,7 +121,8 @@ class DriftState:
     ) -> Sequence[DriftEvent]:
         """Record one event; return findings about the drift score and the budget. `goal` holds now."""
         memory, kind = self._memory, event.action_type
-        gained = self._track_progress(event)
+        is_judged = runner.detectors or self.budget is not None or self.steering.context_window
+        gained = self._track_progress(event) if is_judged or kind == STATE_TRANSITION else 0.0
         if kind == STATE_TRANSITION:
             self._note_report(event, gained)
             return ()
@@ -134,6 +133,8 @@ class DriftState:
         if kind not in {TOOL_CALL, LLM_REQUEST}:
             return ()
         memory.turn += 1
+        if not is_judged:
+            return ()
         if kind == LLM_REQUEST and self.steering.context_window and event.token_count:
             memory.quality.note_context(event.token_count, self.steering.context_window)
         if findings or memory.loop_risk != 0.0:
@@ -217,8 +218,6 @@ class DriftState:
         if self.budget is not None:
             self.budget.give_back(child)
 
-    # --- put aside, taken up, rolled back ---------------------------------------------------------
-
     def state(self) -> SavedDriftState:
         """Return everything needed to restore it."""
         memory = self._memory
@@ -247,8 +246,6 @@ class DriftState:
         )
         self._known_goal = None
         self._set_history(saved.history)
-
-    # --- inside ----------------------------------------------------------------------------------
 
     def _set_history(self, history: ScoreHistory) -> None:
         self._engine.history = history
