@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-dist check format bench docs release-notes clean
+.PHONY: help demo test test-adapters test-dist check format bench soak docs release-notes clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -83,6 +83,10 @@ format: $(VENV)/.checked  ## put the source in order
 
 bench: $(VENV)/.tested  ## measure, print a table, write JSON
 	$(BIN)/python -m benchmarks
+
+SOAK_MINUTES ?= 60
+soak: $(VENV)/.tested  ## mixed load for SOAK_MINUTES: memory and handles flat, nothing lost
+	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES)
 
 docs: $(VENV)/.tested  ## build the site into site/
 	$(BIN)/mkdocs build --strict

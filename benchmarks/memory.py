@@ -4,11 +4,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measures import Measure
+from benchmarks import real_runs
+from benchmarks.measures import Measure, not_measured
 from benchmarks.processes import measure_in_child
 
 NAME = "memory"
-RUN_BAR_KIB, PROCESS_BAR_MB = 32.0, 400.0
+RUN_BAR_KIB, RUN_AIM_KIB, PROCESS_BAR_MB = 32.0, 16.0, 400.0
 
 
 def run(*, quick: bool) -> list[Measure]:
@@ -18,6 +19,7 @@ def run(*, quick: bool) -> list[Measure]:
     resident = _child("resident", many, 230)
     big = _child("tracemalloc", large, 65_536)
     return [
+        _measure_recorded(50 if quick else 300),
         Measure(
             benchmark=NAME,
             what=f"a live run, Python's objects ({few:,} runs)",
@@ -51,6 +53,27 @@ def run(*, quick: bool) -> list[Measure]:
             details=big,
         ),
     ]
+
+
+def _measure_recorded(runs: int) -> Measure:
+    what = "a live run of 50 recorded events, Python's objects"
+    path = real_runs.DATA / "claudecode_sessions.jsonl.gz"
+    if not path.is_file():
+        return not_measured(NAME, what, f"{path.name} is absent: set STEADYHELM_DATA")
+    with tempfile.TemporaryDirectory(prefix="steadyhelm-bench-") as folder:
+        calls = Path(folder) / "calls.jsonl"
+        real_runs.write_calls(real_runs.read_runs(path, 6000), calls, "steadyhelm")
+        database = Path(folder) / "bench.db"
+        found = measure_in_child("remembering", Path(folder), "tracemalloc", runs, 0, database, calls)
+    return Measure(
+        benchmark=NAME,
+        what=what,
+        value=found["bytes_a_run"] / 1024,
+        unit="KiB",
+        bar=RUN_BAR_KIB,
+        aim=RUN_AIM_KIB,
+        details=found,
+    )
 
 
 def _child(how: str, runs: int, characters: int) -> dict[str, Any]:

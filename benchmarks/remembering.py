@@ -1,20 +1,27 @@
 """Child process: the memory that live runs take.
 
-Usage: python -m benchmarks.remembering HOW RUNS RESULT_CHARACTERS DATABASE
+Usage: python -m benchmarks.remembering HOW RUNS RESULT_CHARACTERS DATABASE [CALLS]
 HOW is tracemalloc (Python's own objects) or resident (the whole process, as the system sees it).
+With CALLS, a file as `real_runs.write_calls` makes it, each run has 50 recorded events instead.
 """
 
 import gc
 import json
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.workload import GOAL, tool_event
 
 from steadyhelm import DriftMonitor
 
 EVENTS = 20
+REAL_EVENTS = 50
+WARM_UP_RUNS = 60
+"""Until what is kept for the agent, not for a run, has its full size: recent findings and parsed messages."""
+
 _REPLY = (
     "Orders from Norway wait in Bergen: the carrier changed its route, and I look for an earlier truck next."
 )
@@ -47,16 +54,31 @@ def _fill(monitor: DriftMonitor, runs: int, characters: int) -> None:
     monitor.flush(30.0)
 
 
+def _replay(monitor: DriftMonitor, runs: int, recorded: list[dict[str, Any]]) -> None:
+    for number in range(runs):
+        run = recorded[number % len(recorded)]
+        run_id = monitor.start_run(goal=run["goal"] or None)
+        for kind, name, fields in run["calls"][:REAL_EVENTS]:
+            # What an agent gets back is an object of its own each time.
+            monitor.record_event(kind, name, run_id=run_id, **json.loads(json.dumps(fields)))
+        monitor.flush(30.0)
+
+
 def main() -> None:
     """Measure, and print one line of JSON."""
     how, runs, characters, database = sys.argv[1:5]
     monitor = DriftMonitor("bench", goal_description=GOAL, db_path=database)
-    _fill(monitor, 10, int(characters))
+    fill: Callable[[int], None] = lambda runs: _fill(monitor, runs, int(characters))  # noqa: E731
+    if len(sys.argv) > 5:
+        lines = Path(sys.argv[5]).read_text(encoding="utf-8").splitlines()
+        recorded = [run for run in map(json.loads, lines) if len(run["calls"]) >= REAL_EVENTS]
+        fill = lambda runs: _replay(monitor, runs, recorded)  # noqa: E731
+    fill(WARM_UP_RUNS)
     gc.collect()
     if how == "tracemalloc":
         tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0] if how == "tracemalloc" else _resident()
-    _fill(monitor, int(runs), int(characters))
+    fill(int(runs))
     gc.collect()
     after = tracemalloc.get_traced_memory()[0] if how == "tracemalloc" else _resident()
     status = monitor.status()
