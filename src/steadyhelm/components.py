@@ -23,7 +23,7 @@ from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
-from steadyhelm.journal.abandoned import describe_pending
+from steadyhelm.journal.abandoned import has_abandoned
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
@@ -254,7 +254,7 @@ def make_store_sink(
 
 def store_pending(settings: Settings) -> None:
     """Store what dead processes left beside the database; what cannot be stored now stays in the journal."""
-    if all(journal.is_live for journal in describe_pending(settings.database)):
+    if not has_abandoned(settings.database):
         return
     health = Health()
     with contextlib.suppress(StoreError, OSError), contextlib.ExitStack() as stack:

@@ -1,5 +1,6 @@
 """Find and read the journals that dead writers left beside a database."""
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -105,6 +106,19 @@ def claim_all(
         if journal is not None:
             with journal:
                 yield journal
+
+
+def has_abandoned(database: Path) -> bool:
+    """Return whether a dead writer left a journal beside a database."""
+    for path in list_pending(database) if is_possible() else ():
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                if try_lock(descriptor):
+                    return True
+            finally:
+                os.close(descriptor)
+    return False
 
 
 def describe_pending(database: Path) -> list[PendingFile]:
