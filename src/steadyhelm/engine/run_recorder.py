@@ -4,7 +4,6 @@ Everything that may run the host's own code (`__str__`, callbacks, log handlers)
 taken or after it is released.
 """
 
-from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,6 +17,7 @@ from steadyhelm.engine.coercion import to_count, to_number
 from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Ending, Observation, Session
+from steadyhelm.engine.turns import Turns
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, new_id
 from steadyhelm.findings import DriftEvent
@@ -27,7 +27,6 @@ from steadyhelm.sink import Record, RecordedEvent, SavedState
 
 T = TypeVar("T")
 
-_MAX_WAITING: Final = 1000
 
 NOT_STORED: Final = "not stored yet: the database could not be written in time"
 
@@ -67,10 +66,7 @@ class RunRecorder:
         self._counted_anew = range(0)
         self._seqs_before = 0
         self._services = services
-        self._waiting: deque[Callable[[], object]] = deque()
-        self._is_working = False
-        self._is_late = False
-        self._late: deque[Observation] = deque()
+        self._turns = Turns(self.lock, services)
 
     @property
     def next_seq(self) -> int:
@@ -202,88 +198,15 @@ class RunRecorder:
             session.use_baseline(reference.baseline, reference.thresholds)
             self._put_records(reference.pin(run, session.next_seq))
 
-    def _work(self, job: Callable[[], T], *, can_wait: bool = True, is_postponed: bool = False) -> T | None:
-        """Do something with the session, alone and without a line in the log; None when it has to wait.
+    def _work(self, job: Callable[[], T], *, can_wait: bool = True) -> T | None:
+        """Do something with the session, alone; None when it is done later. See `Turns`."""
+        return self._turns.do(partial(self._work_in_order, job, can_wait=can_wait), can_wait=can_wait)
 
-        A finalizer, a signal handler or a log handler of the host may call us in the middle of our own work:
-        its job is done when that work is over. What it calls us for during that job is counted instead.
-        A job also waits behind those that are postponed, unless it `is_postponed` itself.
-        """
-        work = partial(self._work_in_turn, job, can_wait=can_wait, is_postponed=is_postponed)
-        held = logger.hold()
-        try:
-            if self.lock.is_held() or (held is None and not self._services.is_inside()):
-                with self.lock:
-                    done = work()
-            else:
-                done = self._work_if_free(work, job if can_wait else None)
-            if self._waiting and not self.lock.is_held():
-                self._work_if_free(self._work_off, None)
-        finally:
-            logger.release(held)
-        while self._late and held is None:
-            self._services.listeners.notify(self._late.popleft().decision)
-        return done
-
-    def _work_if_free(self, work: Callable[[], T | None], job: Callable[[], object] | None) -> T | None:
-        """Do something with the session if no other thread does; else let it do the job when it is done.
-
-        This thread was interrupted while it held another lock of ours, for which that thread may wait.
-        """
-        try:
-            if self.lock.acquire(blocking=False):
-                return work()
-            if job is not None:
-                self._wait(job)
-            # It may have looked for waiting jobs before this one came.
-            if self._waiting and self.lock.acquire(blocking=False):
-                self._work_off()
-        finally:
-            if self.lock.is_held():
-                self.lock.release()
-        return None
-
-    def _work_in_turn(self, job: Callable[[], T], *, can_wait: bool, is_postponed: bool) -> T | None:
-        if self._is_working:
-            self._wait(job if can_wait else None)
-            return None
-        if self.postponed is None or is_postponed or (self.postponed.is_waiting and not can_wait):
-            done: T | None = self._work_alone(job)
-        else:
-            done = self._postpone(job) if can_wait else None
-        self._work_off()
-        return done
-
-    def _work_off(self) -> None:
-        """Do the jobs that wait. The lock is held."""
-        while self._waiting and not self._is_working:
-            seen = self._work_late(self._waiting.popleft())
-            if type(seen) is Observation:
-                self._late.append(seen)
-
-    def _wait(self, job: Callable[[], object] | None) -> None:
-        """Let a job wait for the one that is being done, if it can."""
-        if job is not None and not self._is_late and len(self._waiting) < _MAX_WAITING:
-            self._waiting.append(job)
-        else:
-            self._services.health.count("event recorded while another event was being recorded")
-
-    def _work_alone(self, job: Callable[[], T]) -> T:
-        self._is_working = True
-        try:
+    def _work_in_order(self, job: Callable[[], T], *, can_wait: bool) -> T | None:
+        """Do a job, behind those that are postponed."""
+        if self.postponed is None or (self.postponed.is_waiting and not can_wait):
             return job()
-        finally:
-            self._is_working = False
-
-    def _work_late(self, job: Callable[[], object]) -> object:
-        self._is_late = True
-        try:
-            return self._work_alone(job)
-        except Exception as exc:  # noqa: BLE001 - the job before is done, and must not fail by this one
-            self._services.health.swallow("record_event", exc)
-            return None
-        finally:
-            self._is_late = False
+        return self._postpone(job) if can_wait else None
 
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
@@ -353,7 +276,8 @@ class RunRecorder:
 
     def continue_in_child(self, run_id: str) -> None:
         """Go on in a forked process as a run of its own, a child of the run it was."""
-        run, self._is_working = self.session.run, False
+        run = self.session.run
+        self._turns.after_fork()
         self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id, epoch=new_id())
         # Its checkpoints are kept under its parent's id.
         self.session.forget_checkpoints()
@@ -417,7 +341,7 @@ class RunRecorder:
             self.announce(pin=pin)
         while self.postponed is not None:
             # One at a time: other threads get the lock in between.
-            self._work(partial(self._do_postponed, 1), can_wait=False, is_postponed=True)
+            self._turns.do(partial(self._do_postponed, 1), can_wait=False)
         return True
 
     def reopen(self, can: Collection[Verdict]) -> bool:
@@ -449,7 +373,7 @@ class RunRecorder:
         if not is_waiting:
             again: T | None = self._do_postponed(STEPS_AT_ONCE)
             return again
-        done = self._work_alone(step)
+        done = step()
         if self.postponed.is_full and self.start_anew():
             self._services.health.count("run continued without its saved state: too many steps were waiting")
         return done
@@ -457,7 +381,7 @@ class RunRecorder:
     def _do_postponed(self, most: int) -> Any:
         """Do the first postponed steps; returns the result of the last of all, None while others are left."""
         postponed = self.postponed
-        done = postponed.do_some(self._work_late, most) if postponed is not None else None
+        done = postponed.do_some(self._turns.try_late, most) if postponed is not None else None
         if not postponed:
             self.postponed = None
         return done

@@ -1,0 +1,115 @@
+"""One job at a time with the session of a run, also where host code interrupts one."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from steadyhelm.engine.run_services import RunServices
+from steadyhelm.engine.session import Observation
+from steadyhelm.forks import ForkSafeLock
+from steadyhelm.logs import logger
+
+T = TypeVar("T")
+
+_MAX_WAITING: Final = 1000
+
+
+class Turns:
+    """Does jobs one after the other, each under the lock and without a line in the log.
+
+    A finalizer, a signal handler or a log handler of the host may call us in the middle of our own work:
+    its job is done when that work is over. What it calls us for during that job is counted instead.
+
+    Args:
+        lock: The lock of the run.
+        services: What the run shares with the agent's other runs.
+    """
+
+    def __init__(self, lock: ForkSafeLock, services: RunServices) -> None:
+        self._lock = lock
+        self._services = services
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._is_working = False
+        self._is_late = False
+        self._late: deque[Observation] = deque()
+
+    def do(self, job: Callable[[], T | None], *, can_wait: bool = True) -> T | None:
+        """Do a job and return its result; None when it has to wait, or cannot."""
+        in_turn = partial(self._do_in_turn, job, can_wait=can_wait)
+        held = logger.hold()
+        try:
+            if self._lock.is_held() or (held is None and not self._services.is_inside()):
+                with self._lock:
+                    done = in_turn()
+            else:
+                done = self._do_if_free(in_turn, job if can_wait else None)
+            if self._waiting and not self._lock.is_held():
+                self._do_if_free(self._do_waiting, None)
+        finally:
+            logger.release(held)
+        while self._late and held is None:
+            self._services.listeners.notify(self._late.popleft().decision)
+        return done
+
+    def try_late(self, job: Callable[[], object]) -> object:
+        """Do a job whose caller is gone: what it raises is counted. The lock is held."""
+        was_late, self._is_late = self._is_late, True
+        try:
+            return self._do_alone(job)
+        except Exception as exc:  # noqa: BLE001 - the job before is done, and must not fail by this one
+            self._services.health.swallow("record_event", exc)
+            return None
+        finally:
+            self._is_late = was_late
+
+    def after_fork(self) -> None:
+        """Start afresh in a child process: no job is under way there."""
+        self._is_working = False
+
+    def _do_in_turn(self, job: Callable[[], T | None], *, can_wait: bool) -> T | None:
+        if self._is_working:
+            self._wait(job if can_wait else None)
+            return None
+        done = self._do_alone(job)
+        self._do_waiting()
+        return done
+
+    def _do_if_free(self, work: Callable[[], T | None], job: Callable[[], object] | None) -> T | None:
+        """Do something if no other thread is at work; else let that thread do the job when it is done.
+
+        This thread was interrupted while it held another lock of ours, for which that thread may wait.
+        """
+        try:
+            if self._lock.acquire(blocking=False):
+                return work()
+            if job is not None:
+                self._wait(job)
+            # It may have looked for waiting jobs before this one came.
+            if self._waiting and self._lock.acquire(blocking=False):
+                self._do_waiting()
+        finally:
+            if self._lock.is_held():
+                self._lock.release()
+        return None
+
+    def _do_waiting(self) -> None:
+        """Do the jobs that wait. The lock is held."""
+        while self._waiting and not self._is_working:
+            seen = self.try_late(self._waiting.popleft())
+            if type(seen) is Observation:
+                self._late.append(seen)
+
+    def _wait(self, job: Callable[[], object] | None) -> None:
+        """Let a job wait for the one that is being done, if it can."""
+        if job is not None and not self._is_late and len(self._waiting) < _MAX_WAITING:
+            self._waiting.append(job)
+        else:
+            self._services.health.count("event recorded while another event was being recorded")
+
+    def _do_alone(self, job: Callable[[], T]) -> T:
+        was_working, self._is_working = self._is_working, True
+        try:
+            return job()
+        finally:
+            self._is_working = was_working
