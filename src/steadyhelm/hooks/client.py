@@ -25,6 +25,8 @@ from steadyhelm.hooks.deadline import (
     LATE_TIMEOUT_S,
     Deadline,
     end_process_after,
+    end_soon,
+    interrupt_after,
     set_alarm,
 )
 from steadyhelm.hooks.request import HookRequest
@@ -35,11 +37,15 @@ except ImportError:  # pragma: no cover - a Python without sockets
     _socket = None  # type: ignore[assignment]
 
 MAX_EVENT_BYTES = 16 << 20
+ALIVE_MARK = b"."
+"""Sent by the resident when it has read a request."""
 RESPONSE_MARK = b"+"
 _MAX_SOCKET_PATH_BYTES = 100
 _LOCK_PAUSE_S = 0.02
-_RESIDENT_PATIENCE_S = 8.0
-"""How long a resident may take for an event for which no agent waits; then it counts as stuck."""
+_ALIVE_TIMEOUT_S = 3.0
+"""How long a resident may take to read a request; then it is stopped or stuck."""
+_RESIDENT_PATIENCE_S = 10.0
+"""How long a resident may take for an event for which no agent waits."""
 _LATE_PAUSE_S = 0.1
 _PERSON_COMMANDS = ("install", "uninstall", "status")
 _STATUS_LINE = "statusline"
@@ -55,7 +61,7 @@ def is_hook_event(arguments: "list[str]") -> bool:
 
 def main(arguments: "list[str]") -> None:
     """Handle one event, or print the status line; `arguments` are those after `hook`."""
-    end_process_after(EXIT_TIMEOUT_S, quietly=True)
+    interrupt_after(EXIT_TIMEOUT_S)
     try:
         _handle_event(arguments, Deadline())
     except BaseException as exc:  # noqa: BLE001 - the agent must not notice
@@ -134,6 +140,10 @@ def socket_path() -> str:
     )
 
 
+class StuckResidentError(TimeoutError):
+    """The resident does not even read the request."""
+
+
 def ask_resident(request: HookRequest) -> "bytes | None":
     """Return the response of the resident; None when there is none, or it has not handled the event.
 
@@ -143,24 +153,26 @@ def ask_resident(request: HookRequest) -> "bytes | None":
     if not path:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    response = b""
+    received = b""
     try:
         _set_timeout(connection, request.deadline)
         connection.connect(path)
         connection.sendall(request.pack())
         while True:
-            _set_timeout(connection, request.deadline)
+            is_unread = request.is_late and not received
+            _set_timeout(connection, Deadline(_ALIVE_TIMEOUT_S) if is_unread else request.deadline)
             piece = connection.recv(1 << 16)
             if not piece:
                 break
-            response += piece
-    except TimeoutError:
-        raise
+            received += piece
+    except TimeoutError as exc:
+        raise TimeoutError if received else StuckResidentError from exc
     except OSError:
         return None
     finally:
         connection.close()
-    return response[1:] if response[:1] == RESPONSE_MARK else None
+    mark = ALIVE_MARK + RESPONSE_MARK
+    return received[len(mark) :] if received.startswith(mark) else None
 
 
 def _set_timeout(connection: "_socket.socket", deadline: Deadline) -> None:
@@ -223,7 +235,8 @@ def _detach(kept: int) -> int:
     """Close everything that belongs to the agent but one file, and return its number now."""
     # Its hook has an alarm of its own.
     end_process_after(LATE_TIMEOUT_S)
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -271,6 +284,7 @@ def _work(request: HookRequest, sender: int) -> None:
 
 def _finish_later(request: HookRequest) -> None:
     """Leave an event that got no response in time to a copy of this process."""
+    end_soon()
     if _STATUS_LINE in request.arguments:
         return
     request.mark_open()
@@ -283,26 +297,50 @@ def _finish_later(request: HookRequest) -> None:
 
 
 def _finish(request: HookRequest) -> None:
-    """Have the event handled by the resident, or by this copy as a new one; else keep its step on disk."""
+    """Have the event handled by the resident, or by this copy, where it can be as a new one."""
     path = socket_path()
-    until = Deadline(_RESIDENT_PATIENCE_S)
-    is_stuck = False
+    until = Deadline(LATE_TIMEOUT_S / 2)
     try:
         while path and not until.has_passed():
-            if ask_resident(request.make_late(_RESIDENT_PATIENCE_S)) is not None:
+            if _ask_late(request, path):
                 request.close_mark()
                 return
             lock = acquire_lock(path)
             if lock is not None:
                 become_resident(path, lock, request)
-            time.sleep(_LATE_PAUSE_S)  # it is starting, or all its places are taken
-    except TimeoutError:
-        is_stuck = True
+            time.sleep(_LATE_PAUSE_S)  # it is starting, busy, or all its places are taken
     except OSError:
         pass
-    from steadyhelm.hooks.resident import keep_for_later
+    from steadyhelm.hooks.handler import handle_request
 
-    keep_for_later(request, end_resident=is_stuck)
+    handle_request(request.make_late(_RESIDENT_PATIENCE_S))
+    request.close_mark()
+
+
+def _ask_late(request: HookRequest, path: str) -> bool:
+    """Return whether the resident has handled the event; end a resident that does not even read it."""
+    try:
+        return ask_resident(request.make_late(_RESIDENT_PATIENCE_S)) is not None
+    except StuckResidentError:
+        _end_resident(path)
+    except TimeoutError:
+        pass
+    return False
+
+
+def _end_resident(path: str) -> None:
+    """End the process that holds the lock of the resident."""
+    lock = acquire_lock(path)
+    if lock is not None:
+        os.close(lock)
+        return
+    file = os.open(path + ".lock", os.O_RDONLY)
+    try:
+        owner = os.read(file, 20)
+    finally:
+        os.close(file)
+    if owner.strip().isdigit():
+        os.kill(int(owner), 9)
 
 
 def _report_error(reason: str, details: str = "") -> None:

@@ -15,11 +15,13 @@ ANSWER_TIMEOUT_S = 0.6
 """How long the agent waits for a response; then it continues without one, and the step is recorded later."""
 INPUT_TIMEOUT_S = 0.35
 """How long the agent may take to write the event."""
-EXIT_TIMEOUT_S = 0.72
-"""After this time a hook ends, whatever it is doing."""
+EXIT_TIMEOUT_S = 0.7
+"""After this time a hook leaves its event to another process, whatever it is doing."""
+_EXIT_GRACE_S = 0.15
+"""How long that may take; then the hook ends."""
 WORK_TIMEOUT_S = 5.0
 """How long the resident may work on one event; then it is ended."""
-LATE_TIMEOUT_S = 20.0
+LATE_TIMEOUT_S = 60.0
 """How long a copy of a hook may work on an event for which no agent waits; then it is ended."""
 
 
@@ -48,13 +50,17 @@ class Deadline:
             raise TimeoutError("the time for a response is over")
 
 
-def end_process_after(timeout_s: float, *, quietly: bool = False) -> None:
-    """End this process after that time: with status 0 when `quietly`, else by the system, wherever it is.
-
-    Call it in the main thread.
-    """
+def interrupt_after(timeout_s: float) -> None:
+    """Raise TimeoutError in the main thread after that time, and end the process with status 0 soon after."""
     if hasattr(_signal, "setitimer"):
-        _signal.signal(_signal.SIGALRM, _exit_quietly if quietly else _signal.SIG_DFL)
+        _signal.signal(_signal.SIGALRM, _interrupt)
+        set_alarm(timeout_s)
+
+
+def end_process_after(timeout_s: float) -> None:
+    """Let the system end this process after that time, wherever it is. Call it in the main thread."""
+    if hasattr(_signal, "setitimer"):
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         set_alarm(timeout_s)
 
 
@@ -62,6 +68,18 @@ def set_alarm(timeout_s: float) -> None:
     """Move the end of this process to that time from now; 0 cancels it."""
     if hasattr(_signal, "setitimer"):
         _signal.setitimer(_signal.ITIMER_REAL, timeout_s)
+
+
+def end_soon() -> None:
+    """End this process with status 0 when what is left to do takes too long."""
+    if hasattr(_signal, "setitimer"):
+        _signal.signal(_signal.SIGALRM, _exit_quietly)
+        set_alarm(_EXIT_GRACE_S)
+
+
+def _interrupt(*_: object) -> None:
+    end_soon()
+    raise TimeoutError("the time of the hook is over")
 
 
 def _exit_quietly(*_: object) -> None:

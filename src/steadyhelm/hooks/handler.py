@@ -80,7 +80,9 @@ def _handle(request: HookRequest) -> bytes:
             answer = sessions.handle(
                 event.step, late=request.is_late, token=request.token, deadline=request.deadline
             )
-    except StoreError as exc:
+    except (StoreError, TimeoutError) as exc:
+        if isinstance(exc, TimeoutError) and not request.is_late:
+            raise
         write_log(_error_reason(exc), _redact(exc))
         _keep_step(event)
         return b""
@@ -108,18 +110,6 @@ def _make_clock(request: HookRequest) -> "Callable[[], float]":
 
 
 # Steps that wait.
-
-
-def keep_request(request: HookRequest) -> None:
-    """Keep the step of an event that got no response in time, without secrets, for the next hook."""
-    try:
-        _, agent, mode = _parse_options(request.arguments)
-        settings = with_soft_limits(load({"mode": mode}).settings)
-        event = _read_event(request, agent, _decode_payload(request.body), settings)
-        if event is not None and not settings.disabled:
-            _keep_step(event)
-    except Exception as exc:  # noqa: BLE001 - no one waits for it
-        report_error(_error_reason(exc), exc)
 
 
 def _keep_step(event: _Event) -> None:
@@ -207,7 +197,7 @@ def _error_reason(exc: Exception) -> str:
     """Return a reason short enough to count errors by."""
     if isinstance(exc, SettingsError):
         return "hook: an option, a setting or the event is invalid"
-    if isinstance(exc, SteadyhelmError):
+    if isinstance(exc, SteadyhelmError | TimeoutError):
         return "hook: the store cannot be used"
     if isinstance(exc, ValueError | RecursionError):
         return "hook: the event is not JSON"

@@ -9,7 +9,6 @@ and has kept the step.
 
 import contextlib
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Final, NoReturn
 from steadyhelm.environment import get_variables
 from steadyhelm.hooks import client
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
-from steadyhelm.hooks.handler import handle_request, keep_request, prune_store, record_rest
+from steadyhelm.hooks.handler import handle_request, prune_store, record_rest
 from steadyhelm.hooks.request import HookRequest, installation_id, working_directory
 
 IDLE_TIMEOUT_S: Final = 600.0
@@ -64,16 +63,6 @@ def handle_alone(request: HookRequest, sender: int) -> None:
     lock = client.acquire_lock(path) if path else None
     if lock is not None:
         run_resident(path, lock)
-
-
-def keep_for_later(request: HookRequest, *, end_resident: bool) -> None:
-    """Keep the step of an event that no resident has handled; end a resident that does not respond."""
-    keep_request(request)
-    request.close_mark()
-    path = client.socket_path()
-    if end_resident and path and client.acquire_lock(path) is None:
-        with open(f"{path}.lock", "rb") as file:  # noqa: PTH123 - as everywhere here
-            os.kill(int(file.read(20)), signal.SIGKILL)
 
 
 def stop_resident(path: str) -> bool:
@@ -145,6 +134,7 @@ class Resident:
         request, folder, variables = _unpack_request(head, body)
         if head[0] != installation_id():
             self._end()  # after an upgrade the next hook starts a resident of the new version
+        connection.sendall(client.ALIVE_MARK)
         if not self._turn.acquire(timeout=request.deadline.left_s()):
             return
         try:
