@@ -50,10 +50,12 @@ class Hooks:
             cwd=self.home,
             env={**self.environment, **environment},
         )
-        child.stdin.write(body if isinstance(body, bytes) else json.dumps(body).encode())
-        child.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # its time may be over on a busy machine
+            child.stdin.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+            child.stdin.flush()
         if not open_input:
-            child.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()
             child.stdin = None
         return child
 
@@ -122,17 +124,13 @@ class Hooks:
 
     def everything_on_disk(self):
         """The content of every file under the home, as one text of bytes."""
-        return b"".join(
-            file.read_bytes()
-            for file in sorted(self.home.rglob("*"))
-            if file.is_file() and file.stat().st_size
-        )
+        return b"".join(read_file(file) for file in sorted(self.home.rglob("*")))
 
 
 def read_file(path):
     """The content of a file that another process may remove at any moment."""
     try:
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else b""
     except FileNotFoundError:
         return b""
 
