@@ -1,0 +1,133 @@
+import threading
+
+import pytest
+
+from steadyhelm import DriftMonitor
+from steadyhelm.engine.postponed_steps import MOST_POSTPONED
+from steadyhelm.errors import StoreError
+from steadyhelm.stores.sqlite import SQLiteStore
+
+LOOP = {"input_data": {"q": "oslo"}, "output_data": {"text": "none"}}
+
+
+class HeldStore(SQLiteStore):
+    """A store whose saved states cannot be taken before it is released, as while another process writes."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.released = threading.Event()
+
+    def take_state(self, agent_id, run_id):
+        if not self.released.is_set():
+            raise StoreError("The database is held by another process.")
+        return super().take_state(agent_id, run_id)
+
+
+@pytest.fixture
+def database(tmp_path):
+    """A database with a suspended run that has begun a loop."""
+    first = DriftMonitor("researcher", db_path=tmp_path / "runs.db")
+    first.start_run("session-1", goal="find a flight")
+    search(first, 2)
+    first.close()
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def monitor(database, monkeypatch):
+    monkeypatch.setattr("steadyhelm.components.SQLiteStore", lambda path, **_: HeldStore(path))
+    monitor = DriftMonitor("researcher", db_path=database, mode="guide")
+    yield monitor
+    monitor.store.released.set()
+    monitor.close()
+
+
+def search(monitor, times):
+    return [monitor.record_event("tool_call", "search", **LOOP) for _ in range(times)]
+
+
+def list_seqs(monitor, run_id):
+    return [event.seq for event in monitor.store.get_run_traces("researcher", run_id)]
+
+
+class TestWaiting:
+    def test_a_run_says_that_it_waits(self, monitor):
+        """
+        A run whose saved state is not read yet is judged as a new one, says so, and stores nothing yet.
+        """
+        assert "session-1" == monitor.start_run("session-1")
+        decisions = search(monitor, 3)
+
+        assert "saved state" in monitor.not_checked()
+        assert [False, False, True] == [decision.drifting for decision in decisions]
+        assert not monitor.flush(0.1).complete
+        assert [0, 1] == list_seqs(monitor, "session-1")
+
+    def test_its_steps_are_judged_again(self, monitor):
+        """
+        When the saved state is there, the steps since the start follow those of before, in order and once.
+        """
+        monitor.start_run("session-1")
+        search(monitor, 2)
+        monitor.store.released.set()
+        assert monitor.flush().complete
+
+        assert "saved state" not in monitor.not_checked()
+        assert "find a flight" in search(monitor, 1)[0].guidance
+        monitor.flush()
+        assert [0, 1, 2, 3, 4] == list_seqs(monitor, "session-1")
+        assert {"session-1"} == set(monitor.store.get_run_ids("researcher"))
+
+    def test_it_may_end_before(self, monitor):
+        """
+        A run that ends before its saved state was read is stored as a whole afterwards.
+        """
+        monitor.start_run("session-1")
+        search(monitor, 2)
+        monitor.end_run(outcome="done")
+        monitor.store.released.set()
+        assert monitor.flush().complete
+
+        run = monitor.store.find_run("session-1")
+        assert ("ended", "done", 4) == (run.state, run.outcome, run.events)
+
+    def test_it_may_be_suspended_and_resumed_before(self, monitor):
+        """
+        A run that is suspended and resumed while it waits goes on, and loses nothing.
+        """
+        monitor.start_run("session-1")
+        search(monitor, 1)
+        monitor.suspend()
+        monitor.start_run("session-1")
+        search(monitor, 1)
+        monitor.store.released.set()
+        assert monitor.flush().complete
+
+        assert [0, 1, 2, 3] == list_seqs(monitor, "session-1")
+
+
+class TestGivingUp:
+    def test_after_many_steps_it_is_a_new_run(self, monitor):
+        """
+        When too many steps wait, the run goes on as a new one; the saved state stays for another time.
+        """
+        monitor.start_run("session-1")
+        for n in range(MOST_POSTPONED + 10):
+            monitor.record_event("tool_call", "open", input_data={"page": n}, output_data=f"page {n}")
+        assert monitor.flush(30).complete
+
+        assert list(range(MOST_POSTPONED + 10)) == list_seqs(monitor, "session-1~2")
+        assert [0, 1] == list_seqs(monitor, "session-1")
+        assert ["session-1"] == monitor.store.list_suspended("researcher")
+
+    def test_closing_stores_what_waits(self, monitor, database):
+        """
+        What waits when the monitor is closed is stored as a new run.
+        """
+        monitor.start_run("session-1")
+        search(monitor, 3)
+        monitor.close()
+
+        store = SQLiteStore(database)
+        assert [0, 1, 2] == [event.seq for event in store.get_run_traces("researcher", "session-1~2")]
+        store.close()
