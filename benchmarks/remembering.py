@@ -73,10 +73,10 @@ def main() -> None:
         lines = Path(sys.argv[5]).read_text(encoding="utf-8").splitlines()
         recorded = [run for run in map(json.loads, lines) if len(run["calls"]) >= REAL_EVENTS]
         fill = lambda runs: _replay(monitor, runs, recorded)  # noqa: E731
+    if how == "tracemalloc":  # before what is kept for the agent: a new finding there replaces an old one
+        tracemalloc.start()
     fill(WARM_UP_RUNS)
     gc.collect()
-    if how == "tracemalloc":
-        tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0] if how == "tracemalloc" else _resident()
     fill(int(runs))
     gc.collect()
