@@ -37,10 +37,10 @@ demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhel
 test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-# CrewAI cannot share an environment with the others, and Claude's is large.
+# CrewAI and litellm need an older openai than the others, and Claude's environment is large.
 $(VENV)-frameworks/.installed: EXTRAS = langchain,openai-agents,pydantic-ai,google-adk,strands,agent-framework,openai,anthropic
 $(VENV)-frameworks/.installed: GROUP = frameworks
-$(VENV)-crewai/.installed: EXTRAS = crewai
+$(VENV)-crewai/.installed: EXTRAS = crewai,litellm
 $(VENV)-claude/.installed: EXTRAS = claude
 
 $(VENV)-%/.installed: GROUP = adapters
@@ -56,7 +56,7 @@ PLAY := -m pytest -W default --dist loadgroup tests/frameworks
 test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
 	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework openai-client openai-responses anthropic-client" \
 		$(VENV)-frameworks/bin/python $(PLAY) -n auto
-	STEADYHELM_FRAMEWORKS="crewai" $(VENV)-crewai/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-crewai/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
 
 # What is released must work alone: the source archive's own tests run in an environment made from it.

@@ -25,6 +25,7 @@ OWN_TESTS = {
     "test_crewai.py": "crewai",
     "test_google_adk.py": "google-adk",
     "test_langchain.py": "langchain",
+    "test_litellm.py": "litellm",
     "test_openai_agents.py": "openai-agents",
     "test_pydantic_ai.py": "pydantic-ai",
     "test_strands.py": "strands",

@@ -140,6 +140,16 @@ FRAMEWORKS: Final = (
         {"agent_framework": "watch_agents"},
     ),
     Framework(
+        "litellm",
+        "litellm",
+        "litellm",
+        {"litellm": "1.106.2"},
+        "completion or acompletion",
+        ("litellm",),
+        {"litellm": "watch_litellm"},
+        "guide, roll back and stop",
+    ),
+    Framework(
         "openai_client",
         "OpenAI clients",
         "openai",

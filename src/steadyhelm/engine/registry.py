@@ -50,6 +50,7 @@ OWN: Final = {
         "generic": "steadyhelm.adapters.generic:GenericAdapter",
         "google_adk": "steadyhelm.adapters.google_adk:GoogleADKAdapter",
         "langchain": "steadyhelm.adapters.langchain:LangChainAdapter",
+        "litellm": "steadyhelm.adapters.clients:LiteLLMAdapter",
         "openai_agents": "steadyhelm.adapters.openai_agents:OpenAIAgentsAdapter",
         "openai_client": "steadyhelm.adapters.clients:OpenAIClientAdapter",
         "pydantic_ai": "steadyhelm.adapters.pydantic_ai:PydanticAIAdapter",

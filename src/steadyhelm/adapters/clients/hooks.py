@@ -46,11 +46,14 @@ class ClientWatcher:
         monitor: The monitor that records them.
         source: The adapter's name.
         ask: A function that asks the user a question.
+
+    `ends_failed` is whether a failed request ends its run: others wait for another try, or the client's end.
     """
 
     def __init__(self, monitor: Monitor, source: str, ask: Ask | None = None) -> None:
         self.monitor = monitor
         self.boundary = Boundary(monitor, source, CAN, ask=ask, encloses=False)
+        self.ends_failed = False
         self.conversations = ConversationTable()
         self._pending: BoundedDict[str, Exchange] = BoundedDict(_MAX_PENDING_REPLIES)
         self._dropped: deque[Exchange] = deque()
@@ -345,6 +348,8 @@ class Exchange:
         run.after_model(make_model_reply(reply, self.messages), key=self._key, error=error)
         if error is not None:
             conversation.failed_outcome = describe_outcome(error)
+            if self.watcher.ends_failed and not conversation.is_joined:
+                conversation.end()
             return
         conversation.undelivered = None
         self._record_calls(reply)

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 from steadyhelm.adapters.clients.conversations import ClientId
 from steadyhelm.adapters.clients.hooks import ClientWatcher, Exchange
@@ -44,7 +45,7 @@ class WatchedMethods:
             exchange = self._open_exchange(api_format, method, args, kwargs)
             if exchange is None:
                 return await method(*args, **kwargs)
-            return await watch_awaited_reply(exchange, _send(exchange, method))
+            return await watch_awaited_reply(exchange, _send_async(method, exchange.arguments))
 
         return request_async if is_async(method) else request
 
@@ -77,7 +78,7 @@ class WatchedMethods:
         Raises:
             RunStopped: The request must not be made.
         """
-        if self.watcher.monitor.disabled or is_asking():
+        if self.watcher.monitor.disabled or is_asking() or _is_sending.get():
             return None
         exchange = None
         with self.watcher.boundary.guard("request"):
@@ -90,12 +91,27 @@ class WatchedMethods:
         return exchange
 
 
+# Whether a watched request is being sent: what a library asks another one for then is part of it.
+_is_sending: Final[ContextVar[bool]] = ContextVar("steadyhelm_client_sending", default=False)
+
+
 def _send(exchange: Exchange, method: Method) -> Any:
+    token = _is_sending.set(True)
     try:
         return method(**exchange.arguments)
     except BaseException as exc:
         record_failure(exchange, exc)
         raise
+    finally:
+        _is_sending.reset(token)
+
+
+async def _send_async(method: Method, arguments: dict[str, Any]) -> Any:
+    token = _is_sending.set(True)
+    try:
+        return await method(**arguments)
+    finally:
+        _is_sending.reset(token)
 
 
 def _name_arguments(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
