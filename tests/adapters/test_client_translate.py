@@ -46,6 +46,21 @@ class TestReading:
             builder.add(reply)
             builder.build(is_over=True)
 
+    def test_a_response_stream_that_ends_with_an_error_has_failed(self):
+        """
+        An error event ends a streamed response: what came before it is no good reply.
+        """
+        builder = ResponsesFormat().make_reply_builder({})
+        events = [
+            {"type": "response.created", "response": {"id": "r1", "model": "m", "output": []}},
+            {"type": "response.output_text.delta", "delta": "so f"},
+            {"type": "error", "code": "server_error", "message": "overloaded"},
+        ]
+        assert [False, False, True] == [builder.add(event) for event in events]
+
+        reply = builder.build(is_over=True)
+        assert ("overloaded", "so f", False) == (reply.error, reply.text, reply.is_final)
+
     @given(st.lists(ANYTHING, max_size=3), WORDS)
     def test_words_can_be_placed_anywhere(self, items, words):
         """

@@ -231,6 +231,17 @@ class TestSeen:
         assert error is raised.value
         assert "model: ConnectionError: no route" == stories(monitor)[0][-1]
 
+    def test_a_failed_request_has_the_name_of_its_model(self, monitor):
+        """
+        A request without a reply is known by the model it asked for.
+        """
+        client = watched(monitor, ConnectionError("no route"))
+        with pytest.raises(ConnectionError):
+            client.chat.completions.create(messages=[GOAL], model="scripted")
+
+        (run,) = runs_of(monitor)
+        assert "scripted" == monitor.store.get_run_traces("agent", run.run_id)[-1].action_name
+
     def test_tokens_that_nobody_tells_are_estimated(self, monitor):
         """
         A reply without usage counts a quarter of the characters, so that no budget is blind.

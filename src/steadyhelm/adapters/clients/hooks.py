@@ -373,7 +373,11 @@ class Exchange:
 
     def _build_reply(self, *, is_over: bool = False) -> ClientReply:
         builder = self._builder
-        return builder.build(is_over=is_over) if builder is not None else ClientReply(is_final=False)
+        if builder is not None:
+            return builder.build(is_over=is_over)
+        # A request that failed is known by the model it asked for.
+        model = self.arguments.get("model")
+        return ClientReply(model=model if isinstance(model, str) else "", is_final=False)
 
     def _record_reply(self, reply: ClientReply) -> None:
         reply_id = "" if self.server_state.is_lasting else reply.reply_id

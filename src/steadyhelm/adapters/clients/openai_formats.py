@@ -183,10 +183,15 @@ class _ResponseBuilder:
         self._texts: list[str] = []
         self._items: list[Any] = []
         self._has_ended = False
+        self._error: str | None = None
 
     def add(self, event: Any) -> bool:
         """Add an event; return whether it was the last."""
         kind = get_text(event, "type")
+        if kind == "error":
+            # It comes in place of the last event, without a response.
+            self._error = get_text(event, "message") or get_text(event, "code") or "failed"
+            return True
         if kind in _END_EVENTS or kind == "response.created":
             self._response = get_field(event, "response")
             self._has_ended = kind in _END_EVENTS
@@ -207,6 +212,7 @@ class _ResponseBuilder:
             messages=self._items,
             reply_id=reply.reply_id if reply is not None else "",
             is_final=False,
+            error=self._error,
         )
 
 

@@ -12,7 +12,8 @@ _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False,
 
 def read_reply(event: Any) -> ModelReply:
     """Return the reply of a model call, with its token counts."""
-    config = event.agent.model.get_config()
+    get_config = getattr(event.agent.model, "get_config", None)
+    config = get_config() if callable(get_config) else {}
     model = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
     if event.stop_response is None:
         return ModelReply(model=str(model or ""))
