@@ -1,11 +1,13 @@
 """Tools for tests that break things: processes, and the account of what was recorded, stored and lost."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from steadyhelm import DriftMonitor
 from steadyhelm.engine import registry
@@ -107,3 +109,8 @@ def locked(database):
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+def with_tools():
+    """Return an environment in which a process of ours finds these tools."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}

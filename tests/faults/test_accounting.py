@@ -7,10 +7,9 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from fault_tools import Account, adopt, locked, make_monitor, record, start_process, wait_until
+from fault_tools import Account, adopt, locked, make_monitor, record, start_process, wait_until, with_tools
 
 from steadyhelm.engine.run_recorder import NOT_STORED
 from steadyhelm.journal.abandoned import list_pending
@@ -218,50 +217,6 @@ os.kill(os.getpid(), 9)
         assert 8000 == account.stored + account.lost
 
 
-class TestLoad:
-    def test_eight_threads_flat_out(self, database):
-        """
-        50,000 events of 1,000 runs from eight threads are all stored.
-        """
-        monitor = make_monitor(database)
-
-        def work(thread):
-            for n in range(125):
-                run_id = monitor.start_run(f"run-{thread}-{n}")
-                record(monitor, 50, run_id)
-                monitor.end_run(run_id)
-
-        run_in_threads(work, 8)
-        result = monitor.flush(60)
-        monitor.close()
-
-        account = Account(database)
-        assert (True, 50_000, 0) == (result.complete, account.stored, account.lost)
-        assert {50} == set(account.runs.values())
-        assert [] == list_pending(database)
-
-    @pytest.mark.slow
-    def test_short_runs_from_threads(self, database):
-        """
-        10,000 runs of one event from four threads are all stored.
-        """
-        monitor = make_monitor(database)
-
-        def work(thread):
-            for n in range(2500):
-                run_id = monitor.start_run(f"run-{thread}-{n}")
-                record(monitor, 1, run_id)
-                monitor.end_run(run_id)
-
-        run_in_threads(work, 4)
-        result = monitor.flush(60)
-        monitor.close()
-
-        account = Account(database)
-        assert (True, 10_000, 0) == (result.complete, len(account.runs), account.lost)
-        assert {1} == set(account.runs.values())
-
-
 class TestKill:
     @pytest.mark.parametrize("mode", ["fast", "durable"])
     @pytest.mark.parametrize("after", [1, 90, 1234])
@@ -394,16 +349,3 @@ class TestDurable:
         assert [False, *[True] * 5, False] == [bool(it.not_stored) for it in (before, *decisions, after)]
         assert account.losses[NOT_STORED] >= 5
         assert (7, 0) == (account.stored, account.lost)
-
-
-def run_in_threads(work, count):
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-
-
-def with_tools():
-    """Return an environment in which a process of ours finds these tools."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}

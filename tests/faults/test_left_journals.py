@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from fault_tools import Account, adopt, locked, make_monitor, record_run, start_process
-from test_accounting import with_tools
+from fault_tools import Account, adopt, locked, make_monitor, record_run, start_process, with_tools
 
 from steadyhelm import SQLiteStore
 from steadyhelm.journal.abandoned import describe_pending, list_pending

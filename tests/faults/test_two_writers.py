@@ -3,8 +3,7 @@
 from collections import Counter
 
 import pytest
-from fault_tools import Account, make_monitor, record, start_process
-from test_accounting import with_tools
+from fault_tools import Account, make_monitor, record, start_process, with_tools
 
 from steadyhelm import SQLiteStore
 
