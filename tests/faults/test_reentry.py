@@ -69,7 +69,8 @@ class TestFinalizers:
                     self.me = self
                 def __del__(self):
                     global deleted
-                    note("in a finalizer")
+                    with monitor.within(run_id):  # it may be collected by another thread
+                        note("in a finalizer")
                     deleted += 1
 
             run_id = monitor.start_run()
