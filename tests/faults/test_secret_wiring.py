@@ -35,7 +35,8 @@ CALLS = {
     },
     "record_event": {
         "action_type": TOKEN, "action_name": TOKEN, "event_id": TOKEN, "call_id": TOKEN,
-        "parent_run_id": TOKEN, "input_data": {"q": TOKEN}, "output_data": [TOKEN], "metadata": {"a": TOKEN}, "error": f"no {TOKEN}",
+        "parent_run_id": TOKEN, "input_data": {"q": TOKEN}, "output_data": [TOKEN],
+        "metadata": {"a": TOKEN}, "error": f"no {TOKEN}",
     },
     "before_tool": {"name": TOKEN, "args": {"a": TOKEN}},
     "call_refused": {"name": TOKEN, "reason": TOKEN, "call_id": TOKEN},
@@ -49,7 +50,8 @@ CALLS = {
 WITHOUT_TEXT = {
     "after_fork", "budget", "close", "count_events", "flush", "get_baseline", "get_last_checkpoint",
     "get_recent_alerts", "model", "not_checked", "on_drift", "on_response", "progress", "roll_back", "run",
-    "status", "stop_before_next", "suspend", "suspend_all", "tool", "use_baseline", "waiting_stop", "within", "wrap", "declare",
+    "status", "stop_before_next", "suspend", "suspend_all",
+    "tool", "use_baseline", "waiting_stop", "within", "wrap", "declare",
 }  # fmt: skip
 """Methods that keep no text of a caller, or that only call one of those above."""
 

@@ -23,7 +23,8 @@ def hide_tokens(text: str) -> str:
     """
     if len(text) < _MIN_TOKEN_CHARS:
         return text
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for start, end, _ in find_tokens(text):
         digest = blake2b(text[start:end].encode(), key=_KEY, digest_size=_HASH_BYTES).hexdigest()
         parts += text[at:start], f"redacted-{digest}"

@@ -1,0 +1,140 @@
+"""Find every regular expression of the package, and write texts that are made to be slow for it.
+
+The texts follow from the pattern itself: what matches its first parts, again and again; each of its repetitions
+pumped up, with an end that does not fit; and both at once.
+"""
+
+import ast
+import importlib
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+
+import steadyhelm
+from steadyhelm.lexicons import LexiconEntry, load_lexicon
+
+ROOT = Path(steadyhelm.__file__).parent
+_CATEGORY_SAMPLES = {
+    codes.CATEGORY_SPACE: " ", codes.CATEGORY_NOT_SPACE: "x", codes.CATEGORY_DIGIT: "1", codes.CATEGORY_NOT_DIGIT: "x",
+    codes.CATEGORY_WORD: "a", codes.CATEGORY_NOT_WORD: "-",
+}  # fmt: skip
+_ENDS = ("", "\x00", "!", "\n")
+
+
+def find_patterns() -> Iterator[tuple[str, re.Pattern]]:
+    """Yield every pattern of the package with its name: of lexicons, of modules, and written inline."""
+    for path in sorted(ROOT.rglob("patterns/*.toml")):
+        folder = path.parent.parent.relative_to(ROOT.parent).as_posix().replace("/", ".")
+        for entry in load_lexicon(folder, path.stem).entries.values():
+            yield f"{folder}.{path.stem}: {entry.name}", entry.regex
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+        yield from _find_inline(name, path)
+        try:
+            module = importlib.import_module(name)
+        except ImportError:  # a framework that is not installed
+            continue
+        yield from _find_in_module(name, module)
+
+
+def _find_in_module(name: str, module: types.ModuleType) -> Iterator[tuple[str, re.Pattern]]:
+    for attribute, value in vars(module).items():
+        yield from ((f"{name}.{attribute}", pattern) for pattern in _gather(value))
+        is_ours = getattr(value, "__module__", "") == name and hasattr(value, "cache_clear")
+        if is_ours and "Pattern" in str(getattr(value, "__annotations__", {}).get("return", "")):
+            if not value.__wrapped__.__code__.co_argcount:
+                yield from ((f"{name}.{attribute}()", pattern) for pattern in _gather(value()))
+
+
+def _gather(value: object) -> Iterator[re.Pattern]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, LexiconEntry):
+        yield value.regex
+    elif isinstance(value, tuple | list | frozenset | set):
+        for item in value:
+            yield from _gather(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _gather(item)
+
+
+def _find_inline(name: str, path: Path) -> Iterator[tuple[str, re.Pattern]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if is_call and isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str | bytes) and node.func.attr != "escape":
+                yield f"{name}:{node.lineno}", re.compile(first.value)
+
+
+def write_texts(pattern: re.Pattern, length: int) -> Iterator[str]:
+    """Yield texts of about this length that are made to be slow for a pattern."""
+    source = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
+    units = _write_units(parser.parse(source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags))
+    for unit in dict.fromkeys(units):
+        for text in (unit * (length // max(len(unit), 1)), f"x{unit}" * (length // (len(unit) + 1))):
+            yield from (text + end for end in _ENDS[:2])
+    for filler in ("a", " ", "\n", "-", ".", "_", '"', "'", "\\", "A", "0", "a ", "a.", "A1", "\n\t", "a-", "://", "=", "/"):
+        yield filler * (length // len(filler))
+
+
+def _write_units(parsed) -> list[str]:
+    """Return texts that match the first parts of a pattern, and those with one of its repetitions pumped up."""
+    units: list[str] = []
+    prefix = ""
+    for op, argument in parsed:
+        sample, inner = _write_sample(op, argument)
+        pumped = [prefix + text for text in inner]
+        units += pumped
+        prefix += sample
+        if sample:
+            units.append(prefix)
+    return [unit for unit in units if unit][:40]
+
+
+def _write_sample(op, argument) -> tuple[str, list[str]]:
+    """Return a text that matches one part, and further texts that nearly do."""
+    if op is codes.LITERAL:
+        return chr(argument), []
+    if op is codes.NOT_LITERAL:
+        return ("x" if argument != ord("x") else "y"), []
+    if op is codes.ANY:
+        return "x", []
+    if op is codes.IN:
+        return _write_class(argument), []
+    if op in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
+        low, high, inner = argument
+        unit, further = _join(inner)
+        most = 4 if high is codes.MAXREPEAT else min(int(high), 4)
+        return unit * max(int(low), 1 if int(high) else 0), [unit * max(int(low), most), unit * max(int(low) - 1, 0), *further]
+    if op is codes.SUBPATTERN:
+        return _join(argument[-1])
+    if op is codes.ATOMIC_GROUP:
+        return _join(argument)
+    if op is codes.BRANCH:
+        branches = [_join(branch) for branch in argument[1]]
+        return branches[0][0], [text for sample, more in branches for text in (sample, *more)][:24]
+    return "", []
+
+
+def _join(parsed) -> tuple[str, list[str]]:
+    sample, further = "", []
+    for op, argument in parsed:
+        text, more = _write_sample(op, argument)
+        further += [sample + item for item in more]
+        sample += text
+    return sample, further[:12]
+
+
+def _write_class(items) -> str:
+    if items and items[0][0] is codes.NEGATE:
+        excluded = re.compile("[" + "".join(re.escape(chr(a)) for op, a in items[1:] if op is codes.LITERAL) + "\x01]")
+        return next(letter for letter in "xa1 -_.!~\u00e9" if not excluded.match(letter))
+    op, argument = items[0]
+    if op is codes.LITERAL:
+        return chr(argument)
+    return chr(argument[0]) if op is codes.RANGE else _CATEGORY_SAMPLES.get(argument, "a")
