@@ -56,7 +56,7 @@ _PART: Final = re.compile(r"\{([a-z_]+)\}")
 _FRAMES: Final = {
     "anywhere": "{after}{pattern}",
     "words": r"(?<![\w'])(?:{pattern})(?![\w'])",
-    "start": r"^\W*{after}(?:{pattern})(?![\w'])",
+    "start": r"^\W{0,40}{after}(?:{pattern})(?![\w'])",
 }
 
 

@@ -14,8 +14,8 @@ _NUMERIC_PATTERNS: Final = (
     ("time", r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?"),
     ("id", _UUID),
     ("address", r"0x[0-9a-fA-F]{4,}"),
-    ("duration", r"\d+(?:\.\d+)? ?(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"),
-    ("rate", r"\d+(?:\.\d+)? ?(?:[kKMG]i?B|bytes)/s\b"),
+    ("duration", r"(?<!\d)\d+(?:\.\d+)? ?(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"),
+    ("rate", r"(?<!\d)\d+(?:\.\d+)? ?(?:[kKMG]i?B|bytes)/s\b"),
     ("epoch", r"\b1[4-9]\d{8}(?:\d{3}|\.\d+)?\b"),
     ("counter", r"\b\d+x\b"),
 )
@@ -32,7 +32,7 @@ _ANY_NUMERIC: Final = "|".join(f"(?:{pattern})" for _, pattern in _NUMERIC_PATTE
 _VOLATILE: Final = re.compile(
     rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_ANY_NUMERIC})"
 )
-_NUMBER: Final = re.compile(r"[0-9a-fA-F]*\d[0-9a-fA-F]*")
+_NUMBER: Final = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*\d[0-9a-fA-F]*")
 _CONTEXT_CHARS: Final = 28
 
 

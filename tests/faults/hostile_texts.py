@@ -1,7 +1,7 @@
 """Find every regular expression of the package, and write texts that are made to be slow for it.
 
-The texts follow from the pattern itself: what matches its first parts, again and again; each of its repetitions
-pumped up, with an end that does not fit; and both at once.
+The texts follow from the pattern itself: what matches its first parts, again and again, and each of its
+repetitions pumped up, with an end that does not fit.
 """
 
 import ast
@@ -17,11 +17,13 @@ import steadyhelm
 from steadyhelm.lexicons import LexiconEntry, load_lexicon
 
 ROOT = Path(steadyhelm.__file__).parent
+_OTHER_CALLS = {"escape", "compile", "fullmatch"}
+_SETS = {"names", "values", "words"}
+"""Lexicon files whose word lists are looked up as sets and never searched for."""
 _CATEGORY_SAMPLES = {
-    codes.CATEGORY_SPACE: " ", codes.CATEGORY_NOT_SPACE: "x", codes.CATEGORY_DIGIT: "1", codes.CATEGORY_NOT_DIGIT: "x",
-    codes.CATEGORY_WORD: "a", codes.CATEGORY_NOT_WORD: "-",
+    codes.CATEGORY_SPACE: " ", codes.CATEGORY_NOT_SPACE: "x", codes.CATEGORY_DIGIT: "1",
+    codes.CATEGORY_NOT_DIGIT: "x", codes.CATEGORY_WORD: "a", codes.CATEGORY_NOT_WORD: "-",
 }  # fmt: skip
-_ENDS = ("", "\x00", "!", "\n")
 
 
 def find_patterns() -> Iterator[tuple[str, re.Pattern]]:
@@ -29,6 +31,8 @@ def find_patterns() -> Iterator[tuple[str, re.Pattern]]:
     for path in sorted(ROOT.rglob("patterns/*.toml")):
         folder = path.parent.parent.relative_to(ROOT.parent).as_posix().replace("/", ".")
         for entry in load_lexicon(folder, path.stem).entries.values():
+            if entry.words and path.stem in _SETS:
+                continue
             yield f"{folder}.{path.stem}: {entry.name}", entry.regex
     for path in sorted(ROOT.rglob("*.py")):
         name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -44,9 +48,9 @@ def _find_in_module(name: str, module: types.ModuleType) -> Iterator[tuple[str, 
     for attribute, value in vars(module).items():
         yield from ((f"{name}.{attribute}", pattern) for pattern in _gather(value))
         is_ours = getattr(value, "__module__", "") == name and hasattr(value, "cache_clear")
-        if is_ours and "Pattern" in str(getattr(value, "__annotations__", {}).get("return", "")):
-            if not value.__wrapped__.__code__.co_argcount:
-                yield from ((f"{name}.{attribute}()", pattern) for pattern in _gather(value()))
+        returned = str(getattr(value, "__annotations__", {}).get("return", ""))
+        if is_ours and "Pattern" in returned and not value.__wrapped__.__code__.co_argcount:
+            yield from ((f"{name}.{attribute}()", pattern) for pattern in _gather(value()))
 
 
 def _gather(value: object) -> Iterator[re.Pattern]:
@@ -64,26 +68,35 @@ def _gather(value: object) -> Iterator[re.Pattern]:
 
 def _find_inline(name: str, path: Path) -> Iterator[tuple[str, re.Pattern]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if is_call and isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.args:
-            first = node.args[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str | bytes) and node.func.attr != "escape":
-                yield f"{name}:{node.lineno}", re.compile(first.value)
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
+        if not is_call or not isinstance(node.func.value, ast.Name) or node.func.value.id != "re":
+            continue
+        first = node.args[0]
+        is_pattern = isinstance(first, ast.Constant) and node.func.attr not in {
+            "escape",
+            "compile",
+            "fullmatch",
+        }
+        if is_pattern and isinstance(first.value, str | bytes):
+            yield f"{name}:{node.lineno}", re.compile(first.value)
 
 
 def write_texts(pattern: re.Pattern, length: int) -> Iterator[str]:
     """Yield texts of about this length that are made to be slow for a pattern."""
     source = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
-    units = _write_units(parser.parse(source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags))
+    units = _write_units(
+        parser.parse(
+            source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
+        )
+    )
     for unit in dict.fromkeys(units):
-        for text in (unit * (length // max(len(unit), 1)), f"x{unit}" * (length // (len(unit) + 1))):
-            yield from (text + end for end in _ENDS[:2])
-    for filler in ("a", " ", "\n", "-", ".", "_", '"', "'", "\\", "A", "0", "a ", "a.", "A1", "\n\t", "a-", "://", "=", "/"):
+        yield unit * (length // len(unit)) + "\x00"
+    for filler in (*"a \n-._\"'\\A0={", "a ", "a."):
         yield filler * (length // len(filler))
 
 
 def _write_units(parsed) -> list[str]:
-    """Return texts that match the first parts of a pattern, and those with one of its repetitions pumped up."""
+    """Return texts that match the first parts of a pattern, also with a repetition pumped up."""
     units: list[str] = []
     prefix = ""
     for op, argument in parsed:
@@ -93,10 +106,10 @@ def _write_units(parsed) -> list[str]:
         prefix += sample
         if sample:
             units.append(prefix)
-    return [unit for unit in units if unit][:40]
+    return [unit for unit in units if unit][:16]
 
 
-def _write_sample(op, argument) -> tuple[str, list[str]]:
+def _write_sample(op, argument) -> tuple[str, list[str]]:  # noqa: PLR0911 - one for each kind of part
     """Return a text that matches one part, and further texts that nearly do."""
     if op is codes.LITERAL:
         return chr(argument), []
@@ -110,7 +123,11 @@ def _write_sample(op, argument) -> tuple[str, list[str]]:
         low, high, inner = argument
         unit, further = _join(inner)
         most = 4 if high is codes.MAXREPEAT else min(int(high), 4)
-        return unit * max(int(low), 1 if int(high) else 0), [unit * max(int(low), most), unit * max(int(low) - 1, 0), *further]
+        return unit * max(int(low), 1 if int(high) else 0), [
+            unit * max(int(low), most),
+            unit * max(int(low) - 1, 0),
+            *further,
+        ]
     if op is codes.SUBPATTERN:
         return _join(argument[-1])
     if op is codes.ATOMIC_GROUP:
@@ -132,9 +149,20 @@ def _join(parsed) -> tuple[str, list[str]]:
 
 def _write_class(items) -> str:
     if items and items[0][0] is codes.NEGATE:
-        excluded = re.compile("[" + "".join(re.escape(chr(a)) for op, a in items[1:] if op is codes.LITERAL) + "\x01]")
+        excluded = re.compile(
+            "[" + "".join(re.escape(chr(a)) for op, a in items[1:] if op is codes.LITERAL) + "\x01]"
+        )
         return next(letter for letter in "xa1 -_.!~\u00e9" if not excluded.match(letter))
     op, argument = items[0]
     if op is codes.LITERAL:
         return chr(argument)
     return chr(argument[0]) if op is codes.RANGE else _CATEGORY_SAMPLES.get(argument, "a")
+
+
+def find_uses(name: str) -> set[str]:
+    """Return the methods that a module calls on the pattern of this name, such as `match`."""
+    module, _, attribute = name.partition(":")[0].rpartition(".")
+    path = ROOT.parent / Path(*module.split(".")).with_suffix(".py")
+    if not path.exists() or not attribute.removesuffix("()").isidentifier():
+        return set()
+    return set(re.findall(rf"\b{attribute.removesuffix('()')}\.(\w+)\(", path.read_text(encoding="utf-8")))

@@ -20,7 +20,7 @@ ResultOutcome = Literal["", "failed", "waiting", "done"]
 
 _TOKEN: Final = re.compile(r'"[^"\s]{1,200}"|`[^`\s]{1,200}`|[\w$@#%~*\\/][\w$@#%~*\\/.:+\'\u2019-]*')
 _FACT_MARK: Final = re.compile(r"[\d_/\\.@#$%~*:]|(?<=[^\W\d_])[A-Z]")
-_PLURAL: Final = re.compile(r"[^\W\d_]{2,}(?<!s)s")
+_PLURAL: Final = re.compile(r"[^\W\d_]{2,60}(?<!s)s")
 
 _FAILURE_WORDS: Final = re.compile(
     r"""(?<!\bno\s)(?<!\b0\s)(?<!\bwithout\s)

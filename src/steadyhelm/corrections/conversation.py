@@ -21,7 +21,7 @@ _INTERRUPTIONS: Final = frozenset({"interrupted", "user_interrupt"})
 """The names that recorders use for a user who stops the agent."""
 
 # A mark that ends or steers a conversation, such as ###STOP### or [DONE]: no person wrote it.
-_SIGNAL: Final = re.compile(r"\s*[#<\[{*=_|-]{1,4}[A-Z][A-Z_ ]{1,40}[#>\]}*=_|-]{1,4}\s*")
+_SIGNAL: Final = re.compile(r"\s{0,64}[#<\[{*=_|-]{1,4}[A-Z][A-Z_ ]{1,40}[#>\]}*=_|-]{1,4}\s{0,64}")
 _MAX_HASHED_CHARS: Final = 8192
 _MAX_SIGNAL_CHARS: Final = 64
 _MAX_STEP_IDS: Final = 8

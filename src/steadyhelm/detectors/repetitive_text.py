@@ -23,7 +23,7 @@ _QUOTED_CHARS: Final = 60
 
 # What a person writes on purpose may look alike line by line: code, tables, lists, headings, quotes.
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_MARKED_LINE: Final = re.compile(r"(?m)^\s*(?:[|>#].*|(?:[-*+]|\d+[.)])\s.*)$")
+_MARKED_LINE: Final = re.compile(r"(?m)^[^\S\n]*(?:[|>#].*|(?:[-*+]|\d+[.)])\s.*)$")
 
 
 class RepeatedPassage(NamedTuple):

@@ -33,13 +33,14 @@ _MAX_SEARCH_CHARS: Final = 2048
 
 # An answer that says "nothing here" or "done" may rightly come many times.
 _SAYS_LITTLE: Final = re.compile(
-    r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)", re.IGNORECASE
+    r"\Z|\W{0,80}(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)",
+    re.IGNORECASE,
 )
 _SAYS_NOTHING: Final = re.compile(
-    r"\Z|\W*(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|null)", re.IGNORECASE
+    r"\Z|\W{0,80}(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|null)", re.IGNORECASE
 )
 # A word or two about another item each time ("valid", "200 OK") are a result for that item: no stagnation.
-_ONE_TO_THREE_WORDS: Final = re.compile(r"\W*\w+(?:\W+\w+){0,2}\W*\Z")
+_ONE_TO_THREE_WORDS: Final = re.compile(r"\W{0,80}\w{1,100}(?:\W{1,80}\w{1,100}){0,2}\W{0,80}\Z")
 _SEARCH_ARGUMENTS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
 
 # Each search is compared with several that follow it.

@@ -16,8 +16,8 @@ LINE_CHARS_READ: Final = 600
 HEADING: Final = re.compile(r"^\s{0,3}(?:#{1,6}\s+(.+?)#*|\*\*([^*]+)\*\*:?)\s*$")
 _BULLET: Final = re.compile(r"[-*+•\u2013◦▪]\s+")
 _NUMBER: Final = re.compile(
-    r"(?:(?:step|phase|task|stage|part)\s+)?\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.):]|\s*[-\u2013—])\s+"
-    r"|(\d{1,3}(?:\.\d{1,3})+)\s+",
+    r"(?:(?:step|phase|task|stage|part)\s+)?\(?(\d{1,3}(?:\.\d{1,3}){0,9})(?:[.):]|\s{0,8}[-\u2013—])\s+"
+    r"|(\d{1,3}(?:\.\d{1,3}){1,9})\s+",
     re.IGNORECASE,
 )
 _BOX: Final = re.compile(r"\[(.)\]\s*")

@@ -25,7 +25,9 @@ _FILE_ARGUMENTS: Final = (
     *("path", "file_path", "command", "filePath", "filename", "file", "notebook_path", "target_file"),
     *("cmd", "cwd"),
 )
-_PATH_IN_COMMAND: Final = re.compile(r"[\w.@-]*/[\w./@-]+|(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b")
+_PATH_IN_COMMAND: Final = re.compile(
+    r"(?<![\w.@-])[\w.@-]*/[\w./@-]+|(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b"
+)
 
 
 class GoalTracker(Struct):

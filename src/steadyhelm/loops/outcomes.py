@@ -74,7 +74,7 @@ _ERROR_PHRASES: Final = _Phrases(
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
 _SIBLING_PHRASE: Final = "sibling tool call"
-_QUOTED_PART: Final = re.compile(r"\{[^}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
+_QUOTED_PART: Final = re.compile(r"\{[^{}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
 
 
 class CallOutcome(Struct, frozen=True):

@@ -38,8 +38,8 @@ _HARNESS_TEXT: Final = re.compile(
     r"|Base directory for this skill:)"
 )
 _SLASH_COMMAND: Final = re.compile(
-    r"\s*<command-message>.*?<command-name>\s*(.*?)\s*</command-name>"
-    r"(?:.*?<command-args>\s*(.*?)\s*</command-args>)?",
+    r"\s*<command-message>.*?<command-name>(.*?)</command-name>"
+    r"(?:.*?<command-args>(.*?)</command-args>)?",
     re.DOTALL,
 )
 _MAX_COMMAND_CHARACTERS: Final = 8192
@@ -192,7 +192,7 @@ def _classify_harness_text(text: str) -> str | None:
 def _read_slash_command(text: str) -> str | None:
     """Return a prompt that the user called by its name, as typed; None for other texts."""
     called = _SLASH_COMMAND.match(text[:_MAX_COMMAND_CHARACTERS])
-    return f"{called[1]} {called[2] or ''}".strip() if called else None
+    return f"{called[1].strip()} {(called[2] or '').strip()}".strip() if called else None
 
 
 def _describe_result(run: RunBuilder, line: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ _MULTIPART: Final = re.compile(
 )
 _LINE: Final = re.compile(r"[^\r\n\"'`\\<>]{1,4000}")
 _WHOLE_LINE: Final = re.compile(r"[^\r\n\\]{1,4000}")
-_DIGEST: Final = re.compile(r"(?:[^\r\n\\]|\\{1,8}(?![nr\\])){1,4000}")
+_DIGEST: Final = re.compile(r"(?:[^\r\n\\]|\\(?![nr])){1,4000}")
 _WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")
 _REST: Final = re.compile(r"[^\s\"'\\]*")
 _XML_VALUE: Final = re.compile(r"[^<&\r\n\\\]]{1,400}")

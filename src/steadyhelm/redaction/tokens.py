@@ -32,9 +32,10 @@ _ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
 _WORDS: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_.-") else 0x20 for byte in range(256))
 _BASE64: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_+/=-") else 0x20 for byte in range(256))
 _ESCAPE: Final = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
-_VARIED: Final = re.compile(r"[0-9]|[A-Z][A-Za-z.]{0,100}[_-]|[_-][A-Za-z.]{0,100}[A-Z]")
+_VARIED: Final = re.compile(r"[0-9]|[A-Z][A-Za-z.]{0,12}[_-]|[_-][A-Za-z.]{0,12}[A-Z]")
 """A token has a digit in it, or capitals beside the sign behind its prefix; most names have neither."""
 _LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_@-]|\\\.)+(?![*?{+])")
+_LOOK_BEHIND: Final = re.compile(r"^\(\?<[=!][^()]{1,40}\)")
 _PART: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _WITH_SLASHES: Final = ("whsec_", "glc_", "fm2_", "fm1a_", "fm1r_", "ptr_", "ABSK", "bedrock-api-key-")
 """Prefixes of tokens whose random part may have slashes in it."""
@@ -180,6 +181,6 @@ def _load_shapes() -> _Shapes:
 
 def _read_prefix(pattern: str) -> str:
     """Return the characters that a pattern begins with."""
-    match = _LITERAL.match(pattern.removeprefix(r"(?<=\d:)"))
+    match = _LITERAL.match(_LOOK_BEHIND.sub("", pattern))
     assert match, f"{pattern} has no prefix"
     return match[0].replace("\\", "")

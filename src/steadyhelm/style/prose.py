@@ -54,7 +54,7 @@ _FENCED_CODE: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t>]*\1[`~
 _INLINE_CODE: Final = re.compile(r"`[^`\n]+`|``[^\n]+?``")
 _URL: Final = re.compile(r"\b(?:https?|file|ftp)://\S+")
 # Quoted text is not the agent's own.
-_QUOTED: Final = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”")
+_QUOTED: Final = re.compile(r"\"[^\"\n]{1,300}\"|“[^“”\n]{1,300}”")
 _TABLE_OR_QUOTE_LINE: Final = re.compile(r"^[ \t]*[|>].*$", re.MULTILINE)
 _PATH_TAIL: Final = re.compile(r"/[\w./@-]*")
 _PATH_CHARACTER: Final = re.compile(r"[\w.~@-]")
