@@ -369,12 +369,9 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     is_line = before.endswith(("\n", "\\n", '"', "'")) or not before.strip()
     if is_line and name.text.lower() in words_of("whole names"):
         return not is_ordinary(word)
-    return (
-        is_line
-        and name.strength is Strength.STRONG
-        and looks_like_password(word)
-        and text[name.end : name.end + 1] in {" ", "\t"}
-    )
+    is_next = name.strength is Strength.STRONG and text[name.end : name.end + 1] in {" ", "\t"}
+    is_another_name = "=" in word or ":" in word
+    return is_next and not is_another_name and (looks_like_password(word) or looks_secret(word))
 
 
 def _read_multipart(text: str, name: Name) -> Value | None:
