@@ -42,7 +42,6 @@ from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
 
 # The signature shows the defaults; an argument that equals its default leaves the choice to the settings.
-_REPEATS: Final = 4
 _TOKENS: Final = 50_000
 _DURATION_MS: Final = 300_000.0
 _DEFAULTS: Final = Settings()
@@ -70,7 +69,7 @@ class DriftMonitor(Monitor):
         calibration_runs: Clean runs until the agent's baseline counts.
         db_path: The SQLite file.
         loop_window: Recent calls that count for a loop; None remembers the whole run.
-        loop_max_repeats: Repetitions from which it is a loop.
+        loop_max_repeats: Repetitions from which it is a loop; None for three in a row.
         similarity_threshold: Similarity below which an output is off the goal; None learns it.
         spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
         min_alert_severity: The lowest severity that is alerted.
@@ -97,7 +96,7 @@ class DriftMonitor(Monitor):
         calibration_runs: int = _DEFAULTS.calibration_runs,
         db_path: str | Path | None = None,
         loop_window: int | None = None,
-        loop_max_repeats: int = _REPEATS,
+        loop_max_repeats: int | None = None,
         similarity_threshold: float | None = None,
         spike_multiplier: float | None = None,
         min_alert_severity: str = _DEFAULTS.alerts_min_severity,
@@ -135,7 +134,7 @@ class DriftMonitor(Monitor):
                 "detectors": _merge_detector_options(
                     detectors or {},
                     action_loop={
-                        "max_repeats": (loop_max_repeats, _REPEATS),
+                        "max_repeats": (loop_max_repeats, None),
                         "window": (loop_window, None),
                     },
                     goal_drift={

@@ -9,9 +9,10 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, fingerprint, hash_call
 
-TOOL_KINDS: Final = ("poll", "read", "write", "idempotent")
-"""poll: asks until something changes; read: looks something up; write: changes something; idempotent: doing
-it again is no progress and no harm."""
+TOOL_KINDS: Final = ("poll", "read", "write", "batch", "schedule", "idempotent")
+"""poll: asks until something changes; read: looks something up; write: changes something; batch: is called
+for one thing after another, with equal answers; schedule: is called again and again on purpose; idempotent:
+doing it again is no progress and no harm."""
 
 
 class ToolDeclaration(Struct, frozen=True, kw_only=True):

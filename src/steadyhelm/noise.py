@@ -65,6 +65,18 @@ def mask_numbers(text: str) -> str:
     return _NUMBER.sub("0", text)
 
 
+def find_difference(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    same, end = 0, min(len(one), len(other))
+    while same < end:
+        middle = (same + end) // 2 + 1
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            end = middle - 1
+    return same
+
+
 def is_equal_without_noise(one: str, other: str) -> bool:
     """Return whether two texts are equal except for noise.
 
@@ -76,20 +88,8 @@ def is_equal_without_noise(one: str, other: str) -> bool:
     >>> is_equal_without_noise("step 3 of 9", "step 4 of 9")
     False
     """
-    place = _find_difference(one, other)
+    place = find_difference(one, other)
     return _is_volatile(one, place) and _is_volatile(other, place) and mask_noise(one) == mask_noise(other)
-
-
-def _find_difference(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginning."""
-    same, end = 0, min(len(one), len(other))
-    while same < end:
-        middle = (same + end) // 2 + 1
-        if one[same:middle] == other[same:middle]:
-            same = middle
-        else:
-            end = middle - 1
-    return same
 
 
 def _is_volatile(text: str, place: int) -> bool:

@@ -1,14 +1,24 @@
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detectors.stagnation import Stagnation
+from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
-PLACES = ("north gate", "river bank", "old mill", "high street", "town hall", "east wing", "south pier")
+PLACES = (
+    "what lies at the north gate",
+    "river bank view",
+    "describe the old mill please",
+    "high street shops",
+    "is there anything in the town hall to see",
+    "east wing",
+    "go south to the pier",
+)
 
 
 def findings(trace, detector=None):
@@ -30,9 +40,7 @@ class TestStagnation:
         """
         The sixth question that gets the same answer is reported, with its proof.
         """
-        (finding,) = findings(
-            asked([{"at": place, "how": "long"} for place in PLACES], ["a wall of stone"] * 7)
-        )
+        (finding,) = findings(asked([{"query": place} for place in PLACES], ["a wall of stone"] * 7))
 
         assert "a gave the same answer 6 times, however it was asked" == finding.message
         assert ("loop", Severity.MED, 0.5) == (finding.kind, finding.severity, finding.score)
@@ -52,9 +60,22 @@ class TestStagnation:
             "flights to oslo cheap",
             "cheap oslo flights",
         )
-        *_, finding = findings(asked([{"query": it} for it in wordings], [f"about {it}" for it in wordings]))
+        *_, finding = findings(
+            asked([{"query": it} for it in wordings], ["one\nsame old hit\nlist of hits"] * 4)
+        )
 
         assert ("reworded search", Severity.MED) == (finding.context["pattern"], finding.severity)
+
+    @pytest.mark.parametrize("setting", ["same_answers", "similar_searches"])
+    def test_settings(self, setting):
+        """
+        The numbers are settings; one alone repeats nothing.
+        """
+        trace = asked([{"query": place} for place in PLACES], ["a wall of stone"] * 7)
+
+        assert 1 < len(findings(trace, Stagnation(same_answers=3)))
+        with pytest.raises(SettingsError, match=setting):
+            Stagnation(**{setting: 1})
 
     def test_pictures_without_it(self):
         """
@@ -76,7 +97,7 @@ class TestStagnation:
         """
         Put aside after any event and taken up by another detector, it finds the same.
         """
-        trace = asked([{"at": place, "how": "long"} for place in places], ["a wall of stone"] * len(places))
+        trace = asked([{"query": place} for place in places], ["a wall of stone"] * len(places))
         first, second = Stagnation(), Stagnation()
         before = findings(trace[:cut], first)
         second.restore(first.state())

@@ -31,7 +31,7 @@ class TestTheFrontDoor:
             "calibration_runs": 30,
             "db_path": None,
             "loop_window": None,
-            "loop_max_repeats": 4,
+            "loop_max_repeats": None,
             "similarity_threshold": None,
             "spike_multiplier": None,
             "min_alert_severity": "MED",

@@ -1,3 +1,4 @@
+import pytest
 from agent_steps import call, edit, failing, restored_copy, run, says, shell, user, write
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,8 +64,25 @@ class TestWords:
         A harness that sends the same text again is no user.
         """
         assert ["message", "", "", ""] == openings(
-            user("go on"), user("go on"), shell("ls", "a"), user("go on")
+            user("look there"), user("look there"), shell("ls", "a"), user("look there")
         )
+
+    @pytest.mark.parametrize(
+        "text",
+        ["continue", "go on", "Please continue.", "ok, carry on with the task", "keep going!", "weiter"],
+    )
+    def test_continue_does_not(self, text):
+        """
+        Telling the agent to go on, in whatever words, asks for nothing new.
+        """
+        assert [""] == openings(user(text))
+
+    @pytest.mark.parametrize("text", ["continue with the login page", "go on with part 2", "no, stop that"])
+    def test_what_names_something_does(self, text):
+        """
+        A message that names something is a new one.
+        """
+        assert ["message"] == openings(user(text))
 
     def test_the_models_words_do_not(self):
         """

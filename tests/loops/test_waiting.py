@@ -1,31 +1,77 @@
+import pytest
 from agent_steps import call, failing, reported, run, shell
 
 from steadyhelm.detectors.action_loop import RepetitionMemory
 
+RUNNING = call("BashOutput", {"bash_id": "1"}, "<status>running</status>")
 
-def seen(*steps):
-    """The places at which a run of these steps is reported."""
+
+def seen(*steps, every_s=None):
+    """The places at which a run of these steps is reported; `every_s` seconds lie between two of them."""
+    if every_s is not None:
+        steps = [{**step, "timestamp": 1000.0 + every_s * place} for place, step in enumerate(steps)]
     return reported(RepetitionMemory(), run(*steps))
 
 
 class TestPatience:
-    def test_up_to_ten(self):
+    def test_twenty_five_looks_and_ten_minutes(self):
         """
-        Looking whether something is ready is patient: the tenth time in vain is a loop.
+        Looking whether something is ready is patient: a loop needs 25 looks in vain and ten minutes.
         """
-        assert [9] == seen(*[call("BashOutput", {"bash_id": "1"}, "<status>running</status>")] * 10)
+        assert [] == seen(*[RUNNING] * 24, every_s=600)
+        assert [24] == seen(*[RUNNING] * 25, every_s=30)
+
+    def test_many_looks_in_a_short_time(self):
+        """
+        Looking every second is no loop before ten minutes have passed.
+        """
+        assert [] == seen(*[RUNNING] * 500, every_s=1)
+        assert 600 == seen(*[RUNNING] * 602, every_s=1)[0]
+
+    def test_a_run_without_times(self):
+        """
+        Where a run has no times the number alone counts: ten.
+        """
+        assert [9] == seen(*[RUNNING] * 10, every_s=0)
+
+    def test_a_tool_that_usually_takes_longer(self):
+        """
+        A tool that took half an hour before may take longer than ten minutes again.
+        """
+        ready = call("BashOutput", {"bash_id": "1"}, "<status>done</status>")
+        first = [RUNNING] * 24 + [ready]
+
+        assert [] == seen(*first, *[RUNNING] * 40, every_s=75)
 
     def test_sleeping(self):
         """
         So is waiting in a shell.
         """
-        assert [] == seen(*[shell("sleep 30 && curl localhost", "starting")] * 9)
+        assert [] == seen(*[shell("sleep 30 && curl localhost", "starting")] * 24, every_s=30)
 
     def test_a_cycle_of_looking_and_sleeping(self):
         """
         Sleeping and looking in turn is waiting too, as long as the look says "not yet".
         """
-        assert [] == seen(*[shell("sleep 60"), shell("gh run view 7", '{"status": "in_progress"}')] * 9)
+        steps = [shell("sleep 60"), shell("gh run view 7", '{"status": "in_progress"}')]
+
+        assert [] == seen(*steps * 24, every_s=60)
+        assert seen(*steps * 30, every_s=60)
+
+    def test_another_thing_started_each_time(self):
+        """
+        A command that starts anew at each call is repeated, though each answer says that it is running.
+        """
+        steps = [
+            call(
+                "exec",
+                {"command": "bash scan.sh"},
+                f"Command still running (session {it}). Poll it to follow.",
+            )
+            for it in ("neat-cloud", "calm-reef", "tidy-oak", "bold-fern")
+        ]
+
+        assert [2, 3] == seen(*steps, every_s=30)
 
     def test_an_outage(self):
         """
@@ -33,8 +79,69 @@ class TestPatience:
         """
         assert [7] == seen(*[failing("search", {"query": "x"}, "503 Service Unavailable")] * 8)
 
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "403 Forbidden: too many requests is not the cause",
+            "invalid token, connection reset by policy",
+            "Error: disk quota exceeded",
+            "503: this version is no longer supported",
+        ],
+    )
+    def test_a_permanent_error_is_no_outage(self, error):
+        """
+        What trying again cannot repair is a loop at the third time, whatever else the error says.
+        """
+        assert [2] == seen(*[failing("search", {"query": "x"}, error)] * 3)
+
     def test_a_tool_declared_to_poll(self):
         """
         A tool that a user declared to poll is waiting, whatever it says.
         """
-        assert [] == seen(*[call("door", {}, "closed", tool_kind="poll")] * 9)
+        assert [] == seen(*[call("door", {}, "closed", tool_kind="poll")] * 24, every_s=30)
+
+
+class TestSchedule:
+    def test_with_sleep_between(self):
+        """
+        A look that finds nothing wrong after each sleep is made on a schedule.
+        """
+        steps = [shell("sleep 120"), call("check_inbox", {"folder": "in"}, "no new mail")]
+
+        assert [] == seen(*steps * 40, every_s=120)
+
+    def test_without_sleep(self):
+        """
+        Even intervals of minutes are a schedule too.
+        """
+        assert [] == seen(*[call("probe", {"region": "eu"}, "all nominal")] * 40, every_s=300)
+
+    def test_uneven_intervals_are_none(self):
+        """
+        The same look at uneven times is made without one.
+        """
+        places = (0, 300, 310, 900, 905)
+        steps = [call("probe", {"region": "eu"}, "all nominal", timestamp=1000.0 + at) for at in places]
+
+        assert [2, 3, 4] == seen(*steps)
+
+    def test_a_model_that_thinks_for_minutes_has_none(self):
+        """
+        The time a reply takes is no pause.
+        """
+        thinks = {"action_type": "llm_request", "action_name": "model", "duration_ms": 300_000.0}
+        steps = [thinks, call("probe", {"region": "eu"}, "all nominal")] * 4
+
+        assert [5, 7] == seen(*steps, every_s=150)
+
+    def test_a_failure_on_schedule(self):
+        """
+        What fails at even intervals is not in order.
+        """
+        assert seen(*[failing("probe", {"region": "eu"}, "no such region")] * 3, every_s=300)
+
+    def test_declared(self):
+        """
+        A tool declared to run on a schedule may be called whenever it likes.
+        """
+        assert [] == seen(*[call("probe", {}, "all nominal", tool_kind="schedule")] * 30)

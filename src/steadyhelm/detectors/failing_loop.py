@@ -23,6 +23,7 @@ from steadyhelm.loops.loop_detector import (
     word_overlap,
 )
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, hash_error
+from steadyhelm.loops.similarity import is_equal_but_echo
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
 
 SAME_CALL_FAILURES: Final = 3
@@ -100,6 +101,8 @@ class FailureRun(Struct):
     is_repetition: bool
     error: str = ""
     error_hash: int = 0
+    first_error: str = ""
+    first_arguments: bytes = b""
     count: int = 1
     overlap: float = 1.0
     is_reported: bool = False
@@ -108,7 +111,9 @@ class FailureRun(Struct):
     def start(cls, attempt: Attempt, step_number: int, segment: int, error: str = "") -> Self:
         """Return a run of failures that begins with this attempt."""
         ids, is_repetition = [attempt.event_id], attempt.has_result
-        return cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
+        run = cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
+        run.first_error, run.first_arguments = error, attempt.arguments
+        return run
 
     def add(self, attempt: Attempt, step_number: int) -> None:
         """Count one more failure, perhaps of another call."""
@@ -134,16 +139,16 @@ class FailureMemory(Struct):
 
     `calls` and `errors` are cleared when new work is done, `commands` are not: a test that fails in the same
     way however much is edited goes in circles too. A new user message clears none of them.
-    `segment` counts the segments so far, `message_step` is the step of the latest new user message.
+    `segment_number` counts the segments so far, `message_step` is the step of the latest new user message.
     """
 
-    segments: SegmentTracker = field(default_factory=SegmentTracker)
+    segment: SegmentTracker = field(default_factory=SegmentTracker)
     calls: dict[int, FailedCall] = field(default_factory=dict)
     commands: dict[int, FailedCall] = field(default_factory=dict)
     errors: list[FailureRun] = field(default_factory=list)
     in_a_row: FailureRun | None = None
     steps: int = 0
-    segment: int = 0
+    segment_number: int = 0
     message_step: int = 0
     without_result: Attempt | None = None
 
@@ -151,8 +156,8 @@ class FailureMemory(Struct):
         """Record an event, and return what it fails at again, if anything; the surest of several."""
         if event.action_type == TOOL_CALL:
             return self.observe_step(read_step(event))
-        if self.segments.record_message(event):
-            self.segment += 1
+        if self.segment.record_message(event):
+            self.segment_number += 1
             self.message_step = self.steps
             self.in_a_row = None
         elif (
@@ -173,8 +178,8 @@ class FailureMemory(Struct):
 
     def observe_step(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return what it fails at again, if anything."""
-        if step.is_work_done and self.segments.record_work(step.call_key):
-            self.segment += 1
+        if step.is_work_done and self.segment.record_work(step.call_key):
+            self.segment_number += 1
             self.calls.clear()
             self.errors.clear()
         self.steps += 1
@@ -194,12 +199,33 @@ class FailureMemory(Struct):
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
         attempt = Attempt.from_step(step)
+        if self._has_progressed(step):
+            self.calls.pop(step.call_key, None)
+            self.commands.pop(step.call_key, None)
+            self.errors.clear()
+            self.in_a_row = None
         found = (
             self._match_call(step, attempt),
             self._match_command(step, attempt),
             self._match_error(attempt, step.outcome.sample),
         )
+        if any(it is not None and self.segment.is_asked(step.event, it.count) for it in found):
+            return None
         return max((it for it in found if it is not None), key=lambda it: it.score, default=None)
+
+    def _has_progressed(self, step: ToolStep) -> bool:
+        """Return whether this call failed before with another number of failures, or before the user spoke.
+
+        Fewer or other failures are progress whatever the exit status says; after a user's words another error
+        is another matter.
+        """
+        failed = self.calls.get(step.call_key) or self.commands.get(step.call_key)
+        if failed is None or failed.outcome.equals(step.outcome):
+            return False
+        if failed.last_step <= self.message_step:
+            return True
+        before, now = failed.outcome.count_failures(), step.outcome.count_failures()
+        return bool(before and now) and before != now
 
     def _record_separate_error(self, error: str) -> LoopMatch | None:
         """Record an error that the framework reports in an event of its own, after the call."""
@@ -239,9 +265,9 @@ class FailureMemory(Struct):
     def _match_error(self, attempt: Attempt, error: str) -> LoopMatch | None:
         named_error = f"{attempt.name} {error}"[:MAX_SAMPLE_CHARS]
         self.errors = [it for it in self.errors if self.steps - it.last_step <= _MAX_STEPS_BETWEEN]
-        run = self._find_run(named_error)
+        run = self._find_run(named_error) or self._find_echo(attempt, named_error)
         if run is None:
-            self.errors.append(FailureRun.start(attempt, self.steps, self.segment, named_error))
+            self.errors.append(FailureRun.start(attempt, self.steps, self.segment_number, named_error))
             return self._match_any_failure(attempt)
         same_error = self._match_same_error(attempt, run)
         if run.is_reported:
@@ -268,10 +294,20 @@ class FailureMemory(Struct):
         error_hash = hash_error(error)
         return next((it for it in self.errors if it.has_error(error_hash)), None)
 
+    def _find_echo(self, attempt: Attempt, error: str) -> FailureRun | None:
+        """Return the run of the same error about something else: each names only what its call named."""
+        if not self.errors:
+            return None
+        for run in self.errors:
+            if is_equal_but_echo(run.first_error, run.first_arguments, error, attempt.arguments):
+                run.overlap = 0.0
+                return run
+        return None
+
     def _match_any_failure(self, attempt: Attempt) -> LoopMatch | None:
         run = self.in_a_row
         if run is None:
-            self.in_a_row = FailureRun.start(attempt, self.steps, self.segment)
+            self.in_a_row = FailureRun.start(attempt, self.steps, self.segment_number)
             return None
         if not attempt.has_seen(run.last_seq):
             return None
@@ -287,11 +323,11 @@ class FailureMemory(Struct):
 
     def _is_plain_repetition(self, failures: FailedCall | FailureRun) -> bool:
         """Return whether all of them are the same and in this segment: action_loop reports that."""
-        return failures.is_repetition and failures.segment == self.segment
+        return failures.is_repetition and failures.segment == self.segment_number
 
     def _first_failure(self, step: ToolStep) -> FailedCall:
         event = step.event
-        return FailedCall(step.outcome, self.segment, event.seq, self.steps, [event.event_id])
+        return FailedCall(step.outcome, self.segment_number, event.seq, self.steps, [event.event_id])
 
 
 class FailingLoop(LoopDetector):
@@ -305,7 +341,7 @@ class FailingLoop(LoopDetector):
     """
 
     name = "failing_loop"
-    version = 3
+    version = 4
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 

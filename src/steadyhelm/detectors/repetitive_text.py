@@ -5,12 +5,15 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
+from steadyhelm.loops.similarity import list_content_words, thought_overlap
+from steadyhelm.loops.user_words import is_go_on
 
 SAME_REPLIES_OF_LOOP: Final = 3
 LONG_PASSAGE_REPEATS: Final = 4
 SHORT_PASSAGE_REPEATS: Final = 6
+SAME_THOUGHTS_OF_LOOP: Final = 4
 
 _LONG_PASSAGE_CHARS: Final = 20
 _MIN_TEXT_CHARS: Final = 60
@@ -20,6 +23,9 @@ _MAX_TEXT_CHARS: Final = 8192
 _MIN_REPLY_CHARS: Final = 10
 _MIN_PASSAGE_LETTERS: Final = 2
 _QUOTED_CHARS: Final = 60
+_MAX_THOUGHT_CHARS: Final = 600
+_MAX_EARLIER_REPLIES: Final = 16
+_SIMILAR_THOUGHT: Final = 0.6
 
 # What a person writes on purpose may look alike line by line: code, tables, lists, headings, quotes.
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -33,18 +39,29 @@ class RepeatedPassage(NamedTuple):
     repeats: int
 
 
+class EarlierReply(Struct):
+    """A short reply given since anything was done."""
+
+    text: str
+    event_id: str
+
+
 class ReplyMemory(Struct):
-    """The latest reply, and how often it was given with no tool call in between."""
+    """The latest reply, how often it was given with no tool call in between, and the replies since then."""
 
     reply: int = 0
     count: int = 0
     ids: list[str] = field(default_factory=list)
+    earlier: list[EarlierReply] = field(default_factory=list)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what the reply repeats, if anything."""
         if event.action_type == TOOL_CALL:
             self.reply = 0
+            self.earlier.clear()
             return None
+        if event.action_type == USER_MESSAGE and not is_go_on(event.text):
+            self.earlier.clear()
         if event.action_type != LLM_REQUEST:
             return None
         text = event.text
@@ -60,7 +77,34 @@ class ReplyMemory(Struct):
                 event_ids=(event.event_id,),
                 message=f"one reply says {quoted!r} {passage.repeats} times in a row",
             )
-        return self._record_reply(text, event.event_id)
+        return self._record_reply(text, event.event_id) or self._match_thought(text, event.event_id)
+
+    def _match_thought(self, text: str, event_id: str) -> LoopMatch | None:
+        """Match a reply that returns to the thoughts of earlier ones, in whatever words.
+
+        A long reply is a report or a plan: it names everything the task is about, and so does the next.
+        """
+        if len(text) > _MAX_THOUGHT_CHARS:
+            return None
+        similar: list[EarlierReply] = []
+        if len(self.earlier) >= SAME_THOUGHTS_OF_LOOP - 1:
+            words = list_content_words(text)
+            similar = [
+                it
+                for it in self.earlier
+                if thought_overlap(list_content_words(it.text), words) >= _SIMILAR_THOUGHT
+            ]
+        self.earlier = [*self.earlier, EarlierReply(text, event_id)][-_MAX_EARLIER_REPLIES:]
+        count = len(similar) + 1
+        if count < SAME_THOUGHTS_OF_LOOP:
+            return None
+        return LoopMatch(
+            pattern="repeated thought",
+            count=count,
+            patience=SAME_THOUGHTS_OF_LOOP,
+            event_ids=(*(it.event_id for it in similar), event_id),
+            message=f"{count} replies come back to the same thoughts, with nothing done in between",
+        )
 
     def foresee(self, call: TraceEvent) -> None:
         """Return None: a call contains no reply."""
@@ -84,6 +128,7 @@ class ReplyMemory(Struct):
 class RepetitiveText(LoopDetector):
     """Signal when one reply says the same again and again, or the same reply comes three times in a row.
 
+    Four replies that come back to the same thoughts in other words, with nothing done in between, count too.
     Lists, tables, code and dividers may repeat.
 
     >>> said_at(RepetitiveText(), "I will end the turn now. " * 8)
@@ -93,7 +138,8 @@ class RepetitiveText(LoopDetector):
     """
 
     name = "repetitive_text"
-    observed_types = frozenset({LLM_REQUEST, TOOL_CALL})
+    version = 2
+    observed_types = frozenset({LLM_REQUEST, TOOL_CALL, USER_MESSAGE})
     advice = "Stop the reply, and ask for the next step only."
 
     def __init__(self) -> None:

@@ -1,12 +1,15 @@
 """Notice an agent that keeps asking and learns nothing new."""
 
-import functools
 import re
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.errors import SettingsError
 from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.effects import is_screen_action
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
@@ -18,37 +21,32 @@ from steadyhelm.loops.loop_detector import (
     word_overlap,
 )
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
+from steadyhelm.loops.questions import Relation, read_question, relate_questions, says_nothing
+from steadyhelm.loops.rewordings import RewordingMemory
+from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_question
 from steadyhelm.loops.steps import ToolStep, read_step
 
 SAME_ANSWERS_OF_LOOP: Final = 6
 SAME_ANSWERS_REWORDED: Final = 3
-EMPTY_ANSWERS_OF_LOOP: Final = 8
-SIMILAR_SEARCHES_OF_LOOP: Final = 4
+SAME_NOTHING_REWORDED: Final = 4
+SAME_ANSWERS_OF_BATCH: Final = 12
 
 _REWORDED_OVERLAP: Final = 0.8
-_SIMILAR_SEARCH_OVERLAP: Final = 0.5
-_MAX_SEARCHES: Final = 12
-_MIN_SEARCH_WORDS: Final = 3
-_MAX_SEARCH_CHARS: Final = 2048
+_MIN_SHARE: Final = 0.6
 
-# An answer that says "nothing here" or "done" may rightly come many times.
-_SAYS_LITTLE: Final = re.compile(
-    r"\Z|\W{0,80}(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|ok\b|success|done|true\b|null)",
-    re.IGNORECASE,
-)
-_SAYS_NOTHING: Final = re.compile(
-    r"\Z|\W{0,80}(?:no\b|none|not found|nothing|0 |\[\]|\{\}|empty|null)", re.IGNORECASE
+# An acknowledgement may rightly come many times.
+_ACKNOWLEDGES: Final = re.compile(
+    r"\Z|\W{0,80}(?:ok\b|success|done|true\b|saved|updated|200\b|204\b)", re.IGNORECASE
 )
 # A word or two about another item each time ("valid", "200 OK") are a result for that item: no stagnation.
 _ONE_TO_THREE_WORDS: Final = re.compile(r"\W{0,80}\w{1,100}(?:\W{1,80}\w{1,100}){0,2}\W{0,80}\Z")
-_SEARCH_ARGUMENTS: Final = frozenset({"query", "q", "search_query", "question", "instruction", "keywords"})
-
-# Each search is compared with several that follow it.
-_split_search: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(split_words)
 
 
 class RepeatedAnswer(Struct):
-    """An answer that one tool has given, and how often in a row."""
+    """An answer that one tool has given, and how often in a row.
+
+    `relations` counts how each question was related to the one before.
+    """
 
     tool: str
     outcome: CallOutcome
@@ -58,68 +56,85 @@ class RepeatedAnswer(Struct):
     ids: list[str]
     count: int = 1
     overlap: float = 1.0
+    relations: dict[str, int] = field(default_factory=dict)
 
-
-class SearchCall(Struct):
-    """A call that asks a question in words."""
-
-    name: str
-    question: bytes
-    seq: int
-    event_id: str
+    def has_mostly(self, *relations: Relation) -> bool:
+        """Return whether most questions were related to the one before in one of these ways."""
+        found = sum(self.relations.get(it, 0) for it in relations)
+        return found >= _MIN_SHARE * (self.count - 1)
 
 
 class StagnationMemory(Struct):
-    """The latest answer of the tool in use, and the searches of this segment."""
+    """The latest answer of the tool in use, and the searches, delegations and plans of this segment."""
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
     answer: RepeatedAnswer | None = None
-    searches: list[SearchCall] = field(default_factory=list)
+    searches: SearchMemory = field(default_factory=SearchMemory)
+    rewordings: RewordingMemory = field(default_factory=RewordingMemory)
     steps: int = 0
 
-    def observe(self, event: TraceEvent) -> LoopMatch | None:
-        """Record an event, and return what it asks again, if anything."""
+    def observe(
+        self, event: TraceEvent, answers: int | None = None, searches: int | None = None
+    ) -> LoopMatch | None:
+        """Record an event, and return what it asks again, if anything.
+
+        `answers` and `searches` replace the usual numbers of equal answers and of similar searches.
+        """
         if event.action_type == TOOL_CALL:
-            return self.observe_step(read_step(event))
+            return self.observe_step(read_step(event), answers, searches)
         if self.segment.record_message(event):
             self._start_segment()
         return None
 
-    def foresee(self, call: TraceEvent) -> LoopMatch | None:
+    def foresee(
+        self, call: TraceEvent, answers: int | None = None, searches: int | None = None
+    ) -> LoopMatch | None:
         """Return what a call not yet made would ask again if the tool gave the same answer once more.
 
         That is assumed of the same question in other words, not of another question. Changes no state.
         """
         answer = self.answer if self.answer is not None and self.answer.tool == call.action_name else None
         may_stagnate = answer is not None and answer.count >= SAME_ANSWERS_REWORDED - 1
-        may_reword = (
-            len(self.searches) >= SIMILAR_SEARCHES_OF_LOOP - 1 and _find_question(call.input_data) is not None
-        )
-        if not may_stagnate and not may_reword:
+        if not may_stagnate and not self.searches.may_match(call.input_data):
             return None
         step = ToolStep(call, UNKNOWN)
         if answer is not None and _overlap(step.arguments, answer.arguments) >= _REWORDED_OVERLAP:
             step = ToolStep(call, answer.outcome)
-        return copy_memory(self).observe_step(step)
+        return copy_memory(self).observe_step(step, answers, searches, is_foreseen=True)
 
-    def observe_step(self, step: ToolStep) -> LoopMatch | None:
+    def observe_step(
+        self,
+        step: ToolStep,
+        answers: int | None = None,
+        searches: int | None = None,
+        *,
+        is_foreseen: bool = False,
+    ) -> LoopMatch | None:
         """Record a step, and return what it asks again, if anything."""
         if step.is_work_done and self.segment.record_work(step.call_key):
             self._start_segment()
         self.steps += 1
-        found = self._match_answer(step) if step.kind == "look" else None
-        return found or self._match_search(step)
+        is_answer = step.kind == "look" or (step.kind == "work" and not step.is_work_done)
+        found = self._match_answer(step, answers) if is_answer else None
+        if found is None or found.noticed_only:
+            enough = searches or SIMILAR_SEARCHES_OF_LOOP
+            found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
+        found = self.rewordings.observe(step) or found
+        if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
+            return None
+        return found
 
     def _start_segment(self) -> None:
         self.answer = None
         self.searches.clear()
+        self.rewordings.clear()
 
-    def _match_answer(self, step: ToolStep) -> LoopMatch | None:
+    def _match_answer(self, step: ToolStep, enough: int | None) -> LoopMatch | None:
         answer, event, outcome = self.answer, step.event, step.outcome
         if outcome.failed or not outcome.known:
             return None
         arguments = step.arguments
-        if answer is None or answer.tool != event.action_name or not answer.outcome.equals(outcome):
+        if answer is None or answer.tool != event.action_name or not _is_same_answer(answer, step):
             self.answer = RepeatedAnswer(
                 event.action_name, outcome, arguments, event.seq, self.steps, [event.event_id]
             )
@@ -127,83 +142,86 @@ class StagnationMemory(Struct):
         if arguments == answer.arguments or not step.has_seen(answer.last_seq):
             return None  # the same question: action_loop counts it
         overlap = _overlap(arguments, answer.arguments)
+        relation = relate_questions(read_question(answer.arguments), read_question(arguments))
+        answer.relations[relation] = answer.relations.get(relation, 0) + 1
         is_adjacent = self.steps - answer.last_step == 1
         answer.count += 1
         answer.overlap = min(answer.overlap, overlap)
         answer.arguments, answer.last_seq, answer.last_step = arguments, event.seq, self.steps
+        # What is compared next is what was asked last: the echo of a question changes with it.
+        answer.outcome = outcome
         answer.ids = [*answer.ids, event.event_id][-MAX_EVIDENCE_IDS:]
-        return _judge_answer(step, answer, is_reworded=is_adjacent and overlap >= _REWORDED_OVERLAP)
-
-    def _match_search(self, step: ToolStep) -> LoopMatch | None:
-        question = _find_question(step.event.input_data)
-        if question is None or step.outcome.outage:
-            return None
-        encoded = question[:_MAX_SEARCH_CHARS].encode("utf-8", "replace")
-        for search in self.searches:
-            if search.question == encoded:
-                return None  # the very same question: action_loop counts it, or it asks for the next page
-        words = _split_search(encoded)
-        if len(words) < _MIN_SEARCH_WORDS:
-            return None
-        name = step.event.action_name
-        similar = [
-            search.event_id
-            for search in self.searches
-            if search.name == name
-            and step.has_seen(search.seq)
-            and word_overlap(words, _split_search(search.question)) >= _SIMILAR_SEARCH_OVERLAP
-        ]
-        self.searches.append(SearchCall(name, encoded, step.event.seq, step.event.event_id))
-        if len(self.searches) > _MAX_SEARCHES:
-            del self.searches[0]
-        count = len(similar) + 1
-        if count < SIMILAR_SEARCHES_OF_LOOP or not is_report_due(count, SIMILAR_SEARCHES_OF_LOOP):
-            return None
-        return LoopMatch(
-            pattern="reworded search",
-            count=count,
-            patience=SIMILAR_SEARCHES_OF_LOOP,
-            event_ids=(*similar, step.event.event_id),
-            message=f"{name} was asked nearly the same {count} times",
-        )
+        return _judge_answer(step, answer, enough, is_reworded=is_adjacent and overlap >= _REWORDED_OVERLAP)
 
 
 class Stagnation(LoopDetector):
     """Signal when different questions get the same answer, or one question is asked again in other words.
 
-    An answer that says "nothing found" may rightly come many times, and needs eight.
-    Waiting, planning and work done do not count.
+    Equal short answers about another thing each time are a batch, and no loop.
+    A task delegated, and a plan written, four times in other words to the same end count too.
+    Waiting and work done do not count.
+
+    Args:
+        same_answers: Equal answers to other questions from which it is a loop; None for the usual numbers.
+        similar_searches: Similar searches without anything new from which it is a loop; None for four.
     """
 
     name = "stagnation"
-    version = 3
+    version = 4
     advice = "Use what is known, or look somewhere else: asking again brings the same."
 
-    def __init__(self) -> None:
+    _memory: StagnationMemory
+
+    def __init__(self, *, same_answers: int | None = None, similar_searches: int | None = None) -> None:
+        for name, value in (("same_answers", same_answers), ("similar_searches", similar_searches)):
+            if value is not None and value < 2:  # noqa: PLR2004 - one answer alone repeats nothing
+                raise SettingsError(f"stagnation.{name} must be 2 or more, or None, got {value!r}.")
+        self.same_answers = same_answers
+        self.similar_searches = similar_searches
         self._memory = StagnationMemory()
 
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """Record the event, and return a finding when it asks again what is known."""
+        if event.action_type not in self.observed_types:
+            return None
+        match = self._memory.observe(event, self.same_answers, self.similar_searches)
+        return None if match is None else self.report(event, match)
 
-def _judge_answer(step: ToolStep, answer: RepeatedAnswer, *, is_reworded: bool) -> LoopMatch | None:
-    says_little = _SAYS_LITTLE.match(step.outcome.sample) is not None
-    if answer.overlap < _REWORDED_OVERLAP and _is_short_nonempty_result(step.outcome.sample):
-        return None
-    enough = EMPTY_ANSWERS_OF_LOOP if says_little else SAME_ANSWERS_OF_LOOP
-    if answer.overlap >= _REWORDED_OVERLAP and not says_little:
-        enough = SAME_ANSWERS_REWORDED
+    def foresee(self, call: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+        """Return the finding that the call would lead to if its answer stayed the same. Changes no state."""
+        if call.action_type != TOOL_CALL:
+            return None
+        match = self._memory.foresee(call, self.same_answers, self.similar_searches)
+        return None if match is None else self.report_foreseen(call, match)
+
+
+def _is_same_answer(answer: RepeatedAnswer, step: ToolStep) -> bool:
+    before, now = answer.outcome, step.outcome
+    return before.equals(now) or before.equals_but_echo(now, answer.arguments, step.arguments)
+
+
+def _judge_answer(
+    step: ToolStep, answer: RepeatedAnswer, enough: int | None, *, is_reworded: bool
+) -> LoopMatch | None:
+    patience, is_batch = _find_patience(step, answer)
+    if enough is not None and not is_batch:
+        patience = enough
     name = step.event.action_name
-    if answer.count >= enough and is_report_due(answer.count, enough):
+    if answer.count >= patience and is_report_due(answer.count, patience):
         return LoopMatch(
             pattern="stagnation",
             count=answer.count,
-            patience=enough,
+            patience=patience,
             event_ids=tuple(answer.ids),
             message=f"{name} gave the same answer {answer.count} times, however it was asked",
+            noticed_only=is_batch,
+            declare="batch" if is_batch else "",
         )
-    if is_reworded and answer.count < enough:
+    if is_reworded and answer.count < patience:
         return LoopMatch(
             pattern="near repetition",
             count=answer.count,
-            patience=enough,
+            patience=patience,
             event_ids=tuple(answer.ids[-2:]),
             message=f"{name} was asked the same in other words, with the same answer",
             noticed_only=True,
@@ -211,18 +229,37 @@ def _judge_answer(step: ToolStep, answer: RepeatedAnswer, *, is_reworded: bool) 
     return None
 
 
+def _find_patience(step: ToolStep, answer: RepeatedAnswer) -> tuple[int, bool]:
+    """Return from how many equal answers it is a loop, and whether it may be a batch, which is none."""
+    text = step.outcome.sample
+    if answer.has_mostly("wording", "spelling"):
+        if says_nothing(text):
+            return SAME_NOTHING_REWORDED, False
+        if answer.has_mostly("wording") and _ACKNOWLEDGES.match(text) is None:
+            return (
+                SAME_ANSWERS_REWORDED if answer.overlap >= _REWORDED_OVERLAP else SAME_ANSWERS_OF_LOOP,
+                False,
+            )
+    has_no_effect = is_screen_action(answer.tool) and step.outcome.says_unchanged
+    if has_no_effect or _is_open_search(step, answer):
+        return SAME_ANSWERS_OF_LOOP, False
+    if step.outcome.is_short or answer.has_mostly("value"):
+        return SAME_ANSWERS_OF_BATCH, True
+    if answer.has_mostly("number"):
+        return SAME_ANSWERS_OF_BATCH, False
+    return SAME_ANSWERS_OF_LOOP, False
+
+
+def _is_open_search(step: ToolStep, answer: RepeatedAnswer) -> bool:
+    """Return whether questions in free words keep finding the same, which is more than a word or two."""
+    text = step.outcome.sample
+    return (
+        find_question(step.event.input_data) is not None
+        and not answer.has_mostly("value", "number")
+        and not says_nothing(text)
+        and _ONE_TO_THREE_WORDS.match(text) is None
+    )
+
+
 def _overlap(one: bytes, other: bytes) -> float:
     return word_overlap(split_words(one), split_words(other))
-
-
-def _is_short_nonempty_result(text: str) -> bool:
-    return _ONE_TO_THREE_WORDS.match(text) is not None and _SAYS_NOTHING.match(text) is None
-
-
-def _find_question(arguments: Any) -> str | None:
-    if not isinstance(arguments, dict) or _SEARCH_ARGUMENTS.isdisjoint(arguments):
-        return None
-    for name, value in arguments.items():
-        if name in _SEARCH_ARGUMENTS and isinstance(value, str):
-            return value
-    return None

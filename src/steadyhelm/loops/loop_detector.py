@@ -11,10 +11,14 @@ from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
-from steadyhelm.events import TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.events import TOOL_CALL, USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.user_words import RepetitionRequest, is_go_on, read_request
 
 MAX_EVIDENCE_IDS: Final = 24
+
+SCORE_WITHOUT_RESULTS: Final = 0.69
+"""The highest score of a repetition whose results are not known: MED."""
 
 _SCORE_BEFORE_LOOP: Final = 0.3
 
@@ -25,6 +29,7 @@ class LoopMatch(Struct, frozen=True, kw_only=True):
     """A repetition without progress: how often, from which count it is a loop, and its evidence.
 
     `ignored` names what differed in the latest result and was taken for noise.
+    `most` is the highest score it may reach, `declare` the kind of tool that a user may declare against it.
     """
 
     pattern: str
@@ -35,13 +40,15 @@ class LoopMatch(Struct, frozen=True, kw_only=True):
     sequence: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     noticed_only: bool = False
+    most: float = 1.0
+    declare: str = ""
 
     @property
     def score(self) -> float:
         """The score: half at the repetition that makes it a loop, 1 at twice as many; low before that."""
         if self.noticed_only or self.count < self.patience:
             return _SCORE_BEFORE_LOOP
-        return min(1.0, self.count / (2 * self.patience))
+        return min(self.most, self.count / (2 * self.patience))
 
 
 class LoopMemory(Protocol):
@@ -60,6 +67,12 @@ class LoopDetector(Detector):
     kind = "loop"
     advice: ClassVar[str]
     observed_types: ClassVar[frozenset[str]] = frozenset({TOOL_CALL, USER_MESSAGE})
+
+    def begin(self, run: RunInfo) -> None:
+        """Read the goal of the run: what it asks to be repeated is no loop."""
+        tracker = getattr(self._memory, "segment", None)
+        if isinstance(tracker, SegmentTracker) and run.goal:
+            tracker.request = read_request(run.goal)
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
         """Record the event, and return a finding when it repeats something."""
@@ -81,11 +94,15 @@ class LoopDetector(Detector):
         """Return the finding for a match at this event."""
         if match.ignored:
             context["ignored"] = list(match.ignored)
+        advice = self.advice
+        if match.declare:
+            context["declare"] = match.declare
+            advice = f'{advice} If it is meant so, declare the tool: kind = "{match.declare}".'
         return self.finding(
             event,
             score=match.score,
             message=match.message,
-            suggested_action=self.advice,
+            suggested_action=advice,
             event_ids=match.event_ids,
             pattern=match.pattern,
             repeat_count=match.count,
@@ -123,12 +140,15 @@ class SegmentTracker(Struct):
     """Recognise what starts a new segment of a run: work not done before, or a user message not sent before.
 
     Repetitions are counted within one segment.
-    The same edit made again is not new work, and a harness that sends the same text again is not a user.
+    The same edit made again is not new work, a harness that sends the same text again is not a user, and
+    "continue" asks for nothing new.
     Nothing else starts a segment: a refused call does not.
+    `request` is what the user asked to be repeated.
     """
 
     work_calls: dict[int, None] = field(default_factory=dict)
     last_message: int = 0
+    request: RepetitionRequest | None = None
 
     def record_work(self, call_key: int) -> bool:
         """Record a call that changed something, and return whether it was not made before."""
@@ -140,11 +160,20 @@ class SegmentTracker(Struct):
         return True
 
     def record_message(self, event: TraceEvent) -> bool:
-        """Record a user message, and return whether its text is new; False for any other event."""
-        if event.action_type != USER_MESSAGE:
+        """Record a user message, and return whether it is a new one; False for any other event."""
+        if event.action_type != USER_MESSAGE or is_go_on(text := event.text):
             return False
-        before, self.last_message = self.last_message, hash_text(event.text)
-        return before != self.last_message
+        before, self.last_message = self.last_message, hash_text(text)
+        if before == self.last_message:
+            return False
+        self.request = read_request(text)
+        return True
+
+    def is_asked(self, event: TraceEvent, count: int) -> bool:
+        """Return whether the user asked for this call to be made so often."""
+        if self.request is None:
+            return False
+        return self.request.covers(f"{event.action_name} {event.input_data}"[:_MAX_CHARS], count)
 
 
 _WORD: Final = re.compile(rb"[A-Za-z0-9_]+")

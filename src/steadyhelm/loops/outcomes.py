@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
+from steadyhelm.loops.similarity import VaryingWords, find_varying_words, is_equal_but_echo
 from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
 
 _HEAD_CHARS: Final = 320
@@ -16,6 +17,8 @@ _FAILURE_HEAD_CHARS: Final = 240
 _FAILURE_TAIL_CHARS: Final = 120
 _MAX_WAIT_ANSWER_CHARS: Final = 200
 _MAX_SIZE_DIFFERENCE: Final = 16
+_MAX_VARYING_CHARS: Final = 96
+_SHORT_ANSWER_CHARS: Final = 200
 _MAX_ERROR_CHARS: Final = 200
 
 
@@ -66,6 +69,46 @@ _OUTAGE_PHRASES: Final = _Phrases(
         r"|connection (?:refused|reset|aborted)"
     ),
 )  # fmt: skip
+# What trying again cannot repair is no outage, whatever else the error says.
+_PERMANENT_PHRASES: Final = re.compile(
+    r"\b(?:400|401|403|404|405|410|422)\b|forbidden|unauthori[sz]ed|denied|not found|no such"
+    r"|does ?n[o']t exist"
+    r"|unknown|invalid|unsupported|not supported|disk quota|no space|exceeded your|billing|payment|upgrade"
+    r"|expired|revoked|suspended|disabled|read-only|not allowed|syntax|no longer|deprecated|retired"
+)
+_UNCHANGED_PHRASES: Final = _Phrases(
+    (
+        "unchanged",
+        "no change",
+        "not change",
+        "n't change",
+        "nothing ",
+        "no effect",
+        "no visible",
+        "already ",
+        "not modified",
+        "0 row",
+        "0 file",
+        "0 record",
+        "0 line",
+        "0 item",
+        "0 replace",
+        "no-op",
+        "noop",
+    ),
+    re.compile(
+        r"\bunchanged\b|\bno changes?\b|\b(?:did ?n[o']t|has ?n[o']t|not) changed?\b"
+        r"|\bnothing (?:changed|happened|to (?:do|commit|update|change))\b|\bno (?:visible )?effect\b"
+        r"|\balready (?:up[- ]to[- ]date|exists?|set|done|closed|applied|present)\b|\bnot modified\b"
+        r"|\bno-?op\b"
+        r"|\b0 (?:rows?|files?|records?|lines?|items?|replacements?) (?:changed|updated|affected|made)\b"
+    ),
+)
+_FAILURE_COUNTS: Final = re.compile(
+    r"\b(\d+) (?:tests? |checks? |type )?(?:failed|failures?|failing|errors?|problems?|issues?|warnings?"
+    r"|violations?|offen[cs]es?|mistakes?|mismatches)\b"
+    r"|\b(?:failed|failures?|errors?|problems?|warnings?)\W{1,3}(\d+)\b"
+)
 _ERROR_PHRASES: Final = _Phrases(
     ("error:", "exception:", "failure:"),
     # Also as test runners and tracebacks say it, at the beginning of a line: "E   AssertionError: 1 != 2".
@@ -100,6 +143,38 @@ class CallOutcome(Struct, frozen=True):
             return False
         return is_equal_without_noise(self.sample, other.sample)
 
+    def find_varying_words(self, other: "CallOutcome") -> VaryingWords | None:
+        """Return what differs from another outcome if that is nothing but identifiers, else None."""
+        if self.failed != other.failed or abs(self.size - other.size) > _MAX_VARYING_CHARS:
+            return None
+        is_cut = max(self.size, other.size) > MAX_SAMPLE_CHARS
+        varying = find_varying_words(self.sample, other.sample, cut_at=_HEAD_CHARS if is_cut else 0)
+        if varying is None or not is_cut:
+            return varying
+        # What lies between the two parts is not known: it must be as long as before, or it has changed.
+        return varying if varying.growth == other.size - self.size else None
+
+    def equals_but_echo(self, other: "CallOutcome", arguments: bytes, other_arguments: bytes) -> bool:
+        """Return whether another call had the same outcome but for the words each call itself contained."""
+        if self.failed != other.failed or abs(self.size - other.size) > _MAX_VARYING_CHARS:
+            return False
+        return is_equal_but_echo(self.sample, arguments, other.sample, other_arguments)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is no more than an acknowledgement, a verdict or a row."""
+        return self.size <= _SHORT_ANSWER_CHARS
+
+    @property
+    def says_unchanged(self) -> bool:
+        """Whether it is a short answer that says that nothing was changed."""
+        return 0 < self.size <= _SHORT_ANSWER_CHARS and _UNCHANGED_PHRASES.occur_in(_to_lower(self.sample))
+
+    def count_failures(self) -> tuple[str, ...]:
+        """Return the numbers of failures that it names, in order."""
+        found = _FAILURE_COUNTS.findall(_to_lower(self.sample))
+        return tuple(before or after for before, after in found)
+
     @property
     def says_wait(self) -> bool:
         """Whether it is a short answer that says "not yet"."""
@@ -116,11 +191,20 @@ def read_outcome(event: TraceEvent) -> CallOutcome:
     # An event with a call hash has the hash of its result too.
     raw = event.result_hash if event.call_hash else hash_bytes(encode_canonical(error or output))
     text = error or extract_text(output)
+    if error is not None and output:
+        # An error such as "exit status 1" says nothing of what went wrong: the output does.
+        shown = extract_text(output)
+        raw = hash_bytes(encode_canonical(output)) ^ (0 if error in shown else raw)
+        text = shown if error in shown else f"{shown}\n{error}"
     size = len(text)
     sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
     failed = looks_failed(text, is_error=error is not None)
-    outage = failed and _OUTAGE_PHRASES.occur_in(_to_lower(text[:_HEAD_CHARS]))
+    outage = failed and _is_outage(_to_lower(text[:_HEAD_CHARS]))
     return CallOutcome(raw, sample, size, output is not None or error is not None, failed, outage)
+
+
+def _is_outage(lowered: str) -> bool:
+    return _OUTAGE_PHRASES.occur_in(lowered) and _PERMANENT_PHRASES.search(lowered) is None
 
 
 def looks_failed(text: str, *, is_error: bool) -> bool:

@@ -14,6 +14,8 @@ DECLARED_KINDS: Final[dict[str, StepKind]] = {
     "poll": "wait",
     "read": "look",
     "write": "work",
+    "batch": "look",
+    "schedule": "look",
     "idempotent": "look",
 }
 
@@ -21,12 +23,15 @@ _MAX_COMMAND_CHARS: Final = 8192
 _MAX_COMMAND_PARTS: Final = 500
 _WORK_WORDS: Final = frozenset(
     """
-    add append apply book cancel click commit create delete deploy edit exchange fill insert install make
-    merge mkdir modify move multiedit patch post press publish push put remove rename replace save select
-    send set submit type undo update upload write
+    add append apply approve archive assign book cancel charge click commit convert create delete deploy
+    disable drag edit enable exchange fill fix format import insert install invite label make merge migrate
+    migration mkdir modify move multiedit patch pay post press publish push put refund register reject remove
+    rename replace reply restore rollback save select send set submit swipe tag tap toggle transfer type
+    undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
+_DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
 _WAIT_WORDS: Final = frozenset({"wait", "sleep", "poll", "await", "watch"})
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERB_ARGUMENTS: Final = ("action", "op", "operation", "method", "mode")
@@ -67,6 +72,7 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
     "sed": frozenset({"-i", "-i.bak", "-ie", "-Ei", "-ri", "-iE", "-ni"}),
     "perl": frozenset({"-i", "-pi", "-pie"}),
 }  # fmt: skip
+_SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply", "--fix-only", "migrate"})
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
 _SHELL_WAIT: Final = re.compile(r"^\s*(?:sleep|wait)\b|\bsleep \d{2,}\b")
 
@@ -99,6 +105,8 @@ def _classify_name(name: str) -> StepKind:
     words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
     if words & _PLAN_WORDS:
         return "plan"
+    if words & _DELEGATION_WORDS:
+        return "look"
     if words & _WAIT_WORDS:
         return "wait"
     return "work" if words & _WORK_WORDS else "look"
@@ -118,6 +126,8 @@ def _classify_command(command: str) -> StepKind:
         return "wait"
     if ">" in command and _SHELL_REDIRECT.search(command):
         return "work"
+    if "--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split()):
+        return "work"
     for part in _SHELL_SEPARATORS.split(command):
         words = part.split(None, 3)
         if words and words[0] == "sudo":
@@ -133,10 +143,22 @@ def _classify_command(command: str) -> StepKind:
 _MAX_ARGUMENT_BYTES: Final = 2048
 _MAX_PATH_CHARS: Final = 300
 
-# Arguments that only explain a call, or say how long to wait for it: they do not make it another call.
-_IGNORED_ARGUMENTS: Final = frozenset(
-    {"description", "reason", "explanation", "rationale", "justification", "purpose", "comment", "thought",
-     "intent", "timeout", "request_id", "tool_call_id"}
+# Arguments that only explain a call, count its attempts, or say how long to wait for it: they do not make it
+# another call. Those of the second list are the content of a call that changes something.
+_EXPLAINING_WORDS: Final = frozenset(
+    {"reason", "reasoning", "explanation", "rationale", "justification", "purpose", "thought", "thoughts",
+     "thinking", "intent", "timeout", "attempt", "attempts", "try", "tries", "retry", "retries", "nonce",
+     "ts", "cachebust", "cachebuster", "correlation", "idempotency", "trace", "span", "progress"}
+)  # fmt: skip
+_CONTENT_NAMES: Final = frozenset(
+    {"description", "comment", "note", "notes", "remark", "timestamp", "summary"}
+)
+_ASIDE_NAMES: Final = frozenset(
+    {"request_id", "request_no", "request_number", "requestId", "tool_call_id", "call_id", "toolCallId", "_"}
+)
+_QUALIFYING_WORDS: Final = frozenset(
+    {"count", "counter", "number", "no", "num", "id", "key", "index", "n", "text", "task", "current", "ms",
+     "s", "seconds", "secs", "max"}
 )  # fmt: skip
 _PATH_ARGUMENTS: Final = (
     "path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file",
@@ -155,15 +177,18 @@ class ToolStep:
 
     def __init__(self, event: TraceEvent, outcome: CallOutcome | None = None) -> None:
         self.event = event
-        self.call_key, self._arguments = _read_call(event)
+        self.kind: StepKind = _find_kind(event)
+        self.call_key, self._arguments = _read_call(event, self.kind)
         self.outcome = read_outcome(event) if outcome is None else outcome
-        self.kind: StepKind = DECLARED_KINDS.get(event.tool_kind) or classify_call(
-            event.action_name, event.input_data
-        )
-        if self.kind == "look" and self.outcome.says_wait:
+        if self.kind == "look" and not event.tool_kind and self.outcome.says_wait:
             self.kind = "wait"
         # Whether it changed something, as far as that is known.
-        self.is_work_done = self.kind == "work" and self.outcome.known and not self.outcome.failed
+        self.is_work_done = (
+            self.kind == "work"
+            and self.outcome.known
+            and not self.outcome.failed
+            and not self.outcome.says_unchanged
+        )
 
     @property
     def arguments(self) -> bytes:
@@ -211,7 +236,31 @@ def read_step(event: TraceEvent) -> ToolStep:
 
 def identify_call(event: TraceEvent) -> int:
     """Return the number that identifies a call, without the arguments that only explain it."""
-    return _read_call(event)[0]
+    return _read_call(event, _find_kind(event))[0]
+
+
+_STATUS_WORDS: Final = frozenset(
+    {"status", "health", "healthcheck", "ping", "heartbeat", "list", "pwd", "whoami", "version", "uptime",
+     "time", "date", "state", "info", "log"}
+)  # fmt: skip
+_STATUS_COMMANDS: Final = re.compile(
+    r"\s*(?:cd [^;&|]+ && )?(?:git (?:status|log|diff|branch|remote)|pwd|ls|dir|whoami|date|ps|df|free"
+    r"|uptime|env|top|nvidia-smi|kubectl (?:get|describe)|docker (?:ps|images|stats|compose ps)"
+    r"|\S+ --version)\b[^;&|]*\Z"
+)
+
+
+def is_status_look(event: TraceEvent) -> bool:
+    """Return whether a call only asks how things stand, as agents do between steps.
+
+    >>> is_status_look(TraceEvent(agent_id="a", run_id="r", action_type="tool_call", action_name="ping"))
+    True
+    """
+    args = event.input_data
+    command = args.get("command", args.get("cmd")) if isinstance(args, dict) else None
+    if isinstance(command, str):
+        return _STATUS_COMMANDS.match(command[:_MAX_PATH_CHARS]) is not None
+    return any(word.lower() in _STATUS_WORDS for word in _WORD_IN_NAME.findall(event.action_name[:100]))
 
 
 def find_path(arguments: Any) -> str | None:
@@ -229,12 +278,41 @@ def first_argument(arguments: Any, names: tuple[str, ...]) -> Any:
     return None
 
 
-def _read_call(event: TraceEvent) -> tuple[int, bytes | None]:
+@functools.lru_cache(maxsize=1024)
+def _find_asides(names: tuple[str, ...], kind: StepKind) -> frozenset[str]:
+    """Return the arguments that are asides; none where nothing else is left."""
+    asides = frozenset(name for name in names if isinstance(name, str) and _is_aside(name, kind))
+    return asides if len(asides) < len(names) else frozenset()
+
+
+def _is_aside(name: str, kind: StepKind) -> bool:
+    """Return whether an argument of this name says nothing of what a call of this kind is about.
+
+    >>> _is_aside("retryCount", "look"), _is_aside("note", "look"), _is_aside("note", "work")
+    (True, True, False)
+    """
+    if name in _ASIDE_NAMES:
+        return True
+    if name in _CONTENT_NAMES:
+        return kind != "work"
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    return not words.isdisjoint(_EXPLAINING_WORDS) and words <= _EXPLAINING_WORDS | _QUALIFYING_WORDS
+
+
+def _find_kind(event: TraceEvent) -> StepKind:
+    return DECLARED_KINDS.get(event.tool_kind) or classify_call(event.action_name, event.input_data)
+
+
+def _read_call(event: TraceEvent, kind: StepKind) -> tuple[int, bytes | None]:
     """Return the number of a call, and its canonical arguments if they had to be encoded for it."""
     args = event.input_data
-    if isinstance(args, dict) and not _IGNORED_ARGUMENTS.isdisjoint(args):
-        meant = {name: value for name, value in args.items() if name not in _IGNORED_ARGUMENTS}
-        return hash_call(event.action_name, encode_canonical(meant)), None
+    if isinstance(args, dict) and len(args) > 1:
+        if "command" in args:
+            kind = "look"  # what stands beside a command explains it, whatever the command does
+        asides = _find_asides(tuple(args), kind)
+        if asides:
+            meant = {name: value for name, value in args.items() if name not in asides}
+            return hash_call(event.action_name, encode_canonical(meant)), None
     if event.call_hash:
         return event.call_hash, None
     encoded = encode_canonical(args)

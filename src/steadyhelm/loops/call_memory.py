@@ -1,0 +1,146 @@
+"""The calls of a segment and their outcomes: the latest in full, those before them as hashes."""
+
+from typing import Final, Self
+
+from msgspec import Struct, field
+
+from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
+from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.similarity import VaryingWords, is_course, takes_next
+from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.waiting import Intervals
+from steadyhelm.noise import find_volatile_parts
+
+_MAX_CALLS: Final = 96
+_MAX_OLDER_CALLS: Final = 1024
+_MAX_NUMBERS: Final = 12
+
+
+class RepeatedCall(Struct):
+    """A call made before in this segment, its outcome, and how often it was made.
+
+    `numbers` are those that varied in otherwise equal results, `news` how many new results the segment had
+    when it was last made.
+    """
+
+    outcome: CallOutcome
+    last_seq: int
+    last_step: int
+    ids: list[str]
+    times: Intervals
+    news: int = 0
+    count: int = 1
+    in_a_row: int = 1
+    numbers: list[tuple[float, ...]] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
+        """Return the record of a call made for the first time, or with a new result."""
+        event = step.event
+        times = Intervals(event.timestamp, event.timestamp, busy_s)
+        return cls(step.outcome, event.seq, step_number, [event.event_id], times, news)
+
+    def find_difference(self, step: ToolStep) -> tuple[str, ...] | None:
+        """Return what differs between its result and this one if that is nothing but noise, else None."""
+        seen, outcome = self.outcome, step.outcome
+        if seen.raw == outcome.raw and seen.known == outcome.known:
+            return ()
+        if seen.known != outcome.known:
+            return None
+        if seen.equals(outcome):
+            return find_volatile_parts(outcome.sample)
+        if takes_next(step.event.action_name):
+            return None
+        varying = seen.find_varying_words(outcome)
+        if varying is None or (step.kind == "wait" and not varying.names_started_thing):
+            return None
+        return self._record_varying(varying)
+
+    def _record_varying(self, varying: VaryingWords) -> tuple[str, ...]:
+        if varying.numbers:
+            rows = self.numbers or [varying.numbers_before]
+            self.numbers = [*rows, varying.numbers][-_MAX_NUMBERS:]
+        return varying.words[:5]
+
+    @property
+    def has_course(self) -> bool:
+        """Whether a number in its results only rose or only fell so far: then it may count something."""
+        width = min(map(len, self.numbers), default=0)
+        return any(is_course([row[column] for row in self.numbers]) for column in range(width))
+
+    def add(self, step: ToolStep, step_number: int, news: int, busy_s: float) -> None:
+        """Count the same call with the same result once more."""
+        event = step.event
+        self.count += 1
+        steps_between = step_number - self.last_step - 1
+        self.in_a_row = self.in_a_row + 1 if steps_between == 0 else 1
+        self.last_seq, self.last_step, self.news = event.seq, step_number, news
+        self.times.record(event.timestamp, busy_s, steps_between)
+        self.ids = [*self.ids, event.event_id][-MAX_EVIDENCE_IDS:]
+
+
+class OlderCall(Struct, array_like=True):
+    """What is left of a call made long ago: the hash of its result, its count and one event."""
+
+    raw: int
+    count: int
+    first_id: str
+    seq: int
+    step: int
+    at: float
+
+
+class CallMemory(Struct):
+    """The calls of a segment, by their number: the latest in full, the others as hashes."""
+
+    latest: dict[int, RepeatedCall] = field(default_factory=dict)
+    older: dict[int, OlderCall] = field(default_factory=dict)
+
+    def get(self, call_key: int) -> RepeatedCall | None:
+        """Return the record of a call, None when it was not made in this segment."""
+        seen = self.latest.get(call_key)
+        if seen is None and self.older:
+            old = self.older.pop(call_key, None)
+            if old is not None:
+                seen = self._revive(old)
+                self._keep(call_key, seen)
+        return seen
+
+    def keep(self, call_key: int, record: RepeatedCall) -> None:
+        """Keep a record as the latest; the one not used for longest is reduced to its hash."""
+        self.latest.pop(call_key, None)
+        self._keep(call_key, record)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.latest.clear()
+        self.older.clear()
+
+    def peek(self, call_key: int) -> RepeatedCall | None:
+        """Return the record of a recent call. Changes no state."""
+        return self.latest.get(call_key)
+
+    def reduce_to(self, call_key: int) -> "CallMemory":
+        """Return a memory that holds this call alone."""
+        seen = self.latest.get(call_key)
+        return CallMemory() if seen is None else CallMemory({call_key: seen})
+
+    def _keep(self, call_key: int, record: RepeatedCall) -> None:
+        latest, older = self.latest, self.older
+        latest[call_key] = record
+        if len(latest) > _MAX_CALLS:
+            key = next(iter(latest))
+            old = latest.pop(key)
+            if old.outcome.known:
+                times = old.times
+                older[key] = OlderCall(
+                    old.outcome.raw, old.count, old.ids[0], old.last_seq, old.last_step, times.first_at
+                )
+            if len(older) > _MAX_OLDER_CALLS:
+                del older[next(iter(older))]
+
+    @staticmethod
+    def _revive(old: OlderCall) -> RepeatedCall:
+        outcome = CallOutcome(old.raw, "", 0, known=True, failed=False, outage=False)
+        times = Intervals(old.at, old.at)
+        return RepeatedCall(outcome, old.seq, old.step, [old.first_id], times, count=old.count)

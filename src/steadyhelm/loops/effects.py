@@ -1,0 +1,129 @@
+"""Actions after which everything looks as before."""
+
+import functools
+import re
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
+from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.steps import ToolStep
+
+SAME_VIEWS_OF_LOOP: Final = 4
+
+_MAX_VIEWS: Final = 8
+_MIN_VIEW_CHARS: Final = 24
+_MIN_TARGET_CHARS: Final = 4
+_MAX_TARGET_CHARS: Final = 200
+_WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Actions on a page or screen, whose effect is what is seen next. Typing into field after field is left out.
+_SCREEN_ACTIONS: Final = frozenset(
+    "click tap press submit toggle scroll swipe drag hover navigate goto back keypress activate".split()  # noqa: SIM905
+)
+_VIEW_WORDS: Final = frozenset(
+    """
+    cat describe fetch get inspect load look observe open page read screen screenshot see show snapshot state
+    view
+    """.split()  # noqa: SIM905 - so many quoted words read worse
+)
+
+
+class _Action(Struct, frozen=True):
+    """The latest action: whether it was one on the screen, what it was about, and its event."""
+
+    on_screen: bool
+    targets: tuple[str, ...]
+    event_id: str
+
+
+class _View(Struct):
+    """What was seen after an action, and after how many actions it looked the same."""
+
+    outcome: CallOutcome
+    ids: list[str]
+    count: int = 1
+
+
+class ActionEffects(Struct):
+    """What was looked at right after an action, and whether it ever changed."""
+
+    action: _Action | None = None
+    views: dict[int, _View] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.action = None
+        self.views.clear()
+
+    def observe(self, step: ToolStep) -> LoopMatch | None:
+        """Record a step, and return a match when actions keep changing nothing that is seen."""
+        event = step.event
+        if step.kind == "work":
+            on_screen = is_screen_action(event.action_name)
+            targets = () if on_screen else _list_targets(event.input_data)
+            self.action = _Action(on_screen, targets, event.event_id)
+            return None
+        action = self.action
+        if action is None:
+            return None
+        self.action = None
+        if not _shows_effect(action, step):
+            return None
+        seen = self.views.pop(step.call_key, None)
+        if seen is None or not seen.outcome.equals(step.outcome):
+            seen = _View(step.outcome, [action.event_id, event.event_id])
+        else:
+            seen.count += 1
+            seen.ids = [*seen.ids, action.event_id, event.event_id][-MAX_EVIDENCE_IDS:]
+        self.views[step.call_key] = seen
+        if len(self.views) > _MAX_VIEWS:
+            del self.views[next(iter(self.views))]
+        if seen.count < SAME_VIEWS_OF_LOOP:
+            return None
+        name = step.event.action_name
+        return LoopMatch(
+            pattern="no effect",
+            count=seen.count,
+            patience=SAME_VIEWS_OF_LOOP,
+            event_ids=tuple(seen.ids),
+            sequence=(name,),
+            message=f"{name} shows the same after {seen.count} actions: they have no effect",
+        )
+
+
+def is_screen_action(tool: str) -> bool:
+    """Return whether a tool acts on a page or screen, by the words of its name.
+
+    >>> is_screen_action("browser_click"), is_screen_action("write_file")
+    (True, False)
+    """
+    return not _split_name(tool).isdisjoint(_SCREEN_ACTIONS)
+
+
+def _shows_effect(action: _Action, step: ToolStep) -> bool:
+    """Return whether a look is one at what the action was about."""
+    outcome = step.outcome
+    if step.kind != "look" or not outcome.known or outcome.failed or outcome.size < _MIN_VIEW_CHARS:
+        return False
+    if _split_name(step.event.action_name).isdisjoint(_VIEW_WORDS):
+        return False
+    if action.on_screen:
+        return True
+    return not set(action.targets).isdisjoint(_list_targets(step.event.input_data))
+
+
+def _list_targets(arguments: Any) -> tuple[str, ...]:
+    """Return the arguments that may name what a call is about."""
+    if not isinstance(arguments, dict):
+        return ()
+    targets = []
+    for value in arguments.values():
+        if isinstance(value, str) and _MIN_TARGET_CHARS <= len(value) <= _MAX_TARGET_CHARS:
+            targets.append(value)  # noqa: PERF401 - every action goes through it, and a generator costs more
+    return tuple(targets[:_MAX_VIEWS])
+
+
+@functools.lru_cache(maxsize=256)
+def _split_name(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD_IN_NAME.findall(name[:100]))

@@ -1,0 +1,99 @@
+"""Questions put to a tool, and how two of them differ: in one value, in spelling, or in wording."""
+
+import re
+from typing import Any, Final, Literal
+from zlib import crc32
+
+import msgspec
+
+from steadyhelm.loops.loop_detector import split_words
+from steadyhelm.loops.similarity import content_overlap, find_slot, is_variant, list_content_words
+
+Relation = Literal["value", "number", "spelling", "wording", "other"]
+
+_MAX_TEXT_CHARS: Final = 1000
+_MAX_PIECES: Final = 40
+_MAX_RESULT_CHARS: Final = 6000
+_MIN_PIECE_CHARS: Final = 8
+_SIMILAR_WORDING: Final = 0.5
+
+_DIGITS: Final = re.compile(r"\d+")
+_NOT_DIGIT: Final = re.compile(r"\D+")
+_PIECE_END: Final = re.compile(r"\n+|\\n|(?<=[.!?])\s+|\},?\s*\{|\",\s*\"")
+_SAYS_NOTHING: Final = re.compile(
+    r"\Z|\W{0,80}(?:no\b|none\b|not found|nothing|0 |\[\]|\{\}|empty|null)"
+    r"|.{0,60}\b(?:not found|no (?:\w+ )?(?:results?|matches|match|hits|records?|entries|rows|such|trace|file"
+    r"|items?)"
+    r"|nothing|does ?n[o']t exist|do not exist|could ?n[o']t (?:be )?(?:find|found|locate)|unable to"
+    r"|cannot find"
+    r"|can'?t find|unknown|no one|did not find|0 results|without (?:success|a result))",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether an answer says that there is nothing.
+
+    >>> says_nothing("I could not find the ledger."), says_nothing("3 rows")
+    (True, False)
+    """
+    return _SAYS_NOTHING.match(text) is not None
+
+
+def read_question(arguments: bytes) -> str:
+    """Return the values of canonical arguments as one text."""
+    try:
+        data = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return arguments.decode("utf-8", "replace")[:_MAX_TEXT_CHARS]
+    return " ".join(_list_values(data))[:_MAX_TEXT_CHARS]
+
+
+def _list_values(data: Any) -> list[str]:
+    if isinstance(data, dict):
+        return [text for value in data.values() for text in _list_values(value)]
+    if isinstance(data, list):
+        return [text for value in data for text in _list_values(value)]
+    return [] if data is None or data == "" else [str(data)]
+
+
+def relate_questions(one: str, other: str) -> Relation:
+    """Return how two different questions are related.
+
+    >>> relate_questions("orders of customer 1042", "orders of customer 1043")
+    'number'
+    >>> relate_questions("orders of Bergen", "orders of Oslo")
+    'value'
+    >>> relate_questions("scroll|pan", "pan|scroll")
+    'wording'
+    >>> relate_questions("retry_policy", "RetryPolicy")
+    'spelling'
+    >>> relate_questions("how to limit retries in kestrel", "kestrel: guide for the limit of retries")
+    'wording'
+    """
+    if split_words(one.encode("utf-8", "replace")) == split_words(other.encode("utf-8", "replace")):
+        return "wording"
+    slot = find_slot(one, other)
+    if slot is not None:
+        values = _cut_slot(one, slot), _cut_slot(other, slot)
+        if is_variant(*values):
+            return "spelling"
+        texts = [_NOT_DIGIT.sub("", value) for value in values]
+        is_number = all(texts) and _DIGITS.sub("", values[0]) == _DIGITS.sub("", values[1])
+        return "number" if is_number else "value"
+    if content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_WORDING:
+        return "wording"
+    return "other"
+
+
+def _cut_slot(text: str, slot: tuple[int, int]) -> str:
+    words = text.split()
+    return " ".join(words[slot[0] : len(words) - slot[1]])
+
+
+def hash_pieces(result: str) -> list[int]:
+    """Return hashes of the lines or sentences of a result, the first of them."""
+    pieces = (piece.strip() for piece in _PIECE_END.split(result[:_MAX_RESULT_CHARS]))
+    kept = dict.fromkeys(piece for piece in pieces if len(piece) >= _MIN_PIECE_CHARS)
+    hashes = [crc32(piece.encode("utf-8", "replace")) for piece in kept][:_MAX_PIECES]
+    return hashes or [crc32(result.strip().encode("utf-8", "replace"))]

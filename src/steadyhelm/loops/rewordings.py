@@ -1,0 +1,152 @@
+"""Tasks delegated and plans written again in other words."""
+
+import functools
+import re
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
+from steadyhelm.loops.questions import read_question, says_nothing
+from steadyhelm.loops.similarity import content_overlap, find_slot, list_content_words, thought_overlap
+from steadyhelm.loops.steps import ToolStep
+
+SAME_TASKS_OF_LOOP: Final = 4
+SAME_PLANS_OF_LOOP: Final = 4
+
+_MAX_KEPT: Final = 8
+_MIN_TASK_WORDS: Final = 3
+_MAX_TEXT_CHARS: Final = 1000
+_SIMILAR_TASK: Final = 0.5
+_SIMILAR_ANSWER: Final = 0.4
+_SIMILAR_PLAN: Final = 0.6
+
+_WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_DELEGATION_WORDS: Final = frozenset(
+    {"agent", "agents", "assign", "assistant", "ask", "consult", "delegate", "dispatch", "expert", "hand",
+     "handoff", "researcher", "spawn", "subagent", "task", "worker"}
+)  # fmt: skip
+_TASK_ARGUMENTS: Final = (
+    "task", "prompt", "instructions", "instruction", "objective", "goal", "request", "message", "query",
+    "question", "input", "description", "assignment", "brief",
+)  # fmt: skip
+_STATUS: Final = re.compile(r"\b(?:completed?|done|in[_ -]progress|finished|pending|cancelled)\b|\[[xX~/]\]")
+
+
+class Delegation(Struct):
+    """A task that was delegated, and the answer."""
+
+    task: str
+    answer: str
+    seq: int
+    event_id: str
+
+
+class WrittenPlan(Struct):
+    """A plan or a thought that was written down."""
+
+    text: str
+    event_id: str
+
+
+class RewordingMemory(Struct):
+    """The latest delegations of this segment, and the plans written since anything was done."""
+
+    delegations: list[Delegation] = field(default_factory=list)
+    plans: list[WrittenPlan] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.delegations.clear()
+        self.plans.clear()
+
+    def observe(self, step: ToolStep) -> LoopMatch | None:
+        """Record a step, and return a match when a task or a plan comes again in other words."""
+        if _is_delegation(step.event.action_name):
+            task = _find_task(step)
+            if task is not None:
+                self.plans.clear()
+                return self._match_task(step, task)
+        if step.kind == "plan":
+            return self._match_plan(step)
+        if self.plans:
+            self.plans.clear()
+        return None
+
+    def _match_task(self, step: ToolStep, task: str) -> LoopMatch | None:
+        answer = step.outcome.sample[:_MAX_TEXT_CHARS]
+        similar = [
+            it
+            for it in self.delegations
+            if step.has_seen(it.seq) and _is_same_task(it.task, task) and _is_same_answer(it.answer, answer)
+        ]
+        event = step.event
+        self.delegations = [*self.delegations, Delegation(task, answer, event.seq, event.event_id)][
+            -_MAX_KEPT:
+        ]
+        slots = [find_slot(it.task, task) for it in similar]
+        known = [slot for slot in slots if slot is not None]
+        if known and 2 * max(map(known.count, known)) > len(slots):
+            return None  # one task about another thing each time
+        count = len(similar) + 1
+        if count < SAME_TASKS_OF_LOOP:
+            return None
+        return LoopMatch(
+            pattern="reworded task",
+            count=count,
+            patience=SAME_TASKS_OF_LOOP,
+            event_ids=(*(it.event_id for it in similar), event.event_id),
+            message=f"{event.action_name} was given one task {count} times in other words, to the same end",
+        )
+
+    def _match_plan(self, step: ToolStep) -> LoopMatch | None:
+        text = read_question(step.arguments)[:_MAX_TEXT_CHARS]
+        if self.plans and _STATUS.findall(self.plans[-1].text) != _STATUS.findall(text):
+            self.plans.clear()  # something was ticked off
+        similar: list[WrittenPlan] = []
+        if len(self.plans) >= SAME_PLANS_OF_LOOP - 1:
+            words = list_content_words(text)
+            similar = [it for it in self.plans if _is_same_plan(list_content_words(it.text), words)]
+        event = step.event
+        self.plans = [*self.plans, WrittenPlan(text, event.event_id)][-_MAX_KEPT:]
+        count = len(similar) + 1
+        if count < SAME_PLANS_OF_LOOP:
+            return None
+        return LoopMatch(
+            pattern="reworded plan",
+            count=count,
+            patience=SAME_PLANS_OF_LOOP,
+            event_ids=(*(it.event_id for it in similar), event.event_id)[-MAX_EVIDENCE_IDS:],
+            message=f"{event.action_name} wrote nearly the same {count} times, with nothing done in between",
+        )
+
+
+def _find_task(step: ToolStep) -> str | None:
+    """Return the task that a call delegates, None when it delegates none."""
+    args: Any = step.event.input_data
+    if not isinstance(args, dict):
+        return None
+    for name in _TASK_ARGUMENTS:
+        value = args.get(name)
+        if isinstance(value, str) and value.count(" ") + 1 >= _MIN_TASK_WORDS and step.outcome.size > 0:
+            return value[:_MAX_TEXT_CHARS]
+    return None
+
+
+def _is_same_task(one: str, other: str) -> bool:
+    return content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_TASK
+
+
+def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:
+    return content_overlap(one, other) >= _SIMILAR_TASK or thought_overlap(one, other) >= _SIMILAR_PLAN
+
+
+def _is_same_answer(one: str, other: str) -> bool:
+    if one == other or (says_nothing(one) and says_nothing(other)):
+        return True
+    return content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_ANSWER
+
+
+@functools.lru_cache(maxsize=256)
+def _is_delegation(name: str) -> bool:
+    return any(word.lower() in _DELEGATION_WORDS for word in _WORD_IN_NAME.findall(name[:100]))

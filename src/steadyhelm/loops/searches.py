@@ -1,0 +1,165 @@
+"""Searches in words: the same question asked again, whose results bring nothing new."""
+
+import functools
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from steadyhelm.loops.loop_detector import (
+    MAX_EVIDENCE_IDS,
+    SCORE_WITHOUT_RESULTS,
+    LoopMatch,
+    is_report_due,
+    split_words,
+    word_overlap,
+)
+from steadyhelm.loops.outcomes import extract_text
+from steadyhelm.loops.questions import hash_pieces
+from steadyhelm.loops.similarity import content_overlap, find_slot, list_content_words
+from steadyhelm.loops.steps import ToolStep
+
+SIMILAR_SEARCHES_OF_LOOP: Final = 4
+
+_MAX_SEARCHES: Final = 12
+_SIMILAR_WORDS: Final = 0.5
+_SIMILAR_CONTENT: Final = 0.34
+_STALE_SHARE: Final = 0.5
+_KNOWN_SHARE: Final = 0.1
+_SAME_WORDS: Final = 0.6
+_MIN_SEARCH_WORDS: Final = 2
+_MAX_SEARCH_CHARS: Final = 2048
+_SEARCH_ARGUMENTS: Final = frozenset(
+    {"query", "q", "search_query", "search", "question", "instruction", "keywords", "terms", "topic"}
+)
+
+# Each search is compared with several that follow it.
+_split_search: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(split_words)
+_list_content: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(list_content_words)
+
+
+class SearchCall(Struct):
+    """A call that asks a question in words; `is_stale` when most of its results had been seen before."""
+
+    name: str
+    question: str
+    pieces: list[int]
+    seq: int
+    event_id: str
+    is_stale: bool = False
+
+
+class SearchMemory(Struct):
+    """The latest searches of this segment, and what they found."""
+
+    searches: list[SearchCall] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.searches.clear()
+
+    def may_match(self, arguments: Any) -> bool:
+        """Return whether a call with these arguments could be one search too many."""
+        return len(self.searches) >= SIMILAR_SEARCHES_OF_LOOP - 1 and find_question(arguments) is not None
+
+    def observe(self, step: ToolStep, enough: int, *, is_foreseen: bool = False) -> LoopMatch | None:
+        """Record a search, and return a match when similar ones keep finding the same.
+
+        One that is foreseen is assumed to find what the last one found.
+        """
+        question = find_question(step.event.input_data)
+        if question is None or step.outcome.outage:
+            return None
+        question = question[:_MAX_SEARCH_CHARS]
+        if any(search.question == question for search in self.searches):
+            return None  # the very same question: action_loop counts it, or it asks for the next page
+        if len(_split_search(question.encode("utf-8", "replace"))) < _MIN_SEARCH_WORDS:
+            return None
+        name, event = step.event.action_name, step.event
+        if is_foreseen:
+            pieces = self.searches[-1].pieces if self.searches else []
+        else:
+            pieces = hash_pieces(extract_text(event.output_data)) if step.outcome.known else []
+        of_tool = [it for it in self.searches if it.name == name and step.has_seen(it.seq)]
+        seen = {piece for it in of_tool for piece in it.pieces}
+        known = len(seen.intersection(pieces)) / max(1, len(pieces))
+        similar = [it for it in of_tool if _is_similar(it.question, question)]
+        # Where hardly a word of the question is new, a few results that are do not make it another question.
+        is_stale = known >= _STALE_SHARE or (
+            known >= _KNOWN_SHARE and any(_has_same_words(it.question, question) for it in similar)
+        )
+        self.searches.append(SearchCall(name, question, pieces, event.seq, event.event_id, is_stale))
+        if len(self.searches) > _MAX_SEARCHES:
+            del self.searches[0]
+        if not pieces:
+            return _match_without_results(step, similar, question, enough)
+        stale = [it for it in similar if it.is_stale or it is similar[0]]
+        if not is_stale or _is_parametrised(similar, question):
+            return None
+        ids = (*(it.event_id for it in stale), event.event_id)
+        return _build_match(name, ids, enough, "asked nearly the same {count} times, and found nothing new")
+
+
+def find_question(arguments: Any) -> str | None:
+    """Return the question a call asks in words, None when it asks none."""
+    if not isinstance(arguments, dict) or _SEARCH_ARGUMENTS.isdisjoint(arguments):
+        return None
+    for name, value in arguments.items():
+        if name in _SEARCH_ARGUMENTS and isinstance(value, str):
+            return value
+    return None
+
+
+def _is_similar(one: str, other: str) -> bool:
+    words = _split_search(one.encode("utf-8", "replace")), _split_search(other.encode("utf-8", "replace"))
+    return (
+        word_overlap(*words) >= _SIMILAR_WORDS
+        or content_overlap(_list_content(one), _list_content(other)) >= _SIMILAR_CONTENT
+    )
+
+
+def _has_same_words(one: str, other: str) -> bool:
+    words = _split_search(one.encode("utf-8", "replace")), _split_search(other.encode("utf-8", "replace"))
+    return word_overlap(*words) >= _SAME_WORDS
+
+
+def _is_parametrised(similar: list[SearchCall], question: str) -> bool:
+    """Return whether these questions differ by a value in one place: a batch, not a rewording."""
+    slots = [find_slot(it.question, question) for it in similar]
+    known = [slot for slot in slots if slot is not None]
+    return bool(known) and 2 * max(map(known.count, known)) > len(slots)
+
+
+def _match_without_results(
+    step: ToolStep, similar: list[SearchCall], question: str, enough: int
+) -> LoopMatch | None:
+    """Match searches without known results: the same words again are a loop, others are noticed."""
+    words = _split_search(question.encode("utf-8", "replace"))
+    same = [it for it in similar if _split_search(it.question.encode("utf-8", "replace")) == words]
+    found = same if len(same) + 1 >= enough else similar
+    ids = (*(it.event_id for it in found), step.event.event_id)
+    message = "asked nearly the same {count} times, results not seen"
+    match = _build_match(step.event.action_name, ids, enough, message)
+    if match is None or found is same:
+        return match
+    return LoopMatch(
+        pattern=match.pattern,
+        count=match.count,
+        patience=match.patience,
+        event_ids=match.event_ids,
+        message=match.message,
+        noticed_only=True,
+    )
+
+
+def _build_match(name: str, ids: tuple[str, ...], enough: int, message: str) -> LoopMatch | None:
+    count = len(ids)
+    if count < enough or not is_report_due(count, enough):
+        return None
+    return LoopMatch(
+        pattern="reworded search",
+        count=count,
+        patience=enough,
+        event_ids=ids[-MAX_EVIDENCE_IDS:],
+        message=f"{name} was {message.format(count=count)}",
+        most=SCORE_WITHOUT_RESULTS if "not seen" in message else 1.0,
+    )

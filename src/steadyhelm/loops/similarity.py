@@ -1,0 +1,348 @@
+"""How alike two results or two texts are, and what differs between them.
+
+Words that vary between otherwise equal results are identifiers, with or without digits; a number that rises
+or falls, a word of state and a step of a process are progress.
+"""
+
+import functools
+import re
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from steadyhelm.noise import find_difference, mask_noise
+
+_MAX_VARYING_SHARE: Final = 0.25
+_MAX_VARYING_WORDS: Final = 10
+_MIN_CONSTANT_WORDS: Final = 6
+_MAX_LOOK_AHEAD: Final = 4
+_MIN_ID_DIGITS: Final = 4
+_MAX_COMPARED_WORDS: Final = 160
+_MAX_CONTENT_WORDS: Final = 64
+_STEM_CHARS: Final = 6
+_MIN_ECHO_CHARS: Final = 3
+_MAX_NAME_CHARS: Final = 60
+_SAME_NAME_SHARE: Final = 0.65
+_MIN_SHARED_SHARE: Final = 0.35
+
+_TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
+_NUMBER: Final = re.compile(r"[-+$#]?\d+(?:[.,]\d+)*(?:%|[a-zA-Z]{0,2})\.?\Z")
+_CONTENT_WORD: Final = re.compile(r"[^\W\d_]{3,}|\d+")
+
+# A word after one of these says how far something is, or how it stands: it is progress when it changes.
+_PROGRESS_LABELS: Final = frozenset(
+    """
+    accuracy at completed count current currently done epoch eta failed failing finished item items iteration
+    last left level line loss now offset page part passed percent phase position progress remaining result
+    round row score stage state status step target task test tests title total value version
+    """.split()  # noqa: SIM905 - so many quoted words read worse
+)
+# A word after one of these names a thing that was started: when it varies, another one was.
+_STARTED_LABELS: Final = frozenset(
+    {"session", "process", "pid", "job", "container", "worker", "instance", "handle", "thread", "request"}
+)
+_STATE_WORDS: Final = frozenset(
+    """
+    active approved available away blocked bad busy closed complete critical degraded done down empty error
+    fail fast full good green healthy high idle inactive invalid live low medium new no none normal null off
+    offline ok okay on online open optional orange out pass pending ready red slow success true false
+    unhealthy unknown up valid warning yellow yes
+    """.split()  # noqa: SIM905 - the same
+)
+_STATE_ENDINGS: Final = ("ing", "ed", "ion")
+# Tools whose results differ because each call takes the next thing.
+_TAKING_WORDS: Final = frozenset(
+    """
+    advance consume dequeue draw generate more next pop random receive roll sample shift take
+    """.split()  # noqa: SIM905 - the same
+)
+_WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+# Words that any order or report may use: they do not say what it is about.
+_COMMON_WORDS: Final = frozenset(
+    word[:_STEM_CHARS]
+    for word in """
+    about again all also and any anywhere are ask back been before being but can check could did does done
+    each ensure everything everywhere examine explain explore figure find finally first follow for found from
+    get give going had has have help here how identify inspect into investigate its just know let like look
+    locate made make may might more must need next not nothing now obtain one only other our out over perhaps
+    please possible provide really report research retrieve return review search see shall should show since
+    some sorry still study such sure task tell than that the their them then there these they thing this
+    through too track try turn unable under until use using very want was way well were what when where
+    whether which while who why will with without work would yet you your determine discover dig
+    """.split()  # noqa: SIM905 - the same
+)
+
+
+class VaryingWords(NamedTuple):
+    """What differs between two results that are otherwise equal: words of the later one, numbers of both.
+
+    `growth` is how many characters longer the later words are.
+    """
+
+    labels: tuple[str, ...]
+    words: tuple[str, ...]
+    numbers_before: tuple[float, ...]
+    numbers: tuple[float, ...]
+    growth: int
+
+    @property
+    def names_started_thing(self) -> bool:
+        """Whether nothing varies but the names of things that were started."""
+        return _STARTED_LABELS.issuperset(self.labels)
+
+
+def takes_next(tool: str) -> bool:
+    """Return whether a tool gives another thing at each call by its nature, by the words of its name.
+
+    >>> takes_next("next_page"), takes_next("read_page")
+    (True, False)
+    """
+    return _takes_next(tool)
+
+
+@functools.lru_cache(maxsize=256)
+def _takes_next(tool: str) -> bool:
+    return any(word.lower() in _TAKING_WORDS for word in _WORD_IN_NAME.findall(tool[:100]))
+
+
+def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords | None:
+    """Return what differs between two results if that is nothing but identifiers, else None.
+
+    With `cut_at` each text is two parts of a longer one, joined at that place.
+
+    >>> body = "the ledger has forty open rows and no lock"
+    >>> find_varying_words(f"node falcon: {body}", f"node heron: {body}").words
+    ('heron',)
+    >>> find_varying_words(f"phase build: {body}", f"phase test: {body}") is None
+    True
+    """
+    if cut_at:
+        before, after = _join_parts(one, other, cut_at)
+    else:
+        before, after = _TOKEN.findall(mask_noise(one)), _TOKEN.findall(mask_noise(other))
+    shorter = min(len(before), len(after))
+    if max(len(before), len(after)) > _MAX_COMPARED_WORDS or shorter < _MIN_CONSTANT_WORDS:
+        return None
+    allowed = min(_MAX_VARYING_WORDS, max(1, int(shorter * _MAX_VARYING_SHARE)))
+    pairs = _align(before, after, allowed)
+    if not pairs or shorter - len(pairs) < _MIN_CONSTANT_WORDS:
+        return None
+    labels, words, numbers_before, numbers = [], [], [], []
+    for label, earlier, later in pairs:
+        if not _is_identifier(label, earlier) or not _is_identifier(label, later):
+            return None
+        labels.append(label.lower())
+        words.append(later)
+        if _NUMBER.match(later) and _NUMBER.match(earlier):
+            numbers_before.append(_to_number(earlier))
+            numbers.append(_to_number(later))
+    growth = sum(len(later) - len(earlier) for _, earlier, later in pairs)
+    return VaryingWords(tuple(labels), tuple(words), tuple(numbers_before), tuple(numbers), growth)
+
+
+def _join_parts(one: str, other: str, cut_at: int) -> tuple[list[str], list[str]]:
+    """Return the words of both texts without those that only one of them has at the cut.
+
+    Where a word is longer than before, fewer words fit before the cut.
+    """
+    heads = [_TOKEN.findall(text[:cut_at].rsplit(None, 1)[0]) for text in (one, other)]
+    tails = [_TOKEN.findall(text[cut_at:].split(None, 1)[-1]) for text in (one, other)]
+    first, last = min(map(len, heads)), min(map(len, tails))
+    before, after = (head[:first] + tail[len(tail) - last :] for head, tail in zip(heads, tails, strict=True))
+    return before, after
+
+
+def is_course(values: list[float]) -> bool:
+    """Return whether numbers only rise or only fall, so that they count something.
+
+    >>> is_course([1.0, 4.0, 9.0]), is_course([40012.0, 51200.0, 33017.0])
+    (True, False)
+    """
+    rises = [later - earlier for earlier, later in pairwise(values)]
+    return all(rise > 0 for rise in rises) or all(rise < 0 for rise in rises)
+
+
+def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, str, str]] | None:
+    """Return the words that differ with the word before them; None when there are too many."""
+    pairs: list[tuple[str, str, str]] = []
+    left = right = 0
+    label = ""
+    while left < len(one) and right < len(other):
+        if one[left] == other[right]:
+            label = one[left]
+            left, right = left + 1, right + 1
+            continue
+        step = _find_next_equal(one, other, left, right)
+        if step is None:
+            return None
+        earlier, later = " ".join(one[left : left + step[0]]), " ".join(other[right : right + step[1]])
+        pairs.append((label, earlier, later))
+        if len(pairs) > allowed:
+            return None
+        left, right = left + step[0], right + step[1]
+    rest = (one[left:], other[right:])
+    if any(rest):
+        pairs.append((label, " ".join(rest[0]), " ".join(rest[1])))
+    return pairs if len(pairs) <= allowed and all(len(side) <= _MAX_LOOK_AHEAD for side in rest) else None
+
+
+def _find_next_equal(one: list[str], other: list[str], left: int, right: int) -> tuple[int, int] | None:
+    """Return how many words to skip on each side until both agree again."""
+    for distance in range(2, 2 * _MAX_LOOK_AHEAD):
+        for skip in range(max(1, distance - _MAX_LOOK_AHEAD), min(distance, _MAX_LOOK_AHEAD + 1)):
+            ahead, behind = left + skip, right + distance - skip
+            ends = ahead >= len(one) and behind >= len(other)
+            if ends or (ahead < len(one) and behind < len(other) and one[ahead] == other[behind]):
+                return skip, distance - skip
+    return None
+
+
+def _is_identifier(label: str, word: str) -> bool:
+    """Return whether a word that varies behind this label only names something."""
+    lowered = word.lower().strip(".!")
+    if not lowered or label.lower().strip("-_.#") in _PROGRESS_LABELS:
+        return False
+    if _NUMBER.match(word):
+        return sum(map(str.isdigit, word)) >= _MIN_ID_DIGITS and not word.endswith("%")
+    if any(map(str.isdigit, word)):
+        return True
+    return not any(part in _STATE_WORDS or part.endswith(_STATE_ENDINGS) for part in lowered.split())
+
+
+def _to_number(word: str) -> float:
+    digits = re.sub(r"[^\d.]", "", word).strip(".")
+    try:
+        return float(digits)
+    except ValueError:
+        return 0.0
+
+
+def remove_echo(result: str, arguments: bytes) -> str:
+    """Return a result without the words that the call itself contained.
+
+    >>> remove_echo("no module named 'kestrel'", b'{"name": "kestrel"}')
+    "no module named '~'"
+    """
+    said = frozenset(_TOKEN.findall(arguments.decode("utf-8", "replace").lower().replace("\\n", " ")))
+
+    def replace(found: re.Match[str]) -> str:
+        word = found[0].lower().rstrip(".!`").lstrip("`")
+        return "~" if len(word) >= _MIN_ECHO_CHARS and word in said else found[0]
+
+    return _TOKEN.sub(replace, mask_noise(result))
+
+
+def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: bytes) -> bool:
+    """Return whether two results are equal but for words that each call itself contained.
+
+    Cheap where they are not: the words at the first and the last difference are looked for in the arguments.
+
+    >>> is_equal_but_echo("no kestrel here", b'{"q":"kestrel"}', "no heron here", b'{"q":"heron"}')
+    True
+    """
+    first = find_difference(one, other)
+    if not (_is_echo(one, first, arguments) and _is_echo(other, first, other_arguments)):
+        return False
+    last = find_difference(one[::-1], other[::-1])
+    if not (
+        _is_echo(one, len(one) - last - 1, arguments)
+        and _is_echo(other, len(other) - last - 1, other_arguments)
+    ):
+        return False
+    return remove_echo(one, arguments) == remove_echo(other, other_arguments)
+
+
+def _is_echo(text: str, place: int, arguments: bytes) -> bool:
+    place = max(0, place)
+    start = max(0, place - _MAX_NAME_CHARS)
+    for found in _TOKEN.finditer(text[start : place + _MAX_NAME_CHARS]):
+        if found.end() >= place - start:
+            word = found[0].strip("`.!").lower()
+            return len(word) >= _MIN_ECHO_CHARS and word.encode("utf-8", "replace") in arguments.lower()
+    return False
+
+
+def list_content_words(text: str) -> frozenset[str]:
+    """Return the stems of the words that say what a text is about.
+
+    >>> sorted(list_content_words("Please find the ledgers of Bergen"))
+    ['bergen', 'ledger']
+    """
+    stems = (word[:_STEM_CHARS] for word in _CONTENT_WORD.findall(text.lower()[:2000]))
+    return frozenset([stem for stem in stems if stem not in _COMMON_WORDS][:_MAX_CONTENT_WORDS])
+
+
+def content_overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return how far two texts are about the same, 0 to 1, whatever their wording; 0 for too few words.
+
+    >>> content_overlap(list_content_words("the ledger of Bergen"), list_content_words("Bergen, its ledger"))
+    1.0
+    """
+    common = len(one & other)
+    if common < 2:  # noqa: PLR2004 - one word in common may be chance
+        return 0.0
+    return common / (len(one) + len(other) - common)
+
+
+def thought_overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return how much of the shorter of two thoughts the other contains; 0 for too few words in common.
+
+    >>> thought_overlap(frozenset("abcd"), frozenset("abcxyz"))
+    0.75
+    """
+    common = len(one & other)
+    if common < 3 or common < _MIN_SHARED_SHARE * max(len(one), len(other)):  # noqa: PLR2004 - may be chance
+        return 0.0
+    return common / min(len(one), len(other))
+
+
+def find_slot(one: str, other: str) -> tuple[int, int] | None:
+    """Return where two texts differ by one value in one place: words before it, and after it; else None.
+
+    >>> find_slot("sales of March 2025 by region", "sales of April 2025 by region")
+    (2, 3)
+    >>> find_slot("how to set up retries", "retries setup guide for beginners") is None
+    True
+    """
+    before, after = one.lower().split(), other.lower().split()
+    shorter = min(len(before), len(after))
+    start = 0
+    while start < shorter and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    widths = len(before) - start - end, len(after) - start - end
+    return (start, end) if max(widths) <= 2 and min(widths) >= 1 else None  # noqa: PLR2004 - a value, or a name of two words
+
+
+def is_variant(one: str, other: str) -> bool:
+    """Return whether two names are spellings of one: other signs, capitals, endings or folders.
+
+    >>> is_variant("load_user", "LoadUsers"), is_variant("user-1042", "user-1043")
+    (True, False)
+    """
+    first, second = _letters(one)[:_MAX_NAME_CHARS], _letters(other)[:_MAX_NAME_CHARS]
+    shorter = min(len(first), len(second))
+    if shorter >= _MIN_ID_DIGITS and _digits(one) == _digits(other):
+        return _count_common_letters(first, second) >= max(_MIN_ID_DIGITS, _SAME_NAME_SHARE * shorter)
+    return False
+
+
+def _count_common_letters(one: str, other: str) -> int:
+    """Return the length of the longest piece that two names have in common."""
+    longest, ends = 0, [0] * (len(other) + 1)
+    for letter in one:
+        above = 0
+        for place, against in enumerate(other, 1):
+            above, ends[place] = ends[place], above + 1 if letter == against else 0
+            longest = max(longest, ends[place])
+    return longest
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.lower()))
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))

@@ -1,0 +1,76 @@
+"""How long an agent may wait: by the time that has passed and the number of looks, never by one alone."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+POLLS_OF_LOOP: Final = 25
+WAIT_OF_LOOP_S: Final = 600.0
+POLLS_WITHOUT_TIMES: Final = 10
+
+_USUAL_FACTOR: Final = 3.0
+_MAX_TOOLS: Final = 16
+_SCHEDULE_MIN_S: Final = 240.0
+_SLEPT_SCHEDULE_MIN_S: Final = 20.0
+_MAX_UNEVENNESS: Final = 1.25
+_MAX_STEPS_ON_SCHEDULE: Final = 12
+_MAX_SLEPT_UNEVENNESS: Final = 2.0
+
+
+class UsualWaits(Struct):
+    """How long each tool was waited for in this run until its answer changed, the longest time in seconds."""
+
+    longest_s: dict[str, float] = field(default_factory=dict)
+
+    def record(self, tool: str, waited_s: float) -> None:
+        """Record that a tool's answer changed after this time."""
+        longest = max(waited_s, self.longest_s.pop(tool, 0.0))
+        self.longest_s[tool] = longest
+        if len(self.longest_s) > _MAX_TOOLS:
+            del self.longest_s[next(iter(self.longest_s))]
+
+    def is_too_long(self, tool: str, polls: int, waited_s: float) -> bool:
+        """Return whether so many polls in so much time are more than waiting, for this tool."""
+        if waited_s <= 0.0:
+            return polls >= POLLS_WITHOUT_TIMES  # the run has no times: the number alone is known
+        usual_s = self.longest_s.get(tool, 0.0)
+        return polls >= POLLS_OF_LOOP and waited_s >= max(WAIT_OF_LOOP_S, _USUAL_FACTOR * usual_s)
+
+
+class Intervals(Struct):
+    """The intervals at which one call was made: the last time, and the shortest and longest pause.
+
+    `busy_s` is how long the run had worked and thought by then: that is no pause.
+    """
+
+    first_at: float
+    last_at: float
+    busy_s: float = 0.0
+    shortest_s: float = -1.0
+    longest_s: float = 0.0
+
+    def record(self, at: float, busy_s: float, steps_between: int = 0) -> None:
+        """Record that the call was made again, after the run had been busy for so long in all.
+
+        An agent that did much else in between has not paused.
+        """
+        pause_s = max(0.0, at - self.last_at - (busy_s - self.busy_s))
+        if steps_between > _MAX_STEPS_ON_SCHEDULE:
+            pause_s = 0.0
+        self.shortest_s = pause_s if self.shortest_s < 0 else min(self.shortest_s, pause_s)
+        self.longest_s = max(self.longest_s, pause_s)
+        self.last_at, self.busy_s = at, busy_s
+
+    def is_schedule(self, *, slept: bool) -> bool:
+        """Return whether the call is made at even intervals too long for an agent that merely goes on.
+
+        `slept` says that the agent waited on purpose in between: then shorter intervals are a schedule too.
+        """
+        least_s = _SLEPT_SCHEDULE_MIN_S if slept else _SCHEDULE_MIN_S
+        most = _MAX_SLEPT_UNEVENNESS if slept else _MAX_UNEVENNESS
+        return self.shortest_s >= least_s and self.longest_s <= most * self.shortest_s
+
+    @property
+    def waited_s(self) -> float:
+        """The seconds from the first of these calls to the last."""
+        return self.last_at - self.first_at

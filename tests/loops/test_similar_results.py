@@ -1,0 +1,227 @@
+import pytest
+from agent_steps import call, matches, names, reported, run, says, shell, user
+
+from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.detectors.repetitive_text import ReplyMemory
+from steadyhelm.detectors.stagnation import StagnationMemory
+
+BODY = "the ledger has forty open rows and no lock on any of them"
+BIRDS = ("falcon", "heron", "otter", "lynx", "raven")
+
+
+def seen(*steps):
+    return reported(RepetitionMemory(), run(*steps))
+
+
+def looks(*results, of="fetch_page", **fields):
+    return [call(of, {"target": "main"}, result, **fields) for result in results]
+
+
+class TestIdentifiers:
+    def test_need_no_digits(self):
+        """
+        A word that varies while the rest stays is an identifier, and is named in the match.
+        """
+        trace = run(*looks(*[f"Session {it}: {BODY}" for it in BIRDS]))
+
+        assert [2, 3, 4] == reported(RepetitionMemory(), trace)
+        assert ("otter",) == matches(RepetitionMemory(), trace)[2].ignored
+
+    @pytest.mark.parametrize(
+        "results",
+        [
+            [f"phase {it}: {BODY}" for it in ("build", "test", "sign", "ship")],
+            [f"{it} modules, {BODY}" for it in ("compiling", "linking", "packing", "signing")],
+            [f"{n} of 90 done, {BODY}" for n in (3, 9, 14, 20)],
+            [f"transferred 40{n}12 bytes so far, {BODY}" for n in range(4)],
+            [f"{it}" for it in BIRDS],
+        ],
+        ids=["a phase", "what is being done", "a small number", "a number that rises", "all of it"],
+    )
+    def test_progress_is_none(self, results):
+        """
+        A step of a process, a state and a number that rises are progress.
+        """
+        assert [] == seen(*looks(*results))
+
+    def test_a_tool_that_takes_the_next_thing(self):
+        """
+        A tool that takes the next thing from a queue gives another one each time.
+        """
+        assert [] == seen(*looks(*[f"Message {it}: {BODY}" for it in BIRDS], of="receive_message"))
+
+    def test_in_a_long_result(self):
+        """
+        What lies in the middle of a long result must be as long as before.
+        """
+        middle = "row after row of figures, " * 40
+
+        assert [2, 3, 4] == seen(*looks(*[f"Node {it}. {BODY} {middle} {BODY}" for it in BIRDS]))
+        assert [] == seen(
+            *looks(*[f"Node {it}. {BODY} {middle * n} {BODY}" for n, it in enumerate(BIRDS, 1)])
+        )
+
+
+class TestAsides:
+    @pytest.mark.parametrize("name", ["attempt", "retryCount", "nonce", "ts", "reason", "request_no", "note"])
+    def test_by_name(self, name):
+        """
+        An argument that counts or explains does not make another call.
+        """
+        assert [2, 3] == seen(*[call("load", {"target": "x", name: f"{n} more"}, BODY) for n in range(4)])
+
+    def test_the_content_of_work_is_none(self):
+        """
+        What is written is the content of the call that writes it.
+        """
+        assert [] == seen(
+            *[call("add_comment", {"issue": 5, "comment": f"part {n}"}, "ok") for n in range(25)]
+        )
+
+
+class TestNoEffect:
+    def test_clicks(self):
+        """
+        Four actions after which the same page is seen have no effect.
+        """
+        steps = [
+            it
+            for n in range(5)
+            for it in (call("click", {"element": f"b{n}"}, "Done."), call("get_page", {}, f"Page: {BODY}"))
+        ]
+
+        assert ["no effect"] == names(RepetitionMemory(), run(*steps))
+
+    def test_a_status_between_steps_of_work(self):
+        """
+        A status that stays the same while other files are written is no sign of it.
+        """
+        steps = [
+            it
+            for n in range(25)
+            for it in (
+                call("write_file", {"path": f"{n}.py", "content": f"x = {n}"}, "Written."),
+                shell("git status --short", f"?? {BODY}"),
+            )
+        ]
+
+        assert [] == seen(*steps)
+
+
+class TestMemory:
+    def test_covers_hundreds_of_calls(self):
+        """
+        The same look with three hundred others between is found at the fourth time.
+        """
+        others = [call("read", {"path": f"{n}.py"}, f"class C{n}: ...") for n in range(900)]
+        again = call("read", {"path": "main.py"}, "class Main: ...")
+
+        assert [903] == seen(again, *others[:300], again, *others[300:600], again, *others[600:], again)
+
+
+class TestFailures:
+    def test_falling_behind_one_exit_status(self):
+        """
+        Fewer failures are progress, whatever the exit status says.
+        """
+        steps = [
+            call("run_tests", {"suite": "all"}, f"{n} failed, {90 - n} passed", error="exit 1")
+            for n in range(12, 0, -1)
+        ]
+
+        assert [] == reported(FailureMemory(), run(*steps))
+
+    def test_the_same_number_is_none(self):
+        """
+        The same failures again are not.
+        """
+        steps = [call("run_tests", {"n": n}, f"9 failed, order {n}", error="exit 1") for n in range(6)]
+
+        assert reported(FailureMemory(), run(*steps))
+
+    def test_other_errors_after_the_users_words(self):
+        """
+        Another error after the user's words is another matter.
+        """
+        steps = []
+        for it in ("alpha", "beta", "gamma", "delta"):
+            steps += [
+                call("deploy", {"env": "x"}, error=f"missing variable {it}"),
+                user(f"I have set {it} now"),
+            ]
+
+        assert [] == reported(FailureMemory(), run(*steps))
+
+
+class TestOtherWords:
+    TASKS = (
+        "Find the ledger entry of Bergen.",
+        "Please locate the entry of Bergen in the ledger",
+        "Look up Bergen, ledger entry, and report back",
+        "Go and get me the ledger entry for Bergen",
+    )
+
+    def test_a_task_delegated_again(self):
+        """
+        The same task in other words to the same end is a loop at the fourth time.
+        """
+        steps = [
+            call("delegate", {"agent": "a", "task": it}, "I could not find the entry.") for it in self.TASKS
+        ]
+
+        assert [3] == reported(StagnationMemory(), run(*steps))
+
+    def test_one_task_about_many_things(self):
+        """
+        One task about another thing each time is a batch.
+        """
+        steps = [
+            call("delegate", {"agent": "a", "task": f"Review module {it} for leaks"}, "No leaks were found.")
+            for it in BIRDS * 5
+        ]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+
+    def test_a_plan_rewritten(self):
+        """
+        A plan written four times in other words with nothing done is a loop; with work between it is none.
+        """
+        verbs = ("Inspect", "Examine", "Review", "Study")
+        plans = [
+            call("update_plan", {"items": [f"{it} the ledger", f"{it} the parser", f"{it} the index"]}, "ok")
+            for it in verbs
+        ]
+        worked = [step for n, plan in enumerate(plans) for step in (plan, shell(f"cat {n}", f"text {n}"))]
+
+        assert [3] == reported(StagnationMemory(), run(*plans))
+        assert [] == reported(StagnationMemory(), run(*worked))
+
+    def test_a_plan_ticked_off(self):
+        """
+        A plan in which something was done is another plan.
+        """
+        items = ("ledger", "parser", "index", "cache")
+        plans = [
+            call(
+                "TodoWrite",
+                {"todos": [f"[{'x' if n > k else ' '}] {it}" for k, it in enumerate(items)]},
+                "ok",
+            )
+            for n in range(5)
+        ]
+
+        assert [] == reported(StagnationMemory(), run(*plans))
+
+    def test_thoughts_that_come_back(self):
+        """
+        Four replies about the same with nothing done in between are a loop; with calls between they are none.
+        """
+        thoughts = [
+            says(f"{it} the ledger table joins the parser index twice.")
+            for it in ("Hmm,", "So", "But", "Again,")
+        ]
+        acted = [step for n, it in enumerate(thoughts) for step in (it, shell(f"cat {n}", f"text {n}"))]
+
+        assert [3] == reported(ReplyMemory(), run(*thoughts))
+        assert [] == reported(ReplyMemory(), run(*acted))

@@ -1,0 +1,79 @@
+import pytest
+from agent_steps import call, reported, run, shell, user
+
+from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.loops.user_words import read_request
+
+BENCH = shell("make bench", "took as long as before")
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        ("text", "times"),
+        [
+            ("Run `make bench` 20 times, I want to know whether it is flaky.", 20),
+            ("I'd like ten samples of it", 10),
+            ("Try ./run.sh 15x and report", 15),
+            ("please execute it 8 consecutive times", 8),
+            ("check the queue every 5 minutes", 0),
+            ("keep pinging the server until I say stop", 0),
+        ],
+    )
+    def test_orders(self, text, times):
+        """
+        Whoever asks for a repetition says how often, or that it goes on.
+        """
+        assert times == read_request(text).times
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Make it 10 times faster.",
+            "You ran it 5 times already, stop.",
+            "I really need the 10x zoom version.",
+            "It failed 3 times when I looked.",
+            "I keep having to write exceptions",
+            "fix the login",
+        ],
+    )
+    def test_no_orders(self, text):
+        """
+        Numbers, reproaches and stories ask for nothing.
+        """
+        assert read_request(text) is None
+
+
+class TestWhatWasAskedFor:
+    def test_is_the_task(self):
+        """
+        What the user asked to be repeated is no loop, as often as asked.
+        """
+        order = user("Run `make bench` 20 times.")
+
+        assert [] == reported(RepetitionMemory(), run(order, *[BENCH] * 20))
+
+    def test_far_more_is_not(self):
+        """
+        Far more often than asked it is one.
+        """
+        order = user("Run `make bench` 5 times.")
+
+        assert [8] == reported(RepetitionMemory(), run(order, *[BENCH] * 8))
+
+    def test_nor_is_something_else(self):
+        """
+        Without a number only what the message names is meant.
+        """
+        order = user("Keep checking the queue every minute.")
+        other = call("read_file", {"path": "a.py"}, "class A: ...")
+
+        assert [] == reported(RepetitionMemory(), run(order, *[call("check_queue", {}, "empty")] * 9))
+        assert [3] == reported(RepetitionMemory(), run(order, *[other] * 3))
+
+    def test_a_new_message_ends_it(self):
+        """
+        The next message of the user ends it.
+        """
+        trace = run(user("Run it 20 times."), user("Now fix the parser."), *[BENCH] * 3)
+
+        assert [4] == reported(RepetitionMemory(), trace)
