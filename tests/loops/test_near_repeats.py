@@ -186,7 +186,7 @@ class TestHostileInput:
         for _ in range(900):
             deep, deeper = [deep], [deeper]
 
-        assert [1] == noticed(call("fix", {"a": deep}, "a"), call("fix", {"a": deeper}, "b"))
+        assert [1] == noticed(call("view", {"a": deep}, "a"), call("view", {"a": deeper}, "b"))
 
     def test_put_aside(self):
         """
