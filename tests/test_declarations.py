@@ -22,7 +22,7 @@ class TestDeclared:
         [
             (
                 {"kind": "slow"},
-                r"tools\.status\.kind must be one of poll, read, write, batch, schedule, idempotent, got 'slow'",
+                r"tools\.status\.kind must be one of poll, read, .*, idempotent, got 'slow'",
             ),
             ({"ignore": "nonce"}, r"tools\.status\.ignore must be a list of argument names, got 'nonce'"),
             ({"kinds": "poll"}, r"tools\.status\.kinds is not a setting\. Allowed: kind, ignore"),
