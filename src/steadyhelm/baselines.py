@@ -35,8 +35,9 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     """What is normal for an agent, of one version and one type of task.
 
     `calibration_runs` counts the clean runs it was learnt from, `required_runs` how many it needs.
-    `similarities` is the sorted reference for the threshold of goal drift, on the scale of
-    `embedder`: another embedder starts a new one;
+    `goal_peaks` is the sorted reference of how far whole runs were from their goals, `goal_flagged` how many
+    of those runs were reported for it, and `similarities` the reference of similarities, where a threshold
+    was given; all on the scale of `embedder`: another embedder starts new ones;
     `transitions` counts which action followed which, and `surprises` is the sorted reference of how
     unusual whole runs were;
     `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word.
@@ -62,6 +63,8 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     trends: dict[str, Trend] = field(default_factory=dict)
     embedder: str = ""
     similarities: list[float] = field(default_factory=list)
+    goal_peaks: list[float] = field(default_factory=list)
+    goal_flagged: int = 0
     transitions: dict[str, dict[str, int]] = field(default_factory=dict)
     surprises: list[float] = field(default_factory=list)
     word_runs: int = 0

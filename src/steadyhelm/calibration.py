@@ -23,6 +23,7 @@ _MAX_REFERENCE_VALUES: Final = 400
 _MAX_WORD_RUNS: Final = 200
 _MAX_ACTIONS: Final = 64
 _SMOOTHING: Final = 0.5
+_MAX_FLAGGED_SHARE: Final = 0.05
 
 Transitions = Mapping[str, Mapping[str, int]]
 """How often each action followed each action, in clean runs."""
@@ -47,6 +48,7 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
         std_goal_similarity=_deviation(similarities) if similarities else 0.0,
         embedder=run.embedder or baseline.embedder,
         similarities=similarities,
+        goal_peaks=_merge_peak(baseline, run),
         trends={
             measure: next_trend(baseline.trends.get(measure, Trend()), value).trend
             for measure, value in (
@@ -64,6 +66,27 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
     return (
         _with_statistics(learnt, recent) if len(recent) >= min(run_count, baseline.required_runs) else learnt
     )
+
+
+def learn_flagged_goal(baseline: BaselineStats, run: RunSummary) -> BaselineStats:
+    """Return the baseline after a run that was reported for its goal: it learns how far that run was.
+
+    Ordinary runs that pass the limit are a part of what is ordinary: without them the limit would fall with
+    each of them. They may be one in twenty at most, so that real drift does not become ordinary.
+    """
+    most = round(_MAX_FLAGGED_SHARE * (len(baseline.goal_peaks) + 1))
+    if baseline.is_frozen or not run.goal_flagged or baseline.goal_flagged >= most:
+        return baseline
+    return structs.replace(
+        baseline, goal_peaks=_merge_peak(baseline, run), goal_flagged=baseline.goal_flagged + 1
+    )
+
+
+def _merge_peak(baseline: BaselineStats, run: RunSummary) -> list[float]:
+    if run.goal_peak is None:
+        return baseline.goal_peaks
+    known = baseline.goal_peaks if run.embedder in {baseline.embedder, ""} or not baseline.embedder else []
+    return _merge_reference(known, [run.goal_peak])
 
 
 def _with_statistics(baseline: BaselineStats, recent: Sequence[RunSummary]) -> BaselineStats:

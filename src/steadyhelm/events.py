@@ -112,6 +112,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """The summary of an ended run: the numbers a baseline is learnt from.
 
     `similarities` are the goal similarities of its windows of outputs, measured by `embedder`,
+    `goal_peak` how far its steps were from the goal at most, `goal_flagged` whether that was reported,
     `actions` its first actions in order, `surprise` how unusual that order was for this agent,
     `doubts` the tools and files that findings concerned, with the trust left in them,
     `words` a bitmap of the (hashed) words its outputs used, `sequences` its most frequent runs of
@@ -138,4 +139,6 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     doubts: list[tuple[str, str, float]] = field(default_factory=list)
     embedder: str = ""
     similarities: list[float] = field(default_factory=list)
+    goal_peak: float | None = None
+    goal_flagged: bool = False
     words: bytes = b""

@@ -64,7 +64,7 @@ class TestShow:
         out = steadyhelm("baseline show researcher --version 2 --task hotels").out
 
         assert "not yet   resource_spike: only hard limits are checked: learning 1/30" in out
-        assert "not yet   goal_drift: not checked unless similarity_threshold is set: learning 1/30" in out
+        assert "not yet   goal_drift: only a change of topic is checked: learning 1/30" in out
 
     def test_every_version_unless_one_is_named(self, steadyhelm, versions):
         """

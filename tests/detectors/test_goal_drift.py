@@ -1,3 +1,5 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from steadyhelm.detectors.goal_drift import GoalDrift
 from steadyhelm.embedder import Embedder
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import STATE_TRANSITION, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
+from steadyhelm.findings import Severity
+from steadyhelm.goals.departure import StepDrift, find_limit
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at, replies, said_at
 
 GOAL = "find the cheapest flight to Oslo"
@@ -51,6 +55,15 @@ def usual(*similarities, **fields):
 
 
 TWENTY = usual(*(n / 20 for n in range(6, 26)))
+
+
+def known(*peaks, embedder="idf", **fields):
+    """A calibrated agent whose ordinary runs were this far from their goals at most."""
+    return usual(embedder=embedder, goal_peaks=sorted(peaks), **fields)
+
+
+CALM = known(*(0.1 + n / 300 for n in range(60)))
+"""Sixty ordinary runs, none further than 0.3 from its goal."""
 
 
 class TestGivenThreshold:
@@ -114,41 +127,84 @@ class TestGivenThreshold:
             GoalDrift(similarity_threshold=threshold)
 
 
-class TestLearntThreshold:
-    def test_nothing_is_said_before_it_is_calibrated(self):
+class TestLearntLimit:
+    def test_a_run_that_leaves_its_goal(self):
         """
-        Without a threshold and without a baseline the worst output is no finding.
+        A run on its goal is quiet; one that leaves it is reported once its average drift passes the limit.
         """
-        assert [] == said_at(GoalDrift(goal=GOAL), *[FAR] * 20)
+        assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 8, baseline=CALM)
+        assert [] == said_at(GoalDrift(goal=GOAL), NEAR, FAR, NEAR, FAR, NEAR, baseline=CALM)
+        assert [7, 8] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 2, *[FAR] * 7, baseline=CALM)[-2:]
 
-    def test_the_mean_of_three_outputs_counts(self):
+    def test_an_agent_that_is_usually_far_from_its_goals(self):
         """
-        One output off the goal is forgiven, three are not.
+        What ordinary runs of this agent reach is not drift.
         """
-        assert [] == fired_at(scripted(), said(0.9, 0.9, 0.0, 0.9, 0.9), TWENTY)
-        assert [4, 5] == fired_at(scripted(), said(0.9, 0.9, 0.0, 0.0, 0.0, 0.0), TWENTY)[-2:]
+        roaming = known(*(n / 60 for n in range(10, 40)))
 
-    def test_the_threshold_is_the_agents_own_tenth(self):
-        """
-        Off the goal is what fewer than one in ten of this agent's windows were.
-        """
-        assert [] == fired_at(scripted(), said(0.36, 0.36, 0.36), TWENTY)
-        assert [2] == fired_at(scripted(), said(0.34, 0.34, 0.34), TWENTY)
+        assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 2, *[FAR] * 7, baseline=roaming)
 
-    def test_three_outputs_prove_it(self):
+    def test_the_severity_is_how_rare_such_a_run_is(self):
         """
-        The finding names the three outputs it was made from, the similarity and the threshold.
+        Just beyond the limit is medium; ten times rarer is high, a hundred times rarer critical.
         """
-        goal_drift = scripted()
+        steps = StepDrift(average=0.301, steps=9)
+        ordinary = [0.1 + n / 300 for n in range(60)]
+        scores = []
+        for average in (0.301, 0.40, 0.60):
+            steps.average = average
+            scores.append(Severity.from_score(steps.judge_by_limit(ordinary).score))
+
+        assert [Severity.MED, Severity.HIGH, Severity.CRITICAL] == scores
+
+    def test_calls_count_too(self):
+        """
+        An agent that says nothing is judged by what it asks its tools for, and reported when it leaves.
+        """
+        calls = [
+            structs.replace(event, input_data={"query": "superconductor cryostat entanglement physics"})
+            for event in events("........")
+        ]
+
+        assert 1 == len(fired_at(GoalDrift(goal=GOAL), calls, CALM))
+
+    def test_the_last_steps_prove_it(self):
+        """
+        The finding names the last steps, the drift, the limit and how many runs it was learnt from.
+        """
+        goal_drift = GoalDrift(goal=GOAL)
         goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
-        *_, finding = [goal_drift.check(event, TWENTY) for event in said(0.1, 0.1, 0.1)]
+        *_, finding = [goal_drift.check(event, CALM) for event in replies(*[FAR] * 8)]
 
-        assert ["run.0", "run.1", "run.2"] == finding.event_ids
-        assert (0.1, 0.35, GOAL) == tuple(finding.context[key] for key in ("similarity", "threshold", "goal"))
+        assert [f"run.{n}" for n in range(3, 8)] == finding.event_ids
+        assert (0.3, 60, GOAL) == tuple(finding.context[key] for key in ("limit", "runs_learnt", "goal"))
+
+    def test_the_stated_share_of_ordinary_runs_passes(self):
+        """
+        Of ordinary runs about as many pass the limit as is stated, however their drift is spread.
+        """
+        rng = random.Random(7)
+        shares = []
+        for _ in range(200):
+            learnt = sorted(rng.betavariate(2, 5) for _ in range(60))
+            limit = find_limit(learnt)
+            shares.append(sum(rng.betavariate(2, 5) > limit for _ in range(200)) / 200)
+
+        assert 0.02 < sum(shares) / len(shares) < 0.05
+
+    def test_another_embedder_compares_replies(self):
+        """
+        With another embedder the drift of a reply is what it lacks in similarity; calls do not count.
+        """
+        distant = known(*(n / 200 for n in range(60)), embedder="scripted")
+
+        assert [] == fired_at(scripted(), said(*[0.9] * 6), distant)
+        assert [5] == fired_at(scripted(), said(*[0.1] * 6), distant)[-1:]
+        assert [] == fired_at(scripted(), events("........"), distant)
 
     def test_the_whole_way_with_real_words(self):
         """
-        An agent that books flights for thirty runs and then writes poems is noticed at its third poem.
+        An agent that books flights for thirty runs and then writes poems is noticed.
         """
         baseline = BaselineStats(agent_id=AGENT)
         towns = ("Oslo", "Rome", "Paris", "Lima", "Quito", "Berne")
@@ -165,37 +221,79 @@ class TestLearntThreshold:
             summary = goal_drift.teach(RunSummary(agent_id=AGENT, run_id=str(n)))
             baseline = calibrate(baseline, summary, [summary])
 
-        assert [2, 3] == said_at(GoalDrift(goal=GOAL), *[FAR] * 4, baseline=baseline)
-        assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 4, baseline=baseline)
+        assert said_at(GoalDrift(goal=GOAL), *[OFF_COURSE] * 8, baseline=baseline)
+        assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 8, baseline=baseline)
+
+
+class TestTopic:
+    def test_an_agent_that_never_works_on_its_goal(self):
+        """
+        Before anything is learnt, an agent that names nothing of its task in its first steps is reported.
+        """
+        assert [7] == said_at(GoalDrift(goal=GOAL), *[FAR] * 8)
+
+    def test_a_longer_goal_needs_fewer_steps(self):
+        """
+        The more a goal says, the sooner it is clear that the steps are about something else.
+        """
+        goal = "Book the cheapest direct flight from Berlin to Oslo on Friday, aisle seat, vegetarian meal"
+
+        assert [4, 5] == said_at(GoalDrift(goal=goal), *[OFF_COURSE] * 6)
+
+    def test_an_agent_that_has_worked_on_it(self):
+        """
+        One step on the task is enough not to be judged by topic alone: the rest needs to be learnt.
+        """
+        assert [] == said_at(GoalDrift(goal=GOAL), NEAR, *[FAR] * 20)
+
+    def test_it_is_never_more_than_medium(self):
+        """
+        Without knowing the agent, no severity above medium is claimed.
+        """
+        goal_drift = GoalDrift(goal=GOAL)
+        goal_drift.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        found = [goal_drift.check(event, NEW) for event in replies(*[OFF_COURSE] * 20)]
+
+        assert {Severity.MED} == {finding.severity for finding in found if finding is not None}
+
+    def test_a_goal_that_says_too_little(self):
+        """
+        A goal of one or two words cannot be compared with anything.
+        """
+        goal_drift = GoalDrift(goal="fix it")
+        found = said_at(goal_drift, *[OFF_COURSE] * 20)
+
+        assert ([], "the goal says too little to compare steps with") == (found, goal_drift.not_checked)
 
 
 class TestNotChecked:
     @pytest.mark.parametrize(
         ("goal", "outputs", "baseline", "reason"),
         [
-            ("", 5, TWENTY, "no goal was given"),
-            (GOAL, 0, TWENTY, "no output seen yet"),
-            (GOAL, 2, TWENTY, "learning 2/3 outputs of this run"),
-            (GOAL, 3, BaselineStats(agent_id=AGENT, calibration_runs=12), "learning 12/30"),
-            (GOAL, 3, usual(*[0.5] * 19), "learning 19/20 windows of outputs"),
-            (GOAL, 3, usual(*[0.5] * 40, embedder="idf"), "learning 0/20 windows of outputs"),
-            (
-                GOAL,
-                3,
-                usual(*[0.0] * 40),
-                "this agent's outputs share too few words with its goals to judge by",
-            ),
-            (GOAL, 3, TWENTY, None),
+            ("", 5, CALM, "no goal was given"),
+            (GOAL, 0, CALM, "no output seen yet"),
+            (GOAL, 1, CALM, None),
+            (GOAL, 3, NEW, None),
+            (GOAL, 3, known(*[0.9] * 40), "goal and steps share too little"),
         ],
     )
     def test_it_says_why_it_could_not_look(self, goal, outputs, baseline, reason):
         """
         Until it can judge, it says what is missing.
         """
-        goal_drift = GoalDrift(embedder=_Scripted(), goal=goal)
-        fired_at(goal_drift, said(*[0.9] * outputs), baseline)
+        goal_drift = GoalDrift(goal=goal)
+        said_at(goal_drift, *[NEAR] * outputs, baseline=baseline)
 
         assert reason == goal_drift.not_checked
+
+    def test_another_embedder_waits_for_the_agent_to_be_learnt(self):
+        """
+        Its similarities mean nothing before it is known what is usual.
+        """
+        goal_drift = scripted()
+        fired_at(goal_drift, said(*[0.0] * 12), BaselineStats(agent_id=AGENT, calibration_runs=12))
+
+        assert "learning 12/30" == goal_drift.not_checked
 
     def test_with_a_threshold_one_output_is_enough(self):
         """
@@ -233,21 +331,36 @@ class TestWhatCounts:
         """
         A long run teaches a dozen windows, not thousands, and says whose scale they are on.
         """
-        goal_drift = scripted()
+        goal_drift = scripted(similarity_threshold=0.1)
         fired_at(goal_drift, said(*[0.5] * 500), TWENTY)
         summary = goal_drift.teach(RunSummary(agent_id=AGENT, run_id=RUN))
 
         assert (12, "scripted") == (len(summary.similarities), summary.embedder)
 
-    def test_a_run_without_outputs_teaches_nothing(self):
+    def test_a_run_without_steps_teaches_nothing(self):
         """
-        A run in which nothing was said adds nothing to its summary.
+        A run in which nothing was done adds nothing to its summary.
         """
         goal_drift = GoalDrift(goal=GOAL)
-        fired_at(goal_drift, "aaaa", TWENTY)
+        fired_at(goal_drift, " .", CALM)
         summary = goal_drift.teach(RunSummary(agent_id=AGENT, run_id=RUN))
 
-        assert ([], "", False) == (summary.similarities, summary.embedder, any(summary.words))
+        assert ([], "", None, b"") == (
+            summary.similarities,
+            summary.embedder,
+            summary.goal_peak,
+            summary.words,
+        )
+
+    def test_it_teaches_how_far_the_run_was(self):
+        """
+        The summary has the run's highest average drift, and whether it was reported.
+        """
+        goal_drift = GoalDrift(goal=GOAL)
+        said_at(goal_drift, *[NEAR] * 2, *[FAR] * 7, NEAR, baseline=CALM)
+        summary = goal_drift.teach(RunSummary(agent_id=AGENT, run_id=RUN))
+
+        assert (True, "idf", True) == (summary.goal_peak > 0.3, summary.embedder, summary.goal_flagged)
 
     @given(st.lists(st.floats(0, 1), max_size=12), st.integers(0, 12))
     def test_put_aside_anywhere_it_goes_on_alike(self, similarities, cut):
@@ -255,22 +368,13 @@ class TestWhatCounts:
         Put aside after any output and taken up by another detector, it finds the same.
         """
         trace = said(*similarities)
+        distant = known(*(n / 200 for n in range(60)), embedder="scripted")
         first, second = scripted(), scripted()
-        whole = fired_at(scripted(), trace, TWENTY)
-        before = fired_at(first, trace[:cut], TWENTY)
+        whole = fired_at(scripted(), trace, distant)
+        before = fired_at(first, trace[:cut], distant)
         second.restore(first.state())
 
-        assert whole == before + fired_at(second, trace[cut:], TWENTY)
-
-    def test_events_of_other_kinds_between_change_nothing(self):
-        """
-        Calls between outputs do not break the window of three.
-        """
-        calls = events("." * 9)
-        for place, output in zip((0, 4, 8), said(0.0, 0.0, 0.0), strict=True):
-            calls[place] = structs.replace(output, seq=place)
-
-        assert [8] == fired_at(scripted(), calls, TWENTY)
+        assert whole == before + fired_at(second, trace[cut:], distant)
 
 
 OFF_COURSE = "Quantum entanglement puzzles physicists, and superconductors need cryostats."
@@ -370,15 +474,23 @@ class TestLevel:
 
         assert whole.level == second.level
 
-    def test_the_calibrated_comparison_has_a_say(self):
+    def test_a_given_threshold_has_a_say(self):
         """
-        Where the agent's own threshold is known, a quarter of the level is how far below it the outputs are.
+        Where a threshold was given, a quarter of the level is how far below it the outputs are.
         """
         below = level(
-            "0.0 of quantum matters", *["0.0 of quantum matters"] * 2, embedder=_Scripted(), baseline=TWENTY
+            "0.0 of quantum matters",
+            *["0.0 of quantum matters"] * 2,
+            embedder=_Scripted(),
+            baseline=TWENTY,
+            similarity_threshold=0.5,
         )
         above = level(
-            "0.9 of quantum matters", *["0.9 of quantum matters"] * 2, embedder=_Scripted(), baseline=TWENTY
+            "0.9 of quantum matters",
+            *["0.9 of quantum matters"] * 2,
+            embedder=_Scripted(),
+            baseline=TWENTY,
+            similarity_threshold=0.5,
         )
 
         assert below > above
@@ -393,7 +505,7 @@ class TestLevel:
             *["0.0 of the flight to Oslo"] * 4,
         ]
 
-        assert level(*steps, embedder=_Scripted(), baseline=TWENTY) < 0.2
+        assert level(*steps, embedder=_Scripted(), similarity_threshold=0.5, baseline=TWENTY) < 0.2
 
     def test_older_state_is_left_aside(self):
         """

@@ -182,7 +182,7 @@ class TestGrowing:
         """
         reading = GoalDNA(GOAL).compare(tokenize("The user management API stores passwords"))
 
-        assert (3, ["password"]) == (reading.named, reading.unknown)
+        assert (3, ["password"]) == (len(reading.named), reading.unknown)
         assert reading.is_on_task
 
     def test_the_vocabulary_is_bounded(self):

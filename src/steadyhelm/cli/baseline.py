@@ -223,6 +223,8 @@ def _amount(key: str, value: float) -> str:
 
 
 def _print_baseline(baseline: "BaselineStats") -> None:
+    from steadyhelm.goals.departure import find_limit
+
     screen = console()
     screen.print(f"{_name(baseline)}: {baseline.progress}")
     print_table(
@@ -230,10 +232,9 @@ def _print_baseline(baseline: "BaselineStats") -> None:
         [_measure_row(baseline, key, title) for key, title in _MEASURES if key in baseline.spreads],
         empty="   It has not learnt from any run yet.",
     )
-    if baseline.similarities:
-        windows, runs = pluralize(len(baseline.similarities), "window"), pluralize(baseline.word_runs, "run")
-        mean = f"{baseline.mean_goal_similarity:.2f} on average"
-        screen.print(f"goal      similarity {mean}, from {windows} of outputs in {runs}")
+    if baseline.goal_peaks:
+        limit = f"{find_limit(baseline.goal_peaks):.2f} at most"
+        screen.print(f"goal      drift {limit}, from {pluralize(len(baseline.goal_peaks), 'run')}")
     for sequence in baseline.common_sequences:
         screen.print(f"common    {safe(' → '.join(sequence), most=100)}")
     for detector, reason in list_not_checked(baseline).items():
@@ -316,6 +317,10 @@ def _find_faults(baseline: BaselineStats) -> Iterator[str]:
         yield "similarities must lie between -1 and 1"
     if baseline.similarities != sorted(baseline.similarities):
         yield "similarities must be sorted"
+    if not all(0.0 <= value <= 1.0 for value in baseline.goal_peaks):
+        yield "goal_peaks must lie between 0 and 1"
+    if baseline.goal_peaks != sorted(baseline.goal_peaks):
+        yield "goal_peaks must be sorted"
     if len(baseline.word_counts) not in (0, BUCKETS):
         yield f"word_counts must hold {BUCKETS} counters or none, got {len(baseline.word_counts)}"
 
@@ -345,21 +350,18 @@ def list_not_checked(baseline: BaselineStats) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if not baseline.is_calibrated:
         reasons["resource_spike"] = f"only hard limits are checked: {baseline.progress}"
-    goal = _goal_reason(baseline)
+    goal = _explain_goal(baseline)
     if goal:
-        reasons["goal_drift"] = f"not checked unless similarity_threshold is set: {goal}"
+        reasons["goal_drift"] = goal
     return reasons
 
 
-def _goal_reason(baseline: BaselineStats) -> str:
-    from steadyhelm.detectors.goal_drift import FALSE_ALARM_SHARE, MIN_WINDOWS
-    from steadyhelm.windows import conformal_threshold
+def _explain_goal(baseline: BaselineStats) -> str:
+    from steadyhelm.goals.departure import MIN_RUNS_LEARNT, TOO_LITTLE_SHARED, has_room
 
     if not baseline.is_calibrated:
-        return baseline.progress
-    known = len(baseline.similarities)
-    if known < MIN_WINDOWS:
-        return f"learning {known}/{MIN_WINDOWS} windows of outputs"
-    if not conformal_threshold(baseline.similarities, FALSE_ALARM_SHARE):
-        return "this agent's outputs share too few words with its goals to judge by"
-    return ""
+        return f"only a change of topic is checked: {baseline.progress}"
+    known = len(baseline.goal_peaks)
+    if known < MIN_RUNS_LEARNT:
+        return f"only a change of topic is checked: learning {known}/{MIN_RUNS_LEARNT} runs with a goal"
+    return "" if has_room(baseline.goal_peaks) else f"not checked: {TOO_LITTLE_SHARED}"

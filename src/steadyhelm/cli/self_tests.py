@@ -3,6 +3,7 @@
 The detectors are created from the settings, and see the examples through a real session.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,6 +13,7 @@ from steadyhelm.calibration import calibrate
 from steadyhelm.detector import Detector
 from steadyhelm.engine.session import Session
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
+from steadyhelm.goals.departure import MIN_RUNS_LEARNT
 
 MakeDetector = Callable[[], Detector]
 """Returns a new detector, created from the settings."""
@@ -79,20 +81,18 @@ def check_unusual_order(make: MakeDetector) -> str:
 
 def check_goal_drift(make: MakeDetector) -> str:
     """Check for a finding in replies about bread from an agent whose runs are about flights."""
-    usual = BaselineStats(agent_id=_AGENT, required_runs=len(_CITIES))
+    usual = BaselineStats(agent_id=_AGENT, required_runs=MIN_RUNS_LEARNT)
     recent: list[RunSummary] = []
-    for city in _CITIES:
+    for city in itertools.islice(itertools.cycle(_CITIES), MIN_RUNS_LEARNT):
         session = _session(make, usual, goal=f"book a flight to {city}")
-        for event in _replies(
-            [_ON_GOAL.replace("Oslo", city), "Seat number {} looks better, one moment"] * 3
-        ):
+        for event in _replies([_ON_GOAL.replace("Oslo", city)] * 3):
             session.observe(event)
         recent.append(session.end(at=0.0).summary)
         usual = calibrate(usual, recent[-1], recent)
     goal = "book a flight to Oslo"
-    astray, ahead = _replies([_OFF_GOAL] * 3), _replies([_ON_GOAL] * 3)
+    astray, ahead = _replies([_OFF_GOAL] * 8), _replies([_ON_GOAL] * 8)
     return _compare(
-        [2], _steps_with_findings(make, astray, usual, goal), _steps_with_findings(make, ahead, usual, goal)
+        [7], _steps_with_findings(make, astray, usual, goal), _steps_with_findings(make, ahead, usual, goal)
     )
 
 

@@ -9,15 +9,13 @@ from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import BUCKETS, MIN_RUNS, Idf, count_words, mark_words
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import LLM_REQUEST, RunInfo, RunSummary, TraceEvent
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.goals.departure import MIN_RUNS_LEARNT, Departure, StepDrift, explain_not_comparable
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
-from steadyhelm.windows import conformal_threshold
 
 WINDOW_OUTPUTS: Final = 3
-MIN_WINDOWS: Final = 20
-FALSE_ALARM_SHARE: Final = 0.10
 _MAX_WINDOWS_PER_RUN: Final = 12
 _MIN_STD: Final = 0.05
 _TRACKER_WEIGHT: Final = 3
@@ -25,20 +23,21 @@ _TRACKER_WEIGHT: Final = 3
 
 class _Memory(Struct):
     recent: list[float] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
     taught: list[float] = field(default_factory=list)
     seen: bytearray = field(default_factory=lambda: bytearray(BUCKETS // 8))
     tracker: GoalTracker | None = None
     changes: int = 0
     level: float | None = None
+    steps: StepDrift = field(default_factory=StepDrift)
+    is_reported: bool = False
+    is_off: bool = False
 
 
 class _Comparison(NamedTuple):
-    """The similarity of an output, or of its window, and the threshold for it."""
+    """The similarity of an output, and the threshold for it."""
 
     similarity: float
     threshold: float
-    event_ids: list[str]
 
     @property
     def is_usual(self) -> bool:
@@ -50,15 +49,17 @@ class _Comparison(NamedTuple):
 
 
 class GoalDrift(Detector):
-    """Signal when the agent's outputs have little to do with its goal.
+    """Signal when the agent's steps have little to do with its goal.
 
-    Without a threshold it compares the mean of the last three outputs with what is usual for this
-    agent, and reports "not checked" until it has learnt that.
-    With a threshold it applies that number to each output, from the first one on.
+    Without a threshold it decides once per run: the average drift of replies and calls is compared with the
+    highest that ordinary runs of this agent reach, and the severity follows from how rare such a run is.
+    Until that is learnt, only a change of topic is reported: several steps that name nothing of the task.
+    With a threshold it applies that number to the similarity of each output, from the first one on.
 
     `level` is available from the first outputs on, calibrated or not: the share of the agent's words that is
-    not known from the goal, the user, the plan and the files touched. Where the comparison above is possible,
-    it counts for a quarter. The level makes no findings: it is one uncertain signal among others.
+    not known from the goal, the user, the plan and the files touched. Where a threshold was given, the
+    comparison with it counts for a quarter. The level makes no findings: it is one uncertain signal among
+    others.
 
     Args:
         similarity_threshold: Similarity below which an output is off the goal; None learns it per agent.
@@ -72,7 +73,7 @@ class GoalDrift(Detector):
 
     name = "goal_drift"
     kind = "goal"
-    version = 3
+    version = 4
 
     _memory: _Memory
 
@@ -107,22 +108,30 @@ class GoalDrift(Detector):
         self.not_checked = "no output seen yet" if self._goal else "no goal was given"
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        """Compare an output with the goal. Other events only add to what is known about the task."""
+        """Compare a step with the goal. Other events only add to what is known about the task."""
         tracker, memory = self._tracker, self._memory
         if self._followed is None:
             tracker.observe(event)
         if tracker.changes != memory.changes:
             # A new task is never judged against the old goal.
-            memory.changes, memory.recent, memory.ids = tracker.changes, [], []
+            memory.changes, memory.recent, memory.is_off = tracker.changes, [], False
             memory.level = self.level = None
+            memory.steps.start_new_task()
+        if event.action_type == TOOL_CALL:
+            return self._check_call(event, baseline)
         if event.action_type != LLM_REQUEST:
             return None
         text = event.text
         if len(text) < SHORTEST_REPLY_CHARS:
             return None
-        compared = self._compare(text, event, baseline) if self._goal else None
-        memory.level = self.level = _combine(tracker, compared)
-        return None if compared is None or compared.is_usual else self._build_finding(event, text, compared)
+        if self.similarity_threshold is not None:
+            return self._check_output(text, event, baseline)
+        memory.level = self.level = tracker.drift
+        if not self._goal:
+            return None
+        drift = self._measure_reply(text, baseline)
+        is_compared = memory.steps.add(drift, tracker.reply_names, event.event_id)
+        return self._judge(event, text, baseline, is_compared=is_compared)
 
     def restore(self, state: bytes) -> None:
         """Restore a saved state and its level."""
@@ -130,11 +139,16 @@ class GoalDrift(Detector):
         self.level = self._memory.level
 
     def teach(self, summary: RunSummary) -> RunSummary:
-        """Add the similarities and words of this run to its summary."""
+        """Add to the summary how far the run was from its goal, or its similarities where a threshold is."""
         memory = self._memory
-        embedder = self._embedder.name if memory.taught else ""
+        has_measured = bool(memory.taught) or memory.steps.peak is not None
         return structs.replace(
-            summary, embedder=embedder, similarities=memory.taught, words=bytes(memory.seen)
+            summary,
+            embedder=self._embedder.name if has_measured else "",
+            similarities=memory.taught,
+            goal_peak=memory.steps.peak,
+            goal_flagged=memory.is_reported,
+            words=bytes(memory.seen) if any(memory.seen) else b"",
         )
 
     @property
@@ -145,72 +159,134 @@ class GoalDrift(Detector):
             self._memory.tracker = GoalTracker()
         return self._memory.tracker
 
-    def _compare(self, text: str, event: TraceEvent, baseline: BaselineStats) -> _Comparison | None:
-        """Return the output compared with what is usual; None while that is not known."""
-        similarity = self._measure_similarity(text, event, baseline)
+    # --- by what is usual for the agent, or by topic -----------------------------------------------------
+
+    def _check_call(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
+        """Add a call to the run's drift. An embedder compares replies only."""
+        if self.similarity_threshold is not None or not self._goal or not isinstance(self._embedder, Idf):
+            return None
+        compared = self._tracker.compare_call(event)
+        if compared is None:
+            return None
+        is_compared = self._memory.steps.add(compared.drift, compared.named, event.event_id)
+        return self._judge(event, "", baseline, is_compared=is_compared)
+
+    def _measure_reply(self, text: str, baseline: BaselineStats) -> float | None:
+        if isinstance(self._embedder, Idf):
+            return self._tracker.reply_drift
+        return min(1.0, max(0.0, 1.0 - self._embedder.similarity(self.goal, text, baseline)))
+
+    def _judge(
+        self, event: TraceEvent, text: str, baseline: BaselineStats, *, is_compared: bool
+    ) -> DriftEvent | None:
+        """Return a finding when the run leaves its goal, and at every further reply that is off it."""
+        memory, dna = self._memory, self._tracker.dna
+        peaks = baseline.goal_peaks if self._has_learnt(baseline) else []
+        self.not_checked = explain_not_comparable(dna, peaks)
+        if self.not_checked is not None or dna is None or not is_compared:
+            return None
+        if peaks:
+            departure = memory.steps.judge_by_limit(peaks)
+        elif isinstance(self._embedder, Idf):
+            departure = memory.steps.judge_by_topic(dna)
+        else:
+            self.not_checked, departure = baseline.progress, None
+        was_off, memory.is_off = memory.is_off, departure is not None
+        if departure is None or (was_off and not text):
+            return None
+        memory.is_reported = True
+        return self._build_departure(event, text, departure, len(peaks))
+
+    def _has_learnt(self, baseline: BaselineStats) -> bool:
+        return (
+            baseline.is_calibrated
+            and len(baseline.goal_peaks) >= MIN_RUNS_LEARNT
+            and baseline.embedder == self._embedder.name
+        )
+
+    def _build_departure(self, event: TraceEvent, text: str, departure: Departure, runs: int) -> DriftEvent:
+        usual = (
+            f"usually {departure.limit:.2f} at most"
+            if departure.limit is not None
+            else "nothing of it is named"
+        )
+        return self._build_finding(
+            event,
+            text,
+            score=departure.score,
+            message=f"the last steps have left the goal: drift {departure.drift:.2f}, {usual}",
+            event_ids=list(self._memory.steps.proofs),
+            facts={
+                "drift": round(departure.drift, 4),
+                "limit": None if departure.limit is None else round(departure.limit, 4),
+                "runs_learnt": runs,
+            },
+        )
+
+    # --- by a threshold that was given -------------------------------------------------------------------
+
+    def _check_output(self, text: str, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
+        compared = self._compare(text, baseline) if self._goal else None
         memory = self._memory
-        mean = sum(memory.recent) / len(memory.recent)
+        memory.level = self.level = _combine(self._tracker, compared)
+        if compared is None or compared.is_usual:
+            return None
+        memory.is_reported = True
+        similarity, threshold = compared.similarity, compared.threshold
+        return self._build_finding(
+            event,
+            text,
+            score=compared.shortfall,
+            message=f"far from the goal: similarity {similarity:.2f}, usually {threshold:.2f} or more",
+            event_ids=[event.event_id],
+            facts={"similarity": round(similarity, 4), "threshold": round(threshold, 4)},
+        )
+
+    def _compare(self, text: str, baseline: BaselineStats) -> _Comparison:
+        """Return the output compared with the threshold, and teach its window."""
+        memory = self._memory
+        similarity = self._measure_similarity(text, baseline)
+        memory.recent = [*memory.recent, similarity][-WINDOW_OUTPUTS:]
         is_full = len(memory.recent) == WINDOW_OUTPUTS
         if is_full and baseline.word_runs >= MIN_RUNS and len(memory.taught) < _MAX_WINDOWS_PER_RUN:
-            memory.taught.append(mean)
-        if self.similarity_threshold is not None:
-            return _Comparison(similarity, self._raise_given_threshold(baseline), [event.event_id])
-        if not is_full:
-            self.not_checked = f"learning {len(memory.recent)}/{WINDOW_OUTPUTS} outputs of this run"
-            return None
-        threshold = self._find_learnt_threshold(baseline)
-        return None if threshold is None else _Comparison(mean, threshold, memory.ids)
+            memory.taught.append(sum(memory.recent) / WINDOW_OUTPUTS)
+        self.not_checked = None
+        return _Comparison(similarity, self._raise_given_threshold(baseline))
 
-    def _measure_similarity(self, text: str, event: TraceEvent, baseline: BaselineStats) -> float:
-        memory = self._memory
-        goal = self.goal
+    def _measure_similarity(self, text: str, baseline: BaselineStats) -> float:
         counts = count_words(text)
-        mark_words(memory.seen, counts)
+        mark_words(self._memory.seen, counts)
         if isinstance(self._embedder, Idf):
-            similarity = self._embedder.compare_counts(goal, counts, baseline)
-        else:
-            similarity = self._embedder.similarity(goal, text, baseline)
-        memory.recent = [*memory.recent, similarity][-WINDOW_OUTPUTS:]
-        memory.ids = [*memory.ids, event.event_id][-WINDOW_OUTPUTS:]
-        return similarity
+            return self._embedder.compare_counts(self.goal, counts, baseline)
+        return self._embedder.similarity(self.goal, text, baseline)
 
     def _raise_given_threshold(self, baseline: BaselineStats) -> float:
         given = self.similarity_threshold
         assert given is not None
-        self.not_checked = None
         if not baseline.is_calibrated or baseline.mean_goal_similarity <= 0:
             return given
         usual = baseline.mean_goal_similarity - 2 * max(baseline.std_goal_similarity, _MIN_STD)
         return max(given, usual)
 
-    def _find_learnt_threshold(self, baseline: BaselineStats) -> float | None:
-        if not baseline.is_calibrated:
-            self.not_checked = baseline.progress
-            return None
-        known = len(baseline.similarities) if baseline.embedder == self._embedder.name else 0
-        if known < MIN_WINDOWS:
-            self.not_checked = f"learning {known}/{MIN_WINDOWS} windows of outputs"
-            return None
-        threshold = conformal_threshold(baseline.similarities, FALSE_ALARM_SHARE)
-        if not threshold:
-            self.not_checked = "this agent's outputs share too few words with its goals to judge by"
-            return None
-        self.not_checked = None
-        return threshold
-
-    def _build_finding(self, event: TraceEvent, text: str, compared: _Comparison) -> DriftEvent:
-        tracker = self._tracker
-        diverged = find_divergence(tracker.dna, text) if tracker.dna is not None else None
-        how = f"; {diverged.description}" if diverged is not None else ""
-        similarity, threshold = compared.similarity, compared.threshold
+    def _build_finding(
+        self,
+        event: TraceEvent,
+        text: str,
+        *,
+        score: float,
+        message: str,
+        event_ids: list[str],
+        facts: dict[str, float | int | None],
+    ) -> DriftEvent:
+        dna = self._tracker.dna
+        diverged = find_divergence(dna, text) if dna is not None and text else None
         return self.finding(
             event,
-            score=compared.shortfall,
-            message=f"far from the goal: similarity {similarity:.2f}, usually {threshold:.2f} or more{how}",
+            score=score,
+            message=f"{message}; {diverged.description}" if diverged is not None else message,
             suggested_action="Say in one sentence how the next step serves the goal, then take it.",
-            event_ids=compared.event_ids,
-            similarity=round(similarity, 4),
-            threshold=round(threshold, 4),
+            event_ids=event_ids,
+            **facts,
             goal=self.goal[:200],
             divergence=diverged.kind if diverged is not None else None,
             foreign=list(diverged.foreign) if diverged is not None else [],

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.goals.tokens import sum_weights, to_text, tokenize
-from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA
+from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StepComparison
 from steadyhelm.lexicons import load_lexicon
 
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
@@ -19,6 +19,7 @@ SHORTEST_REPLY_CHARS: Final = 20
 
 _CALLS_KEPT: Final = 12
 _CALL_CHARS_READ: Final = 200
+_ARGUMENT_CHARS_READ: Final = 160
 _PATH_PARTS_KEPT: Final = 3
 
 _FILE_ARGUMENTS: Final = (
@@ -37,6 +38,7 @@ class GoalTracker(Struct):
     `goal` is the task set by a later user message, empty while the first one holds.
     `given` is the goal the run was given, `changes` how often the user has set another task.
     `is_added_to` is True once the user has asked for more, so that the goal's text is no longer all of it.
+    `reply_drift` is the drift of the last reply alone, `reply_names` the words of the task it named.
     """
 
     dna: GoalDNA | None = None
@@ -50,6 +52,8 @@ class GoalTracker(Struct):
     has_asked: bool = False
     given: str = ""
     changes: int = 0
+    reply_drift: float | None = None
+    reply_names: list[str] = field(default_factory=list)
 
     @property
     def current(self) -> str:
@@ -134,6 +138,7 @@ class GoalTracker(Struct):
         self._update_vocabulary(dna)
         words = tokenize(text)
         reading = dna.compare(words)
+        self.reply_drift, self.reply_names = reading.drift, reading.named
         if reading.drift is not None:
             before = self.drift or 0.0
             self.drift = before + DRIFT_SMOOTHING * (reading.drift - before)
@@ -141,6 +146,12 @@ class GoalTracker(Struct):
         self.made_concrete = reading.unknown if reading.is_on_task else []
         self.has_replied = True
         self.has_asked = "?" in text[-_QUESTION_WITHIN_LAST_CHARS:]
+
+    def compare_call(self, event: TraceEvent) -> StepComparison | None:
+        """Return the arguments of a call compared with the task; None when there is nothing to compare."""
+        if self.dna is None or not event.input_data or is_plan_name(event.action_name):
+            return None
+        return self.dna.compare(tokenize(to_text(event.input_data), _ARGUMENT_CHARS_READ))
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:
         """Add the files and words recorded since the last update to the vocabulary."""

@@ -59,16 +59,16 @@ _ID: Final = re.compile(
 
 
 class StepComparison(NamedTuple):
-    """A step compared with a task: its drift, how many words of the task it names, and its new words."""
+    """A step compared with a task: its drift, the words of the task it names, and its new words."""
 
     drift: float | None
-    named: int
+    named: list[str]
     unknown: list[str]
 
     @property
     def is_on_task(self) -> bool:
         """Whether it names enough words of the task for its new words to belong to the task as well."""
-        return self.named >= _MIN_TASK_WORDS_NAMED
+        return len(self.named) >= _MIN_TASK_WORDS_NAMED
 
 
 class GoalDNA(Struct):
@@ -119,11 +119,12 @@ class GoalDNA(Struct):
         """Return the drift of a tokenized step, with the words it is based on."""
         core, asked, touched = self.core, self.asked, self.touched
         known = foreign = 0.0
-        named, unknown = 0, []
+        named: list[str] = []
+        unknown = []
         for word in words.content:
             tenths = core.get(word) or asked.get(word)
             if tenths:
-                named += 1
+                named.append(word)
             else:
                 tenths = touched.get(word)
                 if not tenths:

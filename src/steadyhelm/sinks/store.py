@@ -8,7 +8,7 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.profiles import clean_task_name
-from steadyhelm.calibration import calibrate
+from steadyhelm.calibration import calibrate, learn_flagged_goal
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
@@ -78,10 +78,8 @@ class StoreSink(StoringSink):
             news = self._select_news(records) if self._channels else ()
             self._store.write(records)
             for record in records:
-                if isinstance(record, RunSummary) and not record.had_incident:
-                    if self._store.mark_taught(record.agent_id, record.run_id):
-                        baselines.append(self._update_baseline(record))
-                        self._update_profile(record)
+                if isinstance(record, RunSummary):
+                    baselines += self._learn(record)
                 elif isinstance(record, Incident) and record in news:
                     has_alerts = self._queue_alert(record) or has_alerts
         if self._on_baseline is not None:
@@ -131,6 +129,16 @@ class StoreSink(StoringSink):
             runs_before=now - self._run_days * _DAY_S if self._run_days else None,
         )
 
+    def _learn(self, run: RunSummary) -> list[BaselineStats]:
+        """Return the baseline that this run changes, if any. It learns from each run once."""
+        if run.had_incident and not run.goal_flagged:
+            return []
+        if not self._store.mark_taught(run.agent_id, run.run_id):
+            return []
+        if not run.had_incident:
+            self._update_profile(run)
+        return [self._update_baseline(run)]
+
     def _update_baseline(self, run: RunSummary) -> BaselineStats:
         before = self._store.get_baseline(run.agent_id, run.version, run.task_type) or BaselineStats(
             agent_id=run.agent_id,
@@ -138,10 +146,13 @@ class StoreSink(StoringSink):
             task_type=run.task_type,
             required_runs=self._calibration_runs,
         )
-        recent = self._store.list_run_summaries(
-            run.agent_id, version=run.version, task_type=run.task_type, limit=self._runs_read
-        )
-        baseline = calibrate(before, run, recent or [run])
+        if run.had_incident:
+            baseline = learn_flagged_goal(before, run)
+        else:
+            recent = self._store.list_run_summaries(
+                run.agent_id, version=run.version, task_type=run.task_type, limit=self._runs_read
+            )
+            baseline = calibrate(before, run, recent or [run])
         self._store.save_baseline(baseline, updated_at=run.ended_at)
         return baseline
 

@@ -1,0 +1,146 @@
+"""Decide once per run whether its steps have left its goal: by what is usual for the agent, or by topic.
+
+The statistic of a run is the highest average drift of its steps, replies and calls alike.
+An alarm is due when a run passes what only few ordinary runs of this agent reach; its severity follows from
+how few.
+Before an agent is known, only one thing is clear enough: several steps that name nothing of the task.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from steadyhelm.goals.tokens import sum_weights
+from steadyhelm.goals.vocabulary import GoalDNA
+from steadyhelm.windows import quantile
+
+FALSE_ALARM_SHARE: Final = 0.04
+"""The share of ordinary runs that pass the limit."""
+
+MIN_RUNS_LEARNT: Final = 20
+_MIN_LIMIT: Final = 0.3
+_MAX_LIMIT: Final = 0.75
+"""A limit above this leaves no room for drift: goals and steps of this agent share too few words."""
+
+TOO_LITTLE_SHARED: Final = "goal and steps share too little"
+_SMOOTHING: Final = 0.3
+_PROOFS_KEPT: Final = 5
+
+_MIN_TASK_WORDS: Final = 3
+_LONG_TASK_WORDS: Final = 8
+_MIN_STEPS, _MIN_STEPS_OF_SHORT_TASKS = 5, 8
+_MIN_TOPIC_DRIFT: Final = 0.5
+"""The drift of a step that names nothing of a long task; for shorter tasks it is less."""
+_TASK_PRIOR_WORDS: Final = 3
+_MAX_NAMED_SHARE: Final = 0.15
+_ENOUGH_NAMED_WEIGHT: Final = 8.0
+"""Naming words of this weight is naming the task, however long its description is."""
+
+_LOWEST_SCORE, _HIGHEST_SCORE = 0.5, 0.95
+_SCORE_PER_TENTH: Final = 0.2
+"""How much the score rises each time such a run is ten times rarer."""
+_TOPIC_SCORE: Final = 0.6
+_MIN_TAIL: Final = 0.02
+_TAIL_FROM, _TAIL_TO = 0.75, 0.95
+
+
+class Departure(NamedTuple):
+    """A run that has left its goal: the score, the average drift, and the limit it passed.
+
+    `limit` is None when only the topic was judged.
+    """
+
+    score: float
+    drift: float
+    limit: float | None
+
+
+class StepDrift(Struct):
+    """The average drift of the steps since the task was set, and its highest value in the run.
+
+    `named` are the words of the task that any step has named, `proofs` the ids of the last steps compared.
+    """
+
+    average: float | None = None
+    steps: int = 0
+    named: list[str] = field(default_factory=list)
+    proofs: list[str] = field(default_factory=list)
+    peak: float | None = None
+
+    def add(self, drift: float | None, named: Collection[str], event_id: str) -> bool:
+        """Add a step; return whether it could be compared with the task."""
+        if named:
+            self.named += [word for word in named if word not in self.named]
+        if drift is None:
+            return False
+        before = self.average or 0.0
+        self.average = before + _SMOOTHING * (drift - before)
+        self.peak = max(self.peak or 0.0, self.average)
+        self.steps += 1
+        self.proofs = [*self.proofs, event_id][-_PROOFS_KEPT:]
+        return True
+
+    def start_new_task(self) -> None:
+        """Forget the steps of the task before; the peak is the run's."""
+        self.average, self.steps, self.named, self.proofs = None, 0, [], []
+
+    def judge_by_limit(self, peaks: Sequence[float]) -> Departure | None:
+        """Return how the run departs from what is usual for this agent, None when it does not.
+
+        `peaks` are the sorted peaks of its ordinary runs.
+        """
+        limit = find_limit(peaks)
+        if self.average is None or self.average <= limit:
+            return None
+        rarity = math.log10(FALSE_ALARM_SHARE / estimate_tail(peaks, limit, self.average))
+        score = min(_HIGHEST_SCORE, _LOWEST_SCORE + _SCORE_PER_TENTH * rarity)
+        return Departure(score, self.average, limit)
+
+    def judge_by_topic(self, dna: GoalDNA) -> Departure | None:
+        """Return how the steps depart from the topic of the task, None when they do not, or are too few."""
+        words = len(dna.core)
+        least = _MIN_STEPS if words >= _LONG_TASK_WORDS else _MIN_STEPS_OF_SHORT_TASKS
+        if self.average is None or self.steps < least:
+            return None
+        if self.average < _MIN_TOPIC_DRIFT * words / (words + _TASK_PRIOR_WORDS):
+            return None
+        task = min(sum_weights(dna.core), _ENOUGH_NAMED_WEIGHT)
+        is_named = sum_weights(self.named) > _MAX_NAMED_SHARE * task
+        return None if is_named else Departure(_TOPIC_SCORE, self.average, None)
+
+
+def find_limit(peaks: Sequence[float]) -> float:
+    """Return the average drift that few ordinary runs pass.
+
+    >>> find_limit([n / 100 for n in range(60)])
+    0.58
+    """
+    place = math.ceil((1 - FALSE_ALARM_SHARE) * (len(peaks) + 1)) - 1
+    return max(_MIN_LIMIT, peaks[min(place, len(peaks) - 1)])
+
+
+def estimate_tail(peaks: Sequence[float], limit: float, drift: float) -> float:
+    """Return the share of ordinary runs that would reach this drift beyond the limit.
+
+    Beyond the limit there are no runs to count: the tail is taken to fall as it does before it.
+    """
+    spread = quantile(peaks, _TAIL_TO) - quantile(peaks, _TAIL_FROM)
+    scale = max(_MIN_TAIL, spread / math.log((1 - _TAIL_FROM) / (1 - _TAIL_TO)))
+    return FALSE_ALARM_SHARE * math.exp(-(drift - limit) / scale)
+
+
+def has_room(peaks: Sequence[float]) -> bool:
+    """Return whether ordinary runs of this agent are near enough to their goals to tell drift from them."""
+    return find_limit(peaks) <= _MAX_LIMIT
+
+
+def explain_not_comparable(dna: GoalDNA | None, peaks: Sequence[float]) -> str | None:
+    """Return why goal and steps cannot be compared; None when they can.
+
+    `peaks` are those of the agent's ordinary runs, none while it is not known.
+    """
+    if dna is None or len(dna.core) < _MIN_TASK_WORDS:
+        return "the goal says too little to compare steps with"
+    return None if not peaks or has_room(peaks) else TOO_LITTLE_SHARED
