@@ -48,7 +48,7 @@ _COUNTED: Final = re.compile(
 )
 _UNCOUNTED: Final = re.compile(
     r"\brepeat(?:edly)?\b|\bover and over\b|\bagain and again\b|\b(?:in|on) a loop\b|\bon repeat\b"
-    r"|\bback[- ]to[- ]back\b|(?<!\bi )(?<!\bwe )(?<!\bit )(?<!they )\bkeep (?:on )?(?!going|working)\w+ing\b"
+    r"|\bback[- ]to[- ]back\b|\bkeep (?:on )?(?!going|working)\w+ing\b"
     r"|\b(?:several|multiple) times\b"
     r"|\bevery (?:other |few |\d+ ?|[a-z]+ )?(?:s|sec|seconds?|min|minutes?|hours?|h)\b"
     r"|\ba (?:few|number of) times\b|\bcontinuously\b|\bperiodically\b|\bhourly\b"
@@ -63,6 +63,7 @@ _NOT_ASKED: Final = re.compile(
     r"(?:n't|\b(?:not|never|stop|without|avoid|already|ran|failed|tried|told|asked|said|did|has|have|had|was|were"
     r"|why|whenever|when|if|because|which))\b[^.!?\n]{0,30}\Z"
 )
+_SUBJECTS: Final = ("i ", "we ", "it ", "they ")
 _ORDER_CHARS: Final = 120
 _SENTENCE_END: Final = re.compile(r"(?<![./])[.!?](?=\s|\Z)|\n")
 _COUNTED_HINTS: Final = (
@@ -146,6 +147,8 @@ def _is_order(lowered: str, found: re.Match[str]) -> bool:
     """Return whether the sentence around these words orders what they say."""
     before = _SENTENCE_END.split(lowered[max(0, found.start() - _ORDER_CHARS) : found.start()])[-1]
     sentence = before + _SENTENCE_END.split(lowered[found.start() : found.end() + _ORDER_CHARS])[0]
+    if found[0].startswith("keep ") and before.endswith(_SUBJECTS):
+        return False
     if _NOT_ASKED.search(before[-40:]) and not re.search(r"\b(?:want|need|like)\b", before):
         return False
     return _ORDER.search(sentence) is not None
