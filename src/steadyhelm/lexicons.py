@@ -44,7 +44,7 @@ from msgspec import Struct
 from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
 
 LEXICON_PACKAGES: Final = tuple(
-    f"steadyhelm{folder}" for folder in ("", ".corrections", ".embedders", ".goals", ".style")
+    f"steadyhelm{folder}" for folder in ("", ".corrections", ".embedders", ".goals", ".redaction", ".style")
 )
 _START_CHARS: Final = 4
 _WORD_START: Final = re.compile(rf"(?<!\w)(?=(\w.{{0,{_START_CHARS - 1}}}))", re.DOTALL)

@@ -9,6 +9,7 @@ import pytest
 
 from steadyhelm.errors import MissingExtraError, NotFoundError, SettingsError, StoreError
 from steadyhelm.events import RunInfo
+from steadyhelm.hostile_text import escape_unsafe
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.stores.exports import ExportCounts, export
 from steadyhelm.testing.store_records import AT, a_summary, an_event
@@ -215,7 +216,8 @@ class TestTables:
         store.write([an_event(0, action_name=f"{start}cmd|' /C calc'!A0", error=f"{start}1")])
         (row,) = table(store)
 
-        assert (f"'{start}cmd|' /C calc'!A0", f"'{start}1") == (row["action_name"], row["error"])
+        shown = escape_unsafe(start)
+        assert (f"'{shown}cmd|' /C calc'!A0", f"'{shown}1") == (row["action_name"], row["error"])
 
     def test_any_text_stays_in_its_cell(self, store):
         """

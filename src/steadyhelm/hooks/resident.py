@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from steadyhelm.environment import get_variables
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks import client
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
 from steadyhelm.hooks.handler import handle_request, prune_store, record_rest
@@ -88,7 +89,7 @@ class Resident:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._turn = threading.Lock()
+        self._turn = ForkSafeLock()
         self._clients = threading.BoundedSemaphore(_MAX_CLIENTS)
 
     def serve(self) -> None:

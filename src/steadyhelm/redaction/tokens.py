@@ -32,8 +32,9 @@ _ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
 _WORDS: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_.-") else 0x20 for byte in range(256))
 _BASE64: Final = bytes(0x61 if chr(byte) in _ALPHANUMERIC | set("_+/=-") else 0x20 for byte in range(256))
 _ESCAPE: Final = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
-_VARIED: Final = re.compile(r"[0-9]|[A-Z][A-Za-z.]{0,12}[_-]|[_-][A-Za-z.]{0,12}[A-Z]")
-"""A token has a digit in it, or capitals beside the sign behind its prefix; most names have neither."""
+_VARIED: Final = re.compile(r"[0-9]|[A-Z][A-Za-z.]{0,12}[_-]|[_-][A-Za-z.]{0,12}[A-Z]|[A-Za-z]{20}")
+"""A token has a digit in it, capitals beside the sign behind its prefix, or more letters than a word."""
+_LONGEST_WORD_CHARS: Final = 19
 _LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_@-]|\\\.)+(?![*?{+])")
 _LOOK_BEHIND: Final = re.compile(r"^\(\?<[=!][^()]{1,40}\)")
 _PART: Final = re.compile(r"[A-Za-z0-9]{8,}")
@@ -126,7 +127,12 @@ def _begins_token(text: str, start: int) -> bool:
 def _has_random_part(token: str) -> bool:
     for part in _PART.findall(token[_HEAD_CHARS:]):
         digits = sum(map(str.isdigit, part))
-        if digits > 1 or (digits and not part.islower()) or measure_mixing(part) >= _MIN_PART_MIXING:
+        if (
+            len(part) > _LONGEST_WORD_CHARS
+            or digits > 1
+            or (digits and not part.islower())
+            or measure_mixing(part) >= _MIN_PART_MIXING
+        ):
             return True
     return False
 

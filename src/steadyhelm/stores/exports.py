@@ -198,7 +198,8 @@ def escape_formula(cell: Any) -> Any:
 
 
 def _escape_cell(cell: Any) -> Any:
-    return escape_formula(escape_unsafe(cell) if isinstance(cell, str) else cell)
+    quoted = escape_formula(cell)
+    return escape_unsafe(quoted) if isinstance(quoted, str) else quoted
 
 
 def _write_csv_rows(stream: TextIO, events: Iterable[RecordedEvent]) -> None:
