@@ -18,8 +18,9 @@ settings.load_profile("steadyhelm")
 # Frameworks have environments of their own: see `make test-adapters`.
 collect_ignore = [] if os.environ.get("STEADYHELM_FRAMEWORKS") else ["tests/frameworks"]
 collect_ignore_glob = [
-    f"src/steadyhelm/adapters/{framework.name}*.py"
+    f"src/steadyhelm/adapters/{folder}{framework.name}*.py"
     for framework in FRAMEWORKS
+    for folder in ("", "clients/")
     if framework.describe_missing()
 ]
 

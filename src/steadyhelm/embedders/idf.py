@@ -91,7 +91,7 @@ class Idf(Embedder):
         weights, length = _weigh_words(counts, baseline)
         # Only words of both count: the others need not be scaled.
         shared = [weight * (weights[word] / length) for word, weight in wanted.items() if word in weights]
-        return min(1.0, sum(shared))
+        return min(1.0, sum(shared, 0.0))
 
 
 def _weigh_words(counts: Counter[int], baseline: BaselineStats) -> tuple[Vector, float]:

@@ -190,7 +190,7 @@ def _is_gentle(healthy: HealthyFigures | None) -> bool | None:
 
 
 def _get_thresholds(settings: Settings) -> dict[str, float]:
-    names = ("nudge", "replan", "checkpoint", "stop")
+    names = ("remind", "replan", "rollback", "ask")
     return {name: getattr(settings, f"policy_{name}_threshold") for name in names}
 
 
