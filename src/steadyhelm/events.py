@@ -21,6 +21,9 @@ NOT_CARRIED_OUT: Final = "not_carried_out"
 PROGRESS: Final = "progress"
 ROLLED_BACK: Final = "rolled_back"
 
+ANSWERS_QUESTION: Final = "answers_question"
+"""In the metadata of a user message: it answers a question of ours."""
+
 ACTION_TYPES: Final = (TOOL_CALL, LLM_REQUEST, STATE_TRANSITION, USER_MESSAGE)
 
 
@@ -69,6 +72,11 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
         if self.action_type == USER_MESSAGE:
             return _find_text(self.input_data) or _find_text(self.output_data)
         return _find_text(self.output_data)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is what the user answered to a question of ours (see `ANSWERS_QUESTION`)."""
+        return self.metadata is not None and self.metadata.get(ANSWERS_QUESTION) is True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain data, one key per field."""

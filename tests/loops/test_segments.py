@@ -3,7 +3,7 @@ from agent_steps import call, edit, failing, restored_copy, run, says, shell, us
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.events import TOOL_CALL
+from steadyhelm.events import ANSWERS_QUESTION, TOOL_CALL
 from steadyhelm.loops.loop_detector import SegmentTracker
 from steadyhelm.loops.steps import read_step
 
@@ -76,6 +76,15 @@ class TestWords:
         Telling the agent to go on, in whatever words, asks for nothing new.
         """
         assert [""] == openings(user(text))
+
+    @pytest.mark.parametrize("text", ["Go on.", "yes", "sure"])
+    def test_continue_as_an_answer_does(self, text):
+        """
+        A user who was asked about the repetition, and allows it, starts a new segment.
+        """
+        answer = user(text) | {"metadata": {ANSWERS_QUESTION: True}}
+
+        assert ["message", "", "message"] == openings(user("find it"), shell("ls", "a"), answer)
 
     @pytest.mark.parametrize("text", ["continue with the login page", "go on with part 2", "no, stop that"])
     def test_what_names_something_does(self, text):

@@ -60,7 +60,7 @@ class ReplyMemory(Struct):
             self.reply = 0
             self.earlier.clear()
             return None
-        if event.action_type == USER_MESSAGE and not is_go_on(event.text):
+        if event.action_type == USER_MESSAGE and (event.is_answer or not is_go_on(event.text)):
             self.earlier.clear()
         if event.action_type != LLM_REQUEST:
             return None

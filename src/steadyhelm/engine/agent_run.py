@@ -89,11 +89,11 @@ class AgentRun:
         """Record a message of the user. Calls still under way count as made, their results as unknown."""
         with self.boundary.guard("record_user_message"):
             self._close_calls()
-            self.record_answer(text)
+            self.record_words(text)
 
-    def record_answer(self, text: str) -> None:
-        """Record what the user answered to a question: calls under way continue."""
-        self._record(USER_MESSAGE, "user", input_data={"text": text})
+    def record_words(self, text: str, **metadata: Any) -> None:
+        """Record words of the user, such as the answer to a question: calls under way continue."""
+        self._record(USER_MESSAGE, "user", input_data={"text": text}, metadata=metadata or None)
         self._issued_seq = self._count_events()
 
     def record_state(self, name: str, **details: Any) -> None:

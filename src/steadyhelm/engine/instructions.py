@@ -12,6 +12,7 @@ from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
 from steadyhelm.engine.call_book import PendingCall
 from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, format_reason, read_answer
 from steadyhelm.errors import RunStopped
+from steadyhelm.events import ANSWERS_QUESTION
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.host_objects import name_type
 from steadyhelm.interrupts import pass_on_signal
@@ -160,7 +161,7 @@ class RunInstructions:
                 call = run.calls.end_question(call_id)
             if call is not None and allowed is not True:
                 run.report_refused(call_id, call.name, instruction)
-            run.record_answer(text)
+            run.record_words(text, **{ANSWERS_QUESTION: True})
             if allowed is not False:
                 self._grant_budget(instruction.decision)
             if call is not None and allowed is True:

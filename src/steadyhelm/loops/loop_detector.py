@@ -141,7 +141,7 @@ class SegmentTracker(Struct):
 
     Repetitions are counted within one segment.
     The same edit made again is not new work, a harness that sends the same text again is not a user, and
-    "continue" asks for nothing new.
+    "continue" asks for nothing new, unless it answers the question whether the agent should go on like this.
     Nothing else starts a segment: a refused call does not.
     `request` is what the user asked to be repeated.
     """
@@ -161,12 +161,16 @@ class SegmentTracker(Struct):
 
     def record_message(self, event: TraceEvent) -> bool:
         """Record a user message, and return whether it is a new one; False for any other event."""
-        if event.action_type != USER_MESSAGE or is_go_on(text := event.text):
+        if event.action_type != USER_MESSAGE:
+            return False
+        says_go_on = is_go_on(text := event.text)
+        if says_go_on and not event.is_answer:
             return False
         before, self.last_message = self.last_message, hash_text(text)
         if before == self.last_message:
             return False
-        self.request = read_request(text)
+        if not says_go_on:
+            self.request = read_request(text)
         return True
 
     def is_asked(self, event: TraceEvent, count: int) -> bool:
