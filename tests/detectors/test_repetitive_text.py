@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,15 @@ class TestRepetitiveText:
         """
         assert [] == said_at(RepetitiveText(), *[f"Part {n} of the plan is done." for n in range(9)])
         assert [] == said_at(RepetitiveText(), "- the same point once more\n" * 20)
+
+    @pytest.mark.parametrize(
+        "text", ["page {} tells of many things", "the rows of part_{}.csv are loaded now"]
+    )
+    def test_other_identifiers_are_other_thoughts(self, text):
+        """
+        Replies in the same words about another number or file each time report different things.
+        """
+        assert [] == findings([text.format(n) for n in range(10)])
 
     def test_calls_are_not_words(self):
         """

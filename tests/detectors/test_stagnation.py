@@ -50,6 +50,16 @@ class TestStagnation:
             "event_ids": [f"run.{n}" for n in range(6)],
         } == finding.context
 
+    @pytest.mark.parametrize("name", ["", "value"])
+    def test_numbers_that_differ_are_other_answers(self, name):
+        """
+        A number that the question contained too is an answer of its own, alone or under a name.
+        """
+        numbers = range(100, 140)
+        answers = [{name: n} if name else n for n in numbers]
+
+        assert [] == findings(asked([{"n": n} for n in numbers], answers))
+
     def test_one_question_in_other_words(self):
         """
         One question in ever other words is reported at the fourth.

@@ -119,6 +119,16 @@ class TestLayouts:
         run = run_of(Spans(), {"trace_id": "t", "spans": [{**span("a"), "child_spans": [inner]}]})
         assert [("ls", 61_500.0)] == [(event.action_name, event.duration_ms) for event in run.events]
 
+    @pytest.mark.parametrize("written", [int, str])
+    def test_nanoseconds_by_name(self, written):
+        """
+        A time whose name says nanoseconds is one, however small, as number and as text.
+        """
+        times = {"start_time_unix_nano": written(1000 * 10**9), "end_time_unix_nano": written(1002 * 10**9)}
+        (event,) = run_of(Spans(), {**tool("b", 0, None), **times}).events
+
+        assert 2000.0 == event.duration_ms
+
     def test_the_service_is_the_agent(self):
         """
         Where no agent is named, the run is the service's.

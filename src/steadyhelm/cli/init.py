@@ -26,6 +26,8 @@ EXAMPLES: Final[dict[str, Any]] = {
     "detectors.action_loop.window": 100,
     "detectors.goal_drift.similarity_threshold": 0.2,
     "detectors.resource_spike.spike_multiplier": 3.0,
+    "detectors.stagnation.same_answers": 6,
+    "detectors.stagnation.similar_searches": 4,
 }
 
 TWO_LINES: Final = """\

@@ -11,6 +11,7 @@ from typing import Final
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.calibration import calibrate
 from steadyhelm.detector import Detector
+from steadyhelm.detectors.stagnation import SAME_ANSWERS_OF_LOOP
 from steadyhelm.engine.session import Session
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.goals.departure import MIN_RUNS_LEARNT
@@ -22,6 +23,12 @@ _AGENT: Final = "doctor"
 _CITIES: Final = ("Oslo", "Lisbon", "Cairo", "Quito", "Hanoi", "Perth", "Dakar", "Turin", "Sofia", "Lima")
 _ON_GOAL: Final = "The flight to Oslo is found, seat {} is free"
 _OFF_GOAL: Final = "Let the sourdough rest for {} hours, then bake it golden"
+_CITIES_APART: Final = 3
+_SAME_ANSWER: Final = (
+    "The timetable lists the flights of each day in the order of their departure. It is printed twice "
+    "a year, in spring and in autumn, and can be read at every counter. Ask at the counter for a copy of "
+    "the whole of it, with the fares and the seats."
+)
 _USUAL_TOKENS: Final = 1000
 _FAR_TOO_MANY: Final = 1_000_000
 
@@ -57,10 +64,17 @@ def check_failing_loop(make: MakeDetector) -> str:
 
 
 def check_stagnation(make: MakeDetector) -> str:
-    """Check for a finding when ten different calls get one result."""
-    asked = [_call(seq, {"path": f"{city}.py"}, "see the manual, page 7") for seq, city in enumerate(_CITIES)]
+    """Check for a finding when different questions get one long answer as often as makes a loop."""
+    most = getattr(make(), "same_answers", None) or SAME_ANSWERS_OF_LOOP
+    places = list(itertools.islice(itertools.cycle(_CITIES), most + 2 * _CITIES_APART))
+    asked = [
+        _call(seq, {"from": city, "over": over, "to": to}, _SAME_ANSWER)
+        for seq, (city, over, to) in enumerate(
+            zip(places, places[_CITIES_APART:], places[2 * _CITIES_APART :], strict=False)
+        )
+    ]
     told = [_call(seq, {"path": f"{city}.py"}, f"{city} it is") for seq, city in enumerate(_CITIES)]
-    return _compare([5], _steps_with_findings(make, asked), _steps_with_findings(make, told))
+    return _compare([most - 1], _steps_with_findings(make, asked), _steps_with_findings(make, told))
 
 
 def check_unusual_order(make: MakeDetector) -> str:

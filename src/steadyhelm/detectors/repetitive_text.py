@@ -7,7 +7,12 @@ from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
-from steadyhelm.loops.similarity import list_content_words, thought_overlap
+from steadyhelm.loops.similarity import (
+    list_content_words,
+    list_identifiers,
+    name_different_things,
+    thought_overlap,
+)
 from steadyhelm.loops.user_words import is_go_on
 
 SAME_REPLIES_OF_LOOP: Final = 3
@@ -83,16 +88,18 @@ class ReplyMemory(Struct):
         """Match a reply that returns to the thoughts of earlier ones, in whatever words.
 
         A long reply is a report or a plan: it names everything the task is about, and so does the next.
+        Replies that differ in their numbers, files or other identifiers report different things.
         """
         if len(text) > _MAX_THOUGHT_CHARS:
             return None
         similar: list[EarlierReply] = []
         if len(self.earlier) >= SAME_THOUGHTS_OF_LOOP - 1:
-            words = list_content_words(text)
+            words, names = list_content_words(text), list_identifiers(text)
             similar = [
                 it
                 for it in self.earlier
                 if thought_overlap(list_content_words(it.text), words) >= _SIMILAR_THOUGHT
+                and not name_different_things(list_identifiers(it.text), names)
             ]
         self.earlier = [*self.earlier, EarlierReply(text, event_id)][-_MAX_EARLIER_REPLIES:]
         count = len(similar) + 1

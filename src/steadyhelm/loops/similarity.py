@@ -20,12 +20,15 @@ _MAX_COMPARED_WORDS: Final = 160
 _MAX_CONTENT_WORDS: Final = 64
 _STEM_CHARS: Final = 6
 _MIN_ECHO_CHARS: Final = 3
+_MIN_WORDS_BESIDE_ECHO: Final = 2
 _MAX_NAME_CHARS: Final = 60
 _SAME_NAME_SHARE: Final = 0.65
 _MIN_SHARED_SHARE: Final = 0.35
 
 _TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
 _NUMBER: Final = re.compile(r"[-+$#]?\d+(?:[.,]\d+)*(?:%|[a-zA-Z]{0,2})\.?\Z")
+_IDENTIFIER: Final = re.compile(r"[\d_]|\w\.\w\w")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _CONTENT_WORD: Final = re.compile(r"[^\W\d_]{3,}|\d+")
 
 # A word after one of these says how far something is, or how it stands: it is progress when it changes.
@@ -235,6 +238,7 @@ def remove_echo(result: str, arguments: bytes) -> str:
 def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: bytes) -> bool:
     """Return whether two results are equal but for words that each call itself contained.
 
+    A result that is hardly more than the echo is an answer of its own: 100 for 100 is not 101 for 101.
     Cheap where they are not: the words at the first and the last difference are looked for in the arguments.
 
     >>> is_equal_but_echo("no kestrel here", b'{"q":"kestrel"}', "no heron here", b'{"q":"heron"}')
@@ -249,7 +253,9 @@ def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: b
         and _is_echo(other, len(other) - last - 1, other_arguments)
     ):
         return False
-    return remove_echo(one, arguments) == remove_echo(other, other_arguments)
+    rest = remove_echo(one, arguments)
+    words = sum(_LETTER.search(word) is not None for word in _TOKEN.findall(rest))
+    return words >= _MIN_WORDS_BESIDE_ECHO and rest == remove_echo(other, other_arguments)
 
 
 def _is_echo(text: str, place: int, arguments: bytes) -> bool:
@@ -294,6 +300,27 @@ def thought_overlap(one: frozenset[str], other: frozenset[str]) -> float:
     if common < 3 or common < _MIN_SHARED_SHARE * max(len(one), len(other)):  # noqa: PLR2004 - may be chance
         return 0.0
     return common / min(len(one), len(other))
+
+
+def list_identifiers(text: str) -> frozenset[str]:
+    """Return the numbers, file names and other identifiers of a text.
+
+    >>> sorted(list_identifiers("Page 7 of ledger.py calls load_rows."))
+    ['7', 'ledger.py', 'load_rows']
+    """
+    words = (word.strip(".!`*#") for word in _TOKEN.findall(text.lower()[:2000]))
+    return frozenset(word for word in words if _IDENTIFIER.search(word) is not None)
+
+
+def name_different_things(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether each of two texts has identifiers that the other has not.
+
+    >>> name_different_things(frozenset("7"), frozenset("8"))
+    True
+    >>> name_different_things(frozenset("7"), frozenset())
+    False
+    """
+    return not (one <= other or other <= one)
 
 
 def find_slot(one: str, other: str) -> tuple[int, int] | None:

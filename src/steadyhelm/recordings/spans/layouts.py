@@ -17,6 +17,8 @@ _STARTS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "st
 _ENDS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
 _ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 _MAX_NESTING: Final = 8
+_NANOSECONDS: Final = 1e9
+_MAX_TIME_DIGITS: Final = 20
 _UNNESTED_KEYS: Final = frozenset(
     {
         *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "tool_arguments", "tool_response"),
@@ -159,14 +161,24 @@ def _decode_otlp_value(value: Any, depth: int) -> Any:
 
 
 def _read_times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
-    start = parse_time(next((raw[key] for key in _STARTS if raw.get(key)), None))
-    end = parse_time(next((raw[key] for key in _ENDS if raw.get(key)), None))
+    start, end = _read_time(raw, _STARTS), _read_time(raw, _ENDS)
     if end is None and start is not None and isinstance(written := raw.get("duration"), str):
         found = _ISO_DURATION.fullmatch(written)
         if found:
             days, hours, minutes, secs = (float(part or 0) for part in found.groups())
             end = start + ((days * 24 + hours) * 60 + minutes) * 60 + secs
     return start, end
+
+
+def _read_time(raw: dict[str, Any], keys: tuple[str, ...]) -> float | None:
+    key = next((key for key in keys if raw.get(key)), None)
+    if key is None:
+        return None
+    digits = str(raw[key])[: _MAX_TIME_DIGITS + 1]
+    if key.lower().endswith("nano") and digits.isdecimal() and len(digits) <= _MAX_TIME_DIGITS:
+        # The name says the unit: guessed from the size it is wrong for clocks that begin near zero.
+        return parse_time(int(digits) / _NANOSECONDS)
+    return parse_time(raw[key])
 
 
 def _read_error(raw: dict[str, Any], attributes: dict[str, Any], events: list[dict[str, Any]]) -> str | None:
