@@ -48,8 +48,8 @@ class Turns:
                 self._do_if_free(self._do_waiting, None)
         finally:
             logger.release(held)
-        while self._late and held is None:
-            self._services.listeners.notify(self._late.popleft().decision)
+        while held is None and (seen := _take(self._late)) is not None:
+            self._services.listeners.notify(seen.decision)
         return done
 
     def try_late(self, job: Callable[[], object]) -> object:
@@ -95,8 +95,8 @@ class Turns:
 
     def _do_waiting(self) -> None:
         """Do the jobs that wait. The lock is held."""
-        while self._waiting and not self._is_working:
-            seen = self.try_late(self._waiting.popleft())
+        while not self._is_working and (job := _take(self._waiting)) is not None:
+            seen = self.try_late(job)
             if type(seen) is Observation:
                 self._late.append(seen)
 
@@ -113,3 +113,11 @@ class Turns:
             return job()
         finally:
             self._is_working = was_working
+
+
+def _take(queue: deque[T]) -> T | None:
+    """Return the first of a queue, None when it is empty: code that interrupts us may empty it."""
+    try:
+        return queue.popleft()
+    except IndexError:
+        return None
