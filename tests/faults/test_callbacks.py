@@ -41,6 +41,14 @@ def drift(monitor, run_id, steps=8):
     ]
 
 
+@pytest.fixture
+def python_handles_interrupts():
+    """Ctrl-C raises, also where the tests are a shell's background job, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class TestErrors:
     @pytest.mark.parametrize("raised", RAISED)
     def test_a_text_that_raises(self, monitor, raised):
@@ -84,6 +92,7 @@ class TestErrors:
 
         assert caught.value is problem
 
+    @pytest.mark.usefixtures("python_handles_interrupts")
     def test_an_interrupt_while_a_text_is_made(self, monitor):
         """
         Ctrl-C that arrives while an error's text is made reaches the host.
