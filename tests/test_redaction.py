@@ -52,6 +52,36 @@ IN_WORDS = {
 SEEDED = [(secret, secret) for secret in SECRETS.values()] + [
     (words.format(secret), secret) for words, secret in IN_WORDS.values()
 ]
+PLACEHOLDERS = (
+    "xxxxxxxx",
+    "XXXX-XXXX",
+    "********",
+    "••••••••",
+    "...",
+    "…",
+    "________",
+    "$API_KEY",
+    "${API_KEY}",
+    "${{ secrets.API_KEY }}",
+    "{{ api_key }}",
+    "{api_key}",
+    "%API_KEY%",
+    "%(api_key)s",
+    "$(cat key.txt)",
+    "<your-api-key>",
+    "your-api-key",
+    "YOUR_API_KEY",
+    "my_secret_value",
+    "changeme",
+    "example",
+    "TODO",
+    "[redacted: field password]",
+    "[REDACTED]",
+    "op://vault/item/field",
+    "arn:aws:secretsmanager:eu-west-1:0:secret:db",
+    "/run/secrets/db",
+    "process.env.API_KEY",
+)
 SECRET_NAMES = (
     "password",
     "API_KEY",
@@ -82,8 +112,8 @@ def seeded(draw):
 
 @st.composite
 def named(draw):
-    """Nested data with a secret field."""
-    secret = draw(st.text(alphabet="qjzx", min_size=8, max_size=20))
+    """Nested data with a secret field, which holds no placeholder (a run of x is one)."""
+    secret = draw(st.text(alphabet="qjzx", min_size=8, max_size=20).filter(lambda text: set(text) != {"x"}))
     name = draw(st.sampled_from(SECRET_NAMES))
     value = {name: draw(st.sampled_from([secret, [secret], {"inner": secret}, {"a": [1, secret]}]))}
     for key in draw(st.lists(st.text(alphabet="abc", max_size=8), max_size=3)):
@@ -244,6 +274,14 @@ class TestHarmless:
         Words are not secrets.
         """
         assert text == Redactor().redact_text(text)
+
+    @pytest.mark.parametrize("name", SECRET_NAMES)
+    @pytest.mark.parametrize("placeholder", PLACEHOLDERS)
+    def test_a_placeholder_is_shown(self, name, placeholder):
+        """
+        What stands in place of a secret in a field with a secret's name stays, as do places to find one.
+        """
+        assert {name: placeholder} == cleaned({name: placeholder})[0]
 
     def test_clean_data_is_handed_back_as_it_is(self):
         """
