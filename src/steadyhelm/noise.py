@@ -9,15 +9,19 @@ from itertools import islice
 from typing import Final
 
 _UUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_NUMERIC_PATTERNS: Final = (
-    ("time", r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
-    ("time", r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?"),
-    ("id", _UUID),
-    ("address", r"0x[0-9a-fA-F]{4,}"),
-    ("duration", r"(?<!\d)\d+(?:\.\d+)? ?(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"),
-    ("rate", r"(?<!\d)\d+(?:\.\d+)? ?(?:[kKMG]i?B|bytes)/s\b"),
-    ("epoch", r"\b1[4-9]\d{8}(?:\d{3}|\.\d+)?\b"),
-    ("counter", r"\b\d+x\b"),
+_ANYWHERE_IN_DIGITS: Final = (
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?",
+    r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?",
+    _UUID,
+    r"0x[0-9a-fA-F]{4,}",
+)
+_DURATION: Final = r"(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"
+_RATE: Final = r"(?:[kKMG]i?B|bytes)/s\b"
+# A duration or a rate, seconds since 1970, a counter such as "3x".
+_WHOLE_NUMBERS: Final = (
+    rf"\d+(?:\.\d+)? ?(?:{_DURATION}|{_RATE})",
+    r"\b1[4-9]\d{8}(?:\d{3}|\.\d+)?\b",
+    r"\b\d+x\b",
 )
 # A name followed by its number: "pid 4001", "session sess-3", "elapsed_s": 300, "request id: ab12".
 _NAMED_NUMBER: Final = (
@@ -27,10 +31,10 @@ _NAMED_NUMBER: Final = (
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )
 _TEMPORARY_PATH: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
-# The first character is tested before anything else: most characters begin none of them.
-_ANY_NUMERIC: Final = "|".join(f"(?:{pattern})" for _, pattern in _NUMERIC_PATTERNS)
+# The characters around are tested before anything else: most places begin none of them.
+_NUMERIC: Final = "|".join((*_ANYWHERE_IN_DIGITS, rf"(?<!\d)(?:{'|'.join(_WHOLE_NUMBERS)})"))
 _VOLATILE: Final = re.compile(
-    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_ANY_NUMERIC})"
+    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
 )
 _NUMBER: Final = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*\d[0-9a-fA-F]*")
 _CONTEXT_CHARS: Final = 28
