@@ -3,7 +3,7 @@ import pytest
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detectors.reply_style import ReplyStyle
 from steadyhelm.errors import NotFoundError
-from steadyhelm.events import RunInfo
+from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.testing import DETECTOR_CHECKS
 from steadyhelm.testing.traces import AGENT, RUN, fired_at, replies, said_at
 
@@ -18,6 +18,20 @@ def findings(*texts, **settings):
     detector = ReplyStyle(**settings)
     detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
     return [it for event in replies(*texts) if (it := detector.check(event, BaselineStats(agent_id=AGENT)))]
+
+
+def coding_findings(*texts, **settings):
+    """The findings in replies that follow a command, and the detector."""
+    detector = ReplyStyle(**settings)
+    command = TraceEvent(
+        agent_id=AGENT,
+        run_id=RUN,
+        action_type="tool_call",
+        action_name="shell",
+        input_data={"command": "make test"},
+    )
+    checked = [detector.check(event, BaselineStats(agent_id=AGENT)) for event in (command, *replies(*texts))]
+    return [it for it in checked if it], detector
 
 
 class TestReplyStyle:
@@ -53,6 +67,26 @@ class TestReplyStyle:
         assert found[-1].suggested_action.startswith("A note on style: recent replies lean on filler (")
         assert "degenerative" == found[-1].context["shape"]
         assert ["run.0", "run.1", "run.2", "run.3"] == found[-1].event_ids
+
+    def test_in_a_coding_session(self):
+        """
+        In a coding session it is shown as LOW and not part of the drift score.
+        """
+        found, detector = coding_findings(PLAIN, *[PADDED] * 3)
+
+        assert ["LOW", "LOW", "LOW"] == [it.severity.value for it in found]
+        assert "degenerative" == found[-1].context["shape"]
+        assert found[-1].context["lowered_because"].startswith("in coding sessions style is shown")
+        assert detector.level is None
+
+    def test_in_a_coding_session_with_a_profile(self):
+        """
+        Who chooses a profile has it reported in a coding session too.
+        """
+        found, detector = coding_findings(PLAIN, *[PADDED] * 3, profile="standard")
+
+        assert ["LOW", "LOW", "MED"] == [it.severity.value for it in found]
+        assert detector.level > 0
 
     def test_points_are_evidence(self):
         """

@@ -16,13 +16,13 @@ GO_ON = "now add a test for the empty case"
 HOSTILE = st.text(st.characters() | st.sampled_from("\ud800\udfff\x00\u202e?!"), max_size=200)
 
 
-def spoken(*messages, reply="Done, all tests pass.", calls=2):
+def spoken(*messages, reply="Done, all tests pass.", calls=2, on="file_path"):
     """A run in which each message of the user is answered by calls and a reply."""
     made = []
     for number, message in enumerate(messages):
         made.append(step(len(made), "user_message", "user", input_data={"text": message}))
         for call in range(calls):
-            edited = {"file_path": f"{number}_{call}.py"}
+            edited = {on: f"{number}_{call}.py"}
             made.append(step(len(made), "tool_call", "edit", input_data=edited, output_data={"text": "ok"}))
         made.append(step(len(made), "llm_request", "model", output_data={"text": reply}))
     return made
@@ -48,8 +48,9 @@ def found(events, **settings):
     return [finding for event in events if (finding := detector.check(event, usual)) is not None]
 
 
-def severities(*messages, **options):
-    return [str(finding.severity) for finding in found(spoken("fix the parser", *messages, **options))]
+def severities(*messages, repeats=None, **options):
+    events = spoken("fix the parser", *messages, **options)
+    return [str(finding.severity) for finding in found(events, repeats=repeats)]
 
 
 @pytest.mark.parametrize("check", DETECTOR_CHECKS, ids=lambda check: check.__name__)
@@ -67,23 +68,37 @@ class TestSeverity:
         """
         assert ["LOW"] == severities(WRONG, GO_ON, "commit and push", "thanks")
 
-    def test_two_in_three_messages_are_reported(self):
+    def test_two_in_a_row_are_reported(self):
         """
-        The second correction within three messages is MED.
+        The second correction in a row is MED.
         """
-        assert ["LOW", "MED"] == severities(WRONG, GO_ON, AGAIN)
+        assert ["LOW", "MED"] == severities(WRONG, AGAIN)
+
+    def test_two_with_another_message_between_are_not(self):
+        """
+        With another message between them they are two single corrections, unless `repeats` is given.
+        """
+        assert ["LOW", "LOW"] == severities(WRONG, GO_ON, AGAIN)
+        assert ["LOW", "MED"] == severities(WRONG, GO_ON, AGAIN, repeats=2)
 
     def test_two_far_apart_are_not(self):
         """
-        With two other messages between them they are two single corrections.
+        With two other messages between them they are two single corrections, whatever `repeats` is.
         """
-        assert ["LOW", "LOW"] == severities(WRONG, GO_ON, "commit and push", AGAIN)
+        assert ["LOW", "LOW"] == severities(WRONG, GO_ON, "commit and push", AGAIN, repeats=2)
 
     def test_lost_patience_is_reported_at_once(self):
         """
-        A user who is angry is reported the first time.
+        A user who is angry at an agent that works on no files is reported the first time.
         """
-        assert ["MED"] == severities("what are you doing?")
+        assert ["MED"] == severities("what are you doing?", on="order")
+
+    def test_lost_patience_in_a_coding_session(self):
+        """
+        In a coding session it is shown, and reported once `repeats` is given.
+        """
+        assert ["LOW"] == severities("what are you doing?")
+        assert ["MED"] == severities("what are you doing?", repeats=2)
 
     @pytest.mark.parametrize("reply", ["holy shit it works", "wtf, that was fast, nice"])
     def test_joy_is_not_reported(self, reply):
@@ -175,7 +190,7 @@ class TestFinding:
         """
         _, repeated = found(spoken("fix the parser", WRONG, AGAIN))
 
-        assert "the user corrects what was done: 2 corrections in their last 3 messages" == repeated.message
+        assert "the user corrects what was done: 2 corrections in a row" == repeated.message
         assert repeated.suggested_action.startswith("Say back")
         assert any("still" in cue for cue in repeated.context["cues"])
 

@@ -8,6 +8,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.steps import works_on_files
 from steadyhelm.style.nudges import Nudge, NudgeTracker
 from steadyhelm.style.profile import NO_RULES
 from steadyhelm.style.profile_files import find_profile
@@ -21,6 +22,10 @@ _NO_REPLY_YET: Final = "no reply long enough to judge seen yet"
 _ADVICE_BETWEEN_NUDGES: Final = "Give the answer first, then what it rests on."
 """The suggestion between two nudges; it may reach the agent, so it does not mention nudges."""
 
+_DEFAULT_PROFILE: Final = "standard"
+_SHOWN_ONLY: Final = (
+    "in coding sessions style is shown, and flagged once detectors.reply_style.profile is set"
+)
 _IDS_KEPT: Final = 6
 _SPIKE_SCORE: Final = 0.3
 _RULE_SCORE: Final = 0.55
@@ -37,16 +42,18 @@ class _Memory(Struct):
     trajectory: Trajectory = field(name="course")
     nudges: NudgeTracker = field(name="nudging")
     ids: list[str] = field(default_factory=list)
+    is_coding: bool = False
 
 
 class ReplyStyle(Detector):
     """Signal when the style of replies drifts from the profile over several turns.
 
     A single high score or an improving trend is a low finding and not reported. A broken hard rule is
-    reported at once.
+    reported at once. In a coding session every finding is low unless a profile was chosen.
 
     Args:
-        profile: The profile by which replies are scored; see `steadyhelm profile list`.
+        profile: The profile by which replies are scored; see `steadyhelm profile list`. None for the standard
+            one.
 
     >>> plain = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
     >>> padded = "Great question! I'd be happy to help. Basically, let me explain. Perhaps, in a sense, "
@@ -57,11 +64,13 @@ class ReplyStyle(Detector):
 
     name = "reply_style"
     kind = "style"
+    version = 2
 
     _memory: _Memory
 
-    def __init__(self, *, profile: str = "standard") -> None:
-        self.profile = find_profile(profile)
+    def __init__(self, *, profile: str | None = None) -> None:
+        self.profile = find_profile(_DEFAULT_PROFILE if profile is None else profile)
+        self._is_chosen = profile is not None
         self._memory = _Memory(
             trajectory=Trajectory(
                 threshold=self.profile.threshold, velocity_threshold=self.profile.velocity_threshold
@@ -72,9 +81,20 @@ class ReplyStyle(Detector):
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
         """Score one reply and classify the trajectory of the scores."""
-        if event.action_type != LLM_REQUEST or not (text := event.text):
-            return None
-        reply = score_reply(text, self.profile, with_engagement=False)
+        if event.action_type == LLM_REQUEST and (text := event.text):
+            finding = self._check_reply(event, score_reply(text, self.profile, with_engagement=False))
+            return finding.lower_severity(_SHOWN_ONLY) if finding and self._is_only_shown else finding
+        if not self._memory.is_coding and works_on_files(event):
+            self._memory.is_coding = True
+            self._update_level()
+        return None
+
+    @property
+    def _is_only_shown(self) -> bool:
+        """Whether findings are neither reported nor answered: a coding session, and no profile was chosen."""
+        return self._memory.is_coding and not self._is_chosen
+
+    def _check_reply(self, event: TraceEvent, reply: ReplyScore) -> DriftEvent | None:
         self._update_not_checked(reply)
         if reply.broken:
             return self._build_rule_finding(event, reply)
@@ -83,9 +103,9 @@ class ReplyStyle(Detector):
         memory = self._memory
         memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
         reading = memory.trajectory.record_score(reply.score)
-        self.level = min(1.0, reading.ewma / 100)
+        self._update_level()
         offenders = [str(it) for it in reply.offenders] if reading.is_drift else ()
-        nudge = memory.nudges.advise(reading, offenders)
+        nudge = None if self._is_only_shown else memory.nudges.advise(reading, offenders)
         if reading.is_drift:
             return self._build_drift_finding(event, reply, reading, nudge)
         return self._build_spike_finding(event, reply, reading) if reading.shape == "spike" else None
@@ -94,10 +114,16 @@ class ReplyStyle(Detector):
         """Restore a saved state, with the numbers of the current profile."""
         super().restore(state)
         memory, profile = self._memory, self.profile
-        self.level = memory.trajectory.ewma / 100 if memory.trajectory.turns else None
+        self._update_level()
         self.not_checked = None if memory.trajectory.turns else _NO_REPLY_YET
         memory.trajectory.threshold = memory.nudges.threshold = profile.threshold
         memory.trajectory.velocity_threshold = profile.velocity_threshold
+
+    def _update_level(self) -> None:
+        """Set the level; it is unknown to the drift score where findings are only shown."""
+        trajectory = self._memory.trajectory
+        is_known = trajectory.turns and not self._is_only_shown
+        self.level = min(1.0, trajectory.ewma / 100) if is_known else None
 
     def _update_not_checked(self, reply: ReplyScore) -> None:
         if reply.words >= MIN_WORDS:

@@ -11,12 +11,16 @@ from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.steps import works_on_files
 
 WINDOW_MESSAGES: Final = 3
-"""How many of the user's latest messages are judged together."""
+"""How many of the user's latest messages are judged together when `repeats` is given."""
 
 MIN_PROBABILITY: Final = 0.5
 """A message counts towards repeated corrections when it is more likely one than not."""
+
+_IN_A_ROW: Final = 2
+"""How many messages in a row must be corrections when `repeats` is not given."""
 
 _SINGLE_SCORE: Final = 0.45
 _OUTBURST_SCORE: Final = 0.55
@@ -43,17 +47,19 @@ class LikelyCorrection(Struct, array_like=True):
 class _Memory(Struct):
     conversation: ReplyTracker = field(default_factory=ReplyTracker)
     recent: list[LikelyCorrection] = field(default_factory=list)
+    is_coding: bool = False
 
 
 class UserCorrection(Detector):
     """Signal when the user corrects the agent: a single correction as LOW, repeated ones as MED.
 
-    Repeated are two of the last three messages that were, more likely than not, corrections; a user who, more
-    likely than not, loses patience counts the same. The finding is about the turn before the message.
-    An answer to an agent that did nothing but ask does not count as one of the two.
+    Repeated are two messages in a row that were, more likely than not, corrections. A user who, more likely
+    than not, loses patience counts the same, but not in a coding session. The finding is about the turn
+    before the message. An answer to an agent that did nothing but ask does not count as one of the two.
 
     Args:
-        repeats: Corrections among the user's last three messages that are reported, 1 to 3.
+        repeats: Corrections among the user's last three messages that are reported, 1 to 3, and lost patience
+            in every session. None for two in a row.
 
     >>> fired_at(UserCorrection(), "r r r")
     []
@@ -61,15 +67,17 @@ class UserCorrection(Detector):
 
     name = "user_correction"
     kind = "correction"
+    version = 2
 
     _memory: _Memory
 
-    def __init__(self, *, repeats: int = 2) -> None:
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= WINDOW_MESSAGES:
+    def __init__(self, *, repeats: int | None = None) -> None:
+        if repeats is not None and (type(repeats) is not int or not 1 <= repeats <= WINDOW_MESSAGES):
             raise SettingsError(
                 f"user_correction.repeats must be 1, 2 or {WINDOW_MESSAGES}, got {repeats!r}."
             )
         self.repeats = repeats
+        self._window, self._least = (WINDOW_MESSAGES, repeats) if repeats else (_IN_A_ROW, _IN_A_ROW)
         self._memory = _Memory()
         self.not_checked = _NO_MESSAGE_YET
 
@@ -82,6 +90,7 @@ class UserCorrection(Detector):
         conversation = self._memory.conversation
         if event.action_type != USER_MESSAGE:
             conversation.record(event)
+            self._memory.is_coding = self._memory.is_coding or works_on_files(event)
             return None
         turn, only_asked = list(conversation.ids), conversation.only_asked
         label = conversation.record(event)
@@ -97,7 +106,7 @@ class UserCorrection(Detector):
         """Return the likely corrections among the latest messages, with this one if it is one."""
         memory = self._memory
         message = memory.conversation.messages
-        recent = [it for it in memory.recent if message - it.message < WINDOW_MESSAGES]
+        recent = [it for it in memory.recent if message - it.message < self._window]
         if counts and label.drift >= MIN_PROBABILITY:
             recent.append(LikelyCorrection(message, label.drift, event.event_id))
         memory.recent = recent
@@ -106,12 +115,13 @@ class UserCorrection(Detector):
     def _build_finding(
         self, event: TraceEvent, label: ReplyLabel, turn: list[str], recent: list[LikelyCorrection]
     ) -> DriftEvent:
-        is_outburst = label.primary == "frustration" and label.drift >= MIN_PROBABILITY
+        is_angry = label.primary == "frustration" and label.drift >= MIN_PROBABILITY
+        is_outburst = is_angry and (self.repeats is not None or not self._memory.is_coding)
         is_counted = bool(recent) and recent[-1].event_id == event.event_id
-        is_repeated = is_counted and len(recent) >= self.repeats
+        is_repeated = is_counted and len(recent) >= self._least
         text = _MESSAGES[label.primary]
         if is_repeated and len(recent) > 1:
-            text = f"{text}: {len(recent)} corrections in their last {WINDOW_MESSAGES} messages"
+            text = f"{text}: {self._describe_repeats(recent)}"
         earlier = [it.event_id for it in recent if it.event_id != event.event_id] if is_repeated else []
         return self.finding(
             event,
@@ -124,6 +134,11 @@ class UserCorrection(Detector):
             corrections=len(recent),
             cues=[f"{cue.name}: {cue.words}" for cue in label.cues if cue.weight > 0],
         )
+
+    def _describe_repeats(self, recent: list[LikelyCorrection]) -> str:
+        if len(recent) == recent[-1].message - recent[0].message + 1:
+            return f"{len(recent)} corrections in a row"
+        return f"{len(recent)} corrections in their last {self._window} messages"
 
 
 def _compute_score(

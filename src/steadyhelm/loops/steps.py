@@ -4,7 +4,7 @@ import functools
 import re
 from typing import Any, Final, Literal
 
-from steadyhelm.events import TraceEvent
+from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.loops.outcomes import CallOutcome, read_outcome
 
@@ -90,7 +90,7 @@ def classify_call(name: str, args: Any) -> StepKind:
     by_name = _classify_name(name)
     if by_name == "plan" or not isinstance(args, dict):
         return by_name
-    command = args.get("command", args.get("cmd"))
+    command = first_argument(args, _COMMAND_ARGUMENTS)
     if isinstance(command, list):
         command = " ".join(str(part) for part in command[:_MAX_COMMAND_PARTS])
     if isinstance(command, str):
@@ -163,6 +163,7 @@ _QUALIFYING_WORDS: Final = frozenset(
 _PATH_ARGUMENTS: Final = (
     "path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file",
 )  # fmt: skip
+_COMMAND_ARGUMENTS: Final = ("command", "cmd")
 
 
 class ToolStep:
@@ -256,8 +257,7 @@ def is_status_look(event: TraceEvent) -> bool:
     >>> is_status_look(TraceEvent(agent_id="a", run_id="r", action_type="tool_call", action_name="ping"))
     True
     """
-    args = event.input_data
-    command = args.get("command", args.get("cmd")) if isinstance(args, dict) else None
+    command = first_argument(event.input_data, _COMMAND_ARGUMENTS)
     if isinstance(command, str):
         return _STATUS_COMMANDS.match(command[:_MAX_PATH_CHARS]) is not None
     return any(word.lower() in _STATUS_WORDS for word in _WORD_IN_NAME.findall(event.action_name[:100]))
@@ -267,6 +267,14 @@ def find_path(arguments: Any) -> str | None:
     """Return the path of the file a call is about, None when its arguments name none."""
     path = first_argument(arguments, _PATH_ARGUMENTS)
     return path[:_MAX_PATH_CHARS] if isinstance(path, str) and path else None
+
+
+def works_on_files(event: TraceEvent) -> bool:
+    """Return whether a call names a file or runs a command: a run with such a call is a coding session."""
+    if event.action_type != TOOL_CALL:
+        return False
+    arguments = event.input_data
+    return find_path(arguments) is not None or first_argument(arguments, _COMMAND_ARGUMENTS) is not None
 
 
 def first_argument(arguments: Any, names: tuple[str, ...]) -> Any:
