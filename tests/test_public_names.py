@@ -74,7 +74,6 @@ NAMES = [
     "TraceStore",
     "calibrate",
     "classify_user_reply",
-    "foresee_correction",
     "install",
     "score_reply",
     "uninstall",

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from steadyhelm.compat.strategies import LoopType as LoopType
     from steadyhelm.compat.windowed import DriftDetector as DriftDetector
     from steadyhelm.compat.windowed import Event as Event
-    from steadyhelm.corrections.forecast import foresee_correction as foresee_correction
     from steadyhelm.corrections.reply_classifier import ReplyLabel as ReplyLabel
     from steadyhelm.corrections.reply_classifier import classify_user_reply as classify_user_reply
     from steadyhelm.decisions import BudgetDecision as BudgetDecision
@@ -152,7 +151,6 @@ _HOMES: "Final" = {
     "TraceStore": "steadyhelm.stores.sqlite:SQLiteStore",
     "calibrate": "steadyhelm.calibration:calibrate",
     "classify_user_reply": "steadyhelm.corrections.reply_classifier:classify_user_reply",
-    "foresee_correction": "steadyhelm.corrections.forecast:foresee_correction",
     "install": "steadyhelm.installation:install",
     "score_reply": "steadyhelm.style.scoring:score_reply",
     "uninstall": "steadyhelm.installation:uninstall",

@@ -54,22 +54,6 @@ class TestLabelling:
         assert REPLY == line
         assert ("correction_substance", True) == (predicted["primary"], predicted["is_drift"])
 
-    def test_foreseen_when_asked_for(self, labelled):
-        """
-        With --foresee each line says how probable a correction was before the reply.
-        """
-        [line] = labelled(REPLY, options=["--foresee"]).documents
-
-        assert 0 < line["foreseen"] < 1
-
-    def test_the_reply_does_not_change_what_was_foreseen(self, labelled):
-        """
-        What is foreseen knows nothing of the reply.
-        """
-        lines = labelled(REPLY, {**REPLY, "reply": "wonderful"}, options=["--foresee"]).documents
-
-        assert lines[0]["foreseen"] == lines[1]["foreseen"]
-
     def test_both_spellings_of_counts(self, labelled):
         """
         `tool_calls_since_prompt`, as in the data, and `tool_calls` say the same.

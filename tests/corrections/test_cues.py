@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections import conversation, deferred, forecast, messages, model
+from steadyhelm.corrections import conversation, deferred, messages, model
 from steadyhelm.corrections.features import CUE_FILES, find_cues, load_cues, score_cues
 from steadyhelm.corrections.messages import PACKAGE
 from steadyhelm.corrections.model import compute_rarities, count_terms, weigh_terms
@@ -78,7 +78,7 @@ class TestCues:
 
 PATTERNS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": pattern
-    for module in (deferred, conversation, forecast, messages, model)
+    for module in (deferred, conversation, messages, model)
     for name, pattern in vars(module).items()
     if isinstance(pattern, re.Pattern)
 } | {

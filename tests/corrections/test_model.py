@@ -5,7 +5,6 @@ from importlib.resources import files
 import pytest
 
 from steadyhelm.corrections.features import extract_features
-from steadyhelm.corrections.forecast import extract_forecast_features
 from steadyhelm.corrections.model import WEIGHTS_FILE, WEIGHTS_VERSION, LinearModel, load_weights
 
 
@@ -27,13 +26,12 @@ class TestTheFile:
         Every number that was learnt is still taken, and none is taken that was not learnt.
         """
         assert set(extract_features("no").numbers) == set(load_weights().reply.numbers)
-        assert set(extract_forecast_features()) == set(load_weights().forecast.numbers)
 
     def test_nothing_of_a_label_is_among_them(self):
         """
         How a reply was annotated is never a feature.
         """
-        names = " ".join([*load_weights().reply.numbers, *load_weights().forecast.numbers])
+        names = " ".join(load_weights().reply.numbers)
 
         assert not any(word in names for word in ("confidence", "second", "drift", "label"))
 

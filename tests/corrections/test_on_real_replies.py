@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.corrections.forecast import foresee_correction
 from steadyhelm.corrections.reply_classifier import classify_user_reply
 from steadyhelm.lab.training.classifier_metrics import auc, decision_f1, macro_f1
 from steadyhelm.lab.training.labelled_replies import read_replies
@@ -50,11 +49,3 @@ class TestTheRepliesItWasLearntFrom:
         assert (
             macro_f1([reply.labels.primary for reply in replies], [label.primary for label in labels]) > 0.75
         )
-
-    def test_foresight_fits(self, replies):
-        """
-        So do those of foresight.
-        """
-        foreseen = [foresee_correction(**known(reply)) for reply in replies]
-
-        assert auc([reply.is_drift for reply in replies], foreseen) > 0.66

@@ -248,7 +248,7 @@ def train(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Train the reply classifier and the forecast. Prints their figures on held-out replies.
+    """Train the reply classifier. Prints its figures on held-out replies.
 
     Takes some minutes; the same replies lead to the same weights.
     """

@@ -30,10 +30,6 @@ def replies(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Replies as JSON Lines, plain or gzip; - is standard input.")
     ],
-    foresee: Annotated[
-        bool,
-        typer.Option("--foresee", help="Add how probable a correction was before the reply came."),
-    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write to this file; .gz is compressed, - is standard output."),
@@ -48,7 +44,7 @@ def replies(
     if output == Path(_STANDARD):
         output = None
     _check_file_arguments(file, output)
-    labels = _Labeller(foresee=foresee)
+    labels = _Labeller()
     with (
         open_destination(output) as stream,
         _compress(stream, output) as lines,
@@ -66,11 +62,10 @@ def replies(
 class _Labeller:
     """Labels line after line, and counts; a line without a reply is kept with the reason."""
 
-    def __init__(self, *, foresee: bool) -> None:
+    def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.drift = 0
         self.broken: list[tuple[int, str]] = []
-        self._foresee = foresee
 
     @property
     def summary(self) -> str:
@@ -102,23 +97,20 @@ class _Labeller:
                     yield encode_safe_json(self._add_label(value)).decode()
 
     def _add_label(self, reply: dict[str, Any]) -> dict[str, Any]:
-        from steadyhelm.corrections.forecast import foresee_correction
         from steadyhelm.corrections.reply_classifier import classify_user_reply
 
-        before: dict[str, Any] = {
-            "prompt_before": _text_or_empty(reply.get("prompt_before")),
-            "assistant_before": _text_or_empty(reply.get("assistant_before")),
-            "tool_calls": _find_count(reply, _CALLS),
-            "tool_errors": _find_count(reply, _ERRORS),
-            "turn": _find_count(reply, ("turn",)),
-        }
-        label = classify_user_reply(reply["reply"], interrupted=reply.get("interrupted") is True, **before)
+        label = classify_user_reply(
+            reply["reply"],
+            prompt_before=_text_or_empty(reply.get("prompt_before")),
+            assistant_before=_text_or_empty(reply.get("assistant_before")),
+            interrupted=reply.get("interrupted") is True,
+            tool_calls=_find_count(reply, _CALLS),
+            tool_errors=_find_count(reply, _ERRORS),
+            turn=_find_count(reply, ("turn",)),
+        )
         self.kinds[label.primary] += 1
         self.drift += label.is_drift
-        labelled = {**reply, **msgspec.to_builtins(label)}
-        if self._foresee:
-            labelled["foreseen"] = foresee_correction(**before)
-        return labelled
+        return {**reply, **msgspec.to_builtins(label)}
 
 
 def _find_fault(value: Any) -> str:

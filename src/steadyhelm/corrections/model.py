@@ -19,7 +19,7 @@ from msgspec import Struct
 from steadyhelm.corrections.features import ReplyFeatures, score_cues
 
 WEIGHTS_FILE: Final = "weights.json"
-WEIGHTS_VERSION: Final = 1
+WEIGHTS_VERSION: Final = 2
 _TERM: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|[?!]")
 
 
@@ -76,7 +76,7 @@ class LinearModel(Struct, frozen=True, kw_only=True):
 
 
 class CorrectionWeights(Struct, frozen=True, kw_only=True):
-    """The models of replies and of forecasts, and the thresholds of the decisions.
+    """The model of replies, and the thresholds of the decisions.
 
     `drift_from` is the probability of a correction from which a reply counts as drift; `approval_from` how
     much more probable than a continuation an approval must be.
@@ -89,7 +89,6 @@ class CorrectionWeights(Struct, frozen=True, kw_only=True):
     drift_from: float
     approval_from: float
     reply: LinearModel
-    forecast: LinearModel
 
 
 @cache

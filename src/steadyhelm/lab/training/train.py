@@ -1,4 +1,4 @@
-"""Learn the weights of the reply classifier and of the forecast, and report the result.
+"""Learn the weights of the reply classifier, and report the result.
 
 The same replies lead to the same weights.
 """
@@ -27,7 +27,7 @@ from steadyhelm.lab.training.validation import (
     judge_held_out,
     measure_alternatives,
 )
-from steadyhelm.lab.training.weights import PreparedReply, learn_weights, prepare
+from steadyhelm.lab.training.weights import learn_weights, prepare
 
 _SESSION_FOLDS: Final = 10
 _IMPORTANCES_SHOWN: Final = 15
@@ -60,7 +60,9 @@ def train(replies: Sequence[LabelledReply], *, quick: bool = False, samples: int
         weights=weights,
         figures={name: estimate_figures(one, samples=samples) for name, one in judged.items()},
         judged=judged,
-        importances=_collect_importances(cases, weights),
+        importances=measure_importances(
+            weights.reply, [case.features.numbers for case in cases], "correction"
+        ),
         leaks=[] if quick else check_leaks(replies),
         alternatives={}
         if quick
@@ -83,12 +85,6 @@ def _make_fold_sets(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
         "session": make_folds([reply.session for reply in replies], _SESSION_FOLDS),
         "project": make_folds([reply.repo for reply in replies]),
     }
-
-
-def _collect_importances(cases: Sequence[PreparedReply], weights: CorrectionWeights) -> dict[str, float]:
-    of_replies = measure_importances(weights.reply, [case.features.numbers for case in cases], "correction")
-    of_turns = measure_importances(weights.forecast, [case.forecast_features for case in cases], "correction")
-    return of_replies | {f"forecast: {name}": value for name, value in of_turns.items()}
 
 
 def format_report(report: TrainingReport) -> str:
@@ -154,9 +150,8 @@ def _format_leaks(leaks: Sequence[LeakFigure]) -> str:
         (
             leak.shuffled,
             f"{leak.drift:.3f}",
-            f"{leak.foreseen:.3f}",
             "ok" if leak.is_clean else "LEAK",
         )
         for leak in leaks
     ]
-    return "AUC with something shuffled:\n\n" + format_table(("shuffled", "drift", "forecast", ""), rows)
+    return "AUC with something shuffled:\n\n" + format_table(("shuffled", "drift", ""), rows)
