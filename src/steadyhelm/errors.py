@@ -9,6 +9,7 @@
      ├── NotFoundError         no record has that id, or several do
      ├── AddressRefusedError   an alert would go to an address it must not reach
      ├── StoreError            the database cannot be used
+     │    ├── ForkedStoreError the parent process used it when this process was forked
      │    ├── NewerStoreError  it was written by a newer Steadyhelm
      │    └── BrokenStoreError it is not a database, or a damaged one
      └── RunStopped            enforce mode ended the run
@@ -50,6 +51,10 @@ class AddressRefusedError(SteadyhelmError):
 
 class StoreError(SteadyhelmError):
     """The database cannot be used as asked."""
+
+
+class ForkedStoreError(StoreError):
+    """The parent process was using the database when this process was forked: it cannot be used here."""
 
 
 class NewerStoreError(StoreError):

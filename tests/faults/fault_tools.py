@@ -25,6 +25,15 @@ LOST = (
 )
 """The reasons, or their beginnings, under which records are counted as lost."""
 
+HOLDS_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+"""The source of a process that keeps a database locked until its standard input ends."""
+
 _READ_ACCOUNT = """
 import json, sys
 from pathlib import Path

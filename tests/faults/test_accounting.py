@@ -9,19 +9,21 @@ import threading
 import time
 
 import pytest
-from fault_tools import Account, adopt, locked, make_monitor, record, start_process, wait_until, with_tools
+from fault_tools import (
+    HOLDS_LOCK,
+    Account,
+    adopt,
+    locked,
+    make_monitor,
+    record,
+    start_process,
+    wait_until,
+    with_tools,
+)
 
 from steadyhelm.engine.run_recorder import NOT_STORED
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.sink import Sink
-
-HOLDS_LOCK = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-sys.stdin.read()
-"""
 
 RECORDS_UNTIL_KILLED = """
 import os, struct, sys

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import ForkedStoreError, StoreError
 from steadyhelm.stores import connections
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import a_delivery, an_event
@@ -231,44 +231,45 @@ class TestFork:
         assert (3, []) == (again.find_run("run").events, again.check())
         again.close()
 
-    def test_two_threads_that_fork_at_once(self, store, monkeypatch):
+    def test_two_threads_that_fork_at_once(self, store):
         """
         A thread that could not get the store's lock before its fork leaves it to the thread that has it.
         """
-        monkeypatch.setattr(connections, "_FORK_TIMEOUT_S", 0.05)
-        first = store._connections
         has_lock, may_release = threading.Event(), threading.Event()
 
         def fork():
-            first.before_fork()
+            connections._before_fork()
             has_lock.set()
             may_release.wait(10)
-            first.after_fork_in_parent()
+            connections._after_fork_in_parent()
 
         other = threading.Thread(target=fork)
         other.start()
         assert has_lock.wait(10)
-        first.before_fork()
-        first.after_fork_in_parent()
+        connections._before_fork()
+        connections._after_fork_in_parent()
         may_release.set()
         other.join(10)
 
         with store.transaction():
             assert [] == store.list_runs()
 
-    def test_a_fork_inside_a_transaction(self, store):
+    def test_a_fork_inside_a_transaction(self, store, path):
         """
-        A transaction open during a fork is the parent's: the child leaves its connection alone.
+        A transaction open during a fork is the parent's: the child uses neither its connection nor the file.
         """
         with store.transaction():
             store.write([an_event(0)])
             connection = store._connections._writer
 
             def work():
-                kept = connection in connections._inherited_from_parent
-                return kept, store._connections._writer, store.list_runs()
+                with pytest.raises(ForkedStoreError):
+                    store.list_runs()
+                with pytest.raises(ForkedStoreError):
+                    SQLiteStore(path)
+                return connection in connections._inherited_from_parent, store._connections._writer
 
-            assert "(True, None, [])" == in_child(work)
+            assert "(True, None)" == in_child(work)
 
         assert 1 == store.find_run("run").events
 
@@ -283,12 +284,77 @@ class TestFork:
                 store.write([an_event(0)])
                 child = os.fork()
             if child == 0:
-                os._exit(len(store.list_runs()))
+                os._exit(0)
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-        assert fork_inside() in (0, 1)
+        assert 0 == fork_inside()
         assert (1, []) == (store.find_run("run").events, store.check())
         store.close()
+
+    @pytest.mark.parametrize("is_reading", [False, True])
+    def test_a_fork_while_another_thread_uses_the_file(self, store, path, is_reading):
+        """
+        SQLite would take the parent's locks for the child's: the child refuses the file, the parent goes on.
+        """
+        store.write([an_event(0)])
+        is_inside, may_leave = threading.Event(), threading.Event()
+
+        def use():
+            part = store._connections
+            with part.reading() if is_reading else part.transaction() as connection:
+                connection.execute("SELECT * FROM migrations").fetchone()
+                is_inside.set()
+                may_leave.wait(60)
+
+        def write():
+            with pytest.raises(ForkedStoreError, match="was in use when this process was forked"):
+                store.write([an_event(1)])
+            other = SQLiteStore(path.with_name("other.db"))
+            other.write([an_event(1)])
+            return other.find_run("run").events
+
+        user = threading.Thread(target=use)
+        user.start()
+        assert is_inside.wait(60)
+        answer = in_child(write)
+        may_leave.set()
+        user.join()
+
+        assert "1" == answer
+        store.write([an_event(1)])
+        assert (2, []) == (store.find_run("run").events, store.check())
+
+    def test_a_store_that_waits_for_another_process_can_be_forked(self, store, path):
+        """
+        A thread that waits for a locked database holds no lock meanwhile: its process can fork.
+        """
+        blocker = sqlite3.connect(path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        patient = SQLiteStore(path, timeout_s=60)
+        writer = threading.Thread(target=lambda: patient.write([an_event(0)]))
+        writer.start()
+        lock = patient._connections._lock
+        for _ in range(20):
+            assert lock.acquire(timeout=60)
+            lock.release()
+        assert writer.is_alive()
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        writer.join(60)
+
+        assert 1 == patient.find_run("run").events
+        patient.close()
+
+    def test_the_log_is_not_copied_before_a_fork(self, store, path):
+        """
+        The host does not wait until the log is copied into the database: that happens later.
+        """
+        store.write([an_event(seq) for seq in range(100)])
+        log = path.with_name(path.name + "-wal")
+        size = log.stat().st_size
+
+        assert "100" == in_child(lambda: store.find_run("run").events)
+        assert size == log.stat().st_size > 0
 
     def test_calling_it_again_changes_nothing(self, store):
         """

@@ -35,6 +35,7 @@ class Backlog:
         self.progress = threading.Condition(self.lock)
         """Notified whenever records are done."""
         self.journal: Journal | None = None
+        self._hands_over: Journal | None = None
         self.put_count = 0
         self.done_count = 0
         self.is_drained = True
@@ -172,6 +173,20 @@ class Backlog:
         with self.lock:
             if self.journal is not None:
                 self.journal.append(encode_frame("", records), self.put_count, may_refuse=False)
+
+    def hand_over(self, entries: Sequence[Entry]) -> bool:
+        """Write records to a file that another process stores; return whether that was possible."""
+        journal = self.journal
+        if journal is None:
+            return False
+        self._hands_over = journal
+        frames = [encode_frame(epoch, [record]) for epoch, record in entries]
+        return journal.hand_over(frames, len(entries))
+
+    @property
+    def handed_over(self) -> int:
+        """Records that are done here, and that no other process has stored yet."""
+        return 0 if self._hands_over is None else self._hands_over.count_handed_over()
 
     def close(self) -> int:
         """Take no more records, and release the journal; return how many records are nowhere else."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.run_identity import RunIdentities
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import ForkedStoreError, StoreError
 from steadyhelm.journal.abandoned import AbandonedJournal, NewerJournalError, claim_all
 from steadyhelm.journal.frames import Damage, Entry
 from steadyhelm.logs import logger
@@ -32,16 +32,28 @@ class Delivery:
         sinks: The sinks, in order; the first one that stores is tried until it has the batch.
         health: Counts what was lost.
         pause: Waits that many seconds before the next try; returns False when there is to be none.
+        hand_over: Writes records to a file that another process stores; returns whether it could. None where
+            no process is forked.
     """
 
-    def __init__(self, sinks: Sequence[Sink], *, health: Health, pause: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        *,
+        health: Health,
+        pause: Callable[[float], bool],
+        hand_over: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> None:
         self.store: StoringSink | None = next((it for it in sinks if isinstance(it, StoringSink)), None)
         self._others = [sink for sink in sinks if sink is not self.store]
         self._health = health
         self._pause = pause
+        self._hand_over = hand_over
         self._identities = None if self.store is None else RunIdentities(self.store, health)
         self._replacements = 0
         self._known_newer: set[str] = set()
+        self.hands_over = False
+        """Whether another process stores what this one records."""
         self.is_down = False
         """Whether the last try to store something failed because of the store."""
 
@@ -75,6 +87,8 @@ class Delivery:
             try:
                 records = self._store_once(entries, losses)
             except _STORE_IS_DOWN as exc:
+                if isinstance(exc, ForkedStoreError) and self._try_hand_over(entries, losses):
+                    return [record for _, record in entries]
                 self._note_failure(exc)
                 if not self._pause(pause_s):
                     return None
@@ -84,6 +98,20 @@ class Delivery:
             else:
                 self.is_down = False
                 return records
+
+    def _try_hand_over(self, entries: Sequence[Entry], losses: Sequence[Loss]) -> bool:
+        """Let another process store a batch: in this one, which was forked, the store can never be used."""
+        if not self.hands_over:
+            self.hands_over = True
+            self._health.count(
+                "forked while the database was in use: another process stores what is recorded"
+            )
+        try:
+            handed = self._hand_over is not None and self._hand_over([*entries, *(("", it) for it in losses)])
+        except OSError as exc:
+            logger.debug("records could not be handed over", exc_info=exc)
+            return False
+        return handed
 
     def _store_once(self, entries: Sequence[Entry], losses: Sequence[Loss]) -> list[Record]:
         if self.store is None or self._identities is None:

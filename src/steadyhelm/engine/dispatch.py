@@ -27,14 +27,17 @@ from steadyhelm.sink import Record, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
 LINGER_S: Final = 0.1
+HAND_OVER_S: Final = 1.0
+"""How long it waits where each batch becomes a file that another process stores."""
 REPEAT_S: Final = 0.5
 """How often the repeated job runs, about."""
-ADOPT_S: Final = 30.0
+ADOPT_S: Final = 5.0
 """How often the writer looks for what dead writers left, about."""
 JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
 
 _PAUSE_S: Final = 0.05
+_LOOK_S: Final = 0.02
 
 
 class FlushResult(Struct, frozen=True, kw_only=True):
@@ -87,7 +90,12 @@ class Dispatch:
             self._start()
 
     def _begin(self) -> None:
-        self._delivery = Delivery(self._sinks, health=self._health, pause=self._pause)
+        self._delivery = Delivery(
+            self._sinks,
+            health=self._health,
+            pause=self._pause,
+            hand_over=self._hand_over,
+        )
         store = self._delivery.store
         self._database = None if store is None or store.path is None else Path(store.path)
         self._backlog = Backlog(
@@ -165,7 +173,7 @@ class Dispatch:
         if not self.is_durable:
             return True
         waits = not self._is_late and not self._backlog.is_reentered
-        if not self._wait_for(self.get_mark(), self.durable_timeout_s if waits else 0.0):
+        if not self._wait_until_stored(self.durable_timeout_s if waits else 0.0):
             self._is_late = True
             return False
         return self._health.lost == getattr(self._caller, "lost", 0)
@@ -177,7 +185,7 @@ class Dispatch:
 
     def flush(self, timeout_s: float | None = 5.0) -> FlushResult:
         """Wait until everything queued so far is written, or the time is up; says which."""
-        is_done = self._wait_for(self.get_mark(), timeout_s)
+        is_done = self._wait_until_stored(timeout_s)
         for sink in self._sinks if is_done else ():
             try:
                 sink.flush()
@@ -210,18 +218,29 @@ class Dispatch:
         if self._backlog.journal is not None:
             self._backlog.journal.close_in_child()
         self._begin()
+        if not self._closed:
+            self._try_open_journal()
 
     @property
     def waiting(self) -> int:
         """Records queued and not yet written."""
-        return self._backlog.remaining
+        return self._backlog.remaining + self._backlog.handed_over
 
     def _describe(self, *, is_done: bool) -> FlushResult:
         return FlushResult(
             complete=is_done and not self._health.lost,
-            remaining=self._backlog.remaining,
+            remaining=self.waiting,
             losses=self._health.totals(),
         )
+
+    def _wait_until_stored(self, timeout_s: float | None) -> bool:
+        """Wait until everything put so far is stored, by another process where this one cannot."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        is_stored = self._wait_for(self.get_mark(), timeout_s)
+        while is_stored and self._backlog.handed_over:
+            is_stored = deadline is None or time.monotonic() < deadline
+            time.sleep(_LOOK_S if is_stored else 0.0)
+        return is_stored
 
     def _wait_for(self, mark: int, timeout_s: float | None) -> bool:
         if threading.current_thread() is self._thread:
@@ -308,7 +327,8 @@ class Dispatch:
         tick_s = REPEAT_S if self.repeated_job is not None else ADOPT_S
         try:
             is_hurried = self._wake.get(timeout=tick_s)
-            deadline = time.monotonic() + self._linger_s
+            linger_s = HAND_OVER_S if self._delivery.hands_over else self._linger_s
+            deadline = time.monotonic() + linger_s
             while not is_hurried and not self._closed and (left := deadline - time.monotonic()) > 0:
                 is_hurried = self._wake.get(timeout=left)
         except queue.Empty:
@@ -328,6 +348,9 @@ class Dispatch:
         self._keep_losses()
         self._run_jobs()
         return not self._closed
+
+    def _hand_over(self, entries: Sequence[Entry]) -> bool:
+        return self._backlog.hand_over(entries)
 
     def _keep_losses(self) -> None:
         """Append what was counted to the journal, where it survives the process while the store is down."""

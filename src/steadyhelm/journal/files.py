@@ -4,7 +4,7 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,16 @@ class Segment:
         self.end = HEADER.size
         self.last = 0
 
+    def append(self, content: bytes) -> bool:
+        """Append to the file; return whether it is all there."""
+        try:
+            if os.pwrite(self.descriptor, content, self.end) != len(content):
+                return False
+        except OSError:
+            return False
+        self.end += len(content)
+        return True
+
     def remove(self) -> None:
         """Delete the file."""
         with contextlib.suppress(OSError):
@@ -78,6 +88,7 @@ class Journal:
         self._segments: list[Segment] = [self.create_file()]
         self._cursor: tuple[Segment, int] | None = None
         self._bytes = 0
+        self._handed_over: list[tuple[Path, int, int]] = []
 
     @property
     def paths(self) -> set[Path]:
@@ -89,12 +100,8 @@ class Journal:
         segment = self._segments[-1]
         if may_refuse and self._bytes + segment.end + len(frame) > self._cap:
             return False
-        try:
-            if os.pwrite(segment.descriptor, frame, segment.end) != len(frame):
-                return False
-        except OSError:
+        if not segment.append(frame):
             return False
-        segment.end += len(frame)
         segment.last = last
         return True
 
@@ -167,6 +174,28 @@ class Journal:
             else:
                 segment.remove()
         self._segments = []
+
+    def hand_over(self, frames: Sequence[bytes], records: int) -> bool:
+        """Write frames to a file for another process to store; return whether that was possible.
+
+        May be called without the lock. Raises OSError when no file can be created.
+        """
+        self.count_handed_over()
+        content = b"".join(frames)
+        if sum(size for _, _, size in self._handed_over) + len(content) > self._cap:
+            return False
+        segment = self.create_file()
+        if not segment.append(content):
+            segment.remove()
+            return False
+        self._handed_over.append((segment.path, records, len(content)))
+        os.close(segment.descriptor)  # it belongs to whoever locks it now
+        return True
+
+    def count_handed_over(self) -> int:
+        """Return how many records that were handed over no process has stored yet: their files are left."""
+        self._handed_over = [it for it in self._handed_over if it[0].exists()]
+        return sum(records for _, records, _ in self._handed_over)
 
     def close_in_child(self) -> None:
         """Close the parent's files in a forked process, where they would outlive the parent's lock."""

@@ -4,45 +4,40 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from steadyhelm.errors import StoreError
 from steadyhelm.stores.opening import (
     Synchronous,
+    is_busy,
     open_for_reading,
     open_for_writing,
     prepare,
     translate_errors,
 )
 from steadyhelm.stores.row_ids import RowIds
+from steadyhelm.stores.tracked_connections import FileIdentity, identify
 
-_FORK_TIMEOUT_S: Final = 1.0
+_FORK_TIMEOUT_S: Final = 0.05
+"""How long a fork waits until no connection is in use; a child that is forked earlier cannot use the file."""
+_FIRST_PAUSE_S: Final = 0.001
+_LONGEST_PAUSE_S: Final = 0.025
 
 # A child must neither use nor close a connection that its parent still has: SQLite would release locks and
 # rewrite shared memory that are not the child's. This list keeps them from being closed when collected.
 _inherited_from_parent: list[sqlite3.Connection] = []
 
 
-FileIdentity = tuple[int, int]
-
-
-def _identify(path: Path) -> FileIdentity | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 class _Reader:
     """One thread's connection; it is closed when the thread ends."""
 
-    def __init__(self, connection: sqlite3.Connection, file: "FileIdentity | None") -> None:
-        self.connection: sqlite3.Connection | None = connection
-        self.file = file
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.file: FileIdentity | None = None
         self.in_use = threading.Lock()
 
     def close(self) -> None:
@@ -88,14 +83,14 @@ class Connections:
 
     def _reset(self) -> None:
         self._lock = threading.RLock()
-        self._file = _identify(self.path)
+        self._file = identify(self.path)
         self._writer: sqlite3.Connection | None = None
         self._depth = 0
         self._owner = 0
         self._local = threading.local()
         self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._readers_lock = threading.Lock()
-        self._held: dict[int, list[Callable[[], None]]] = {}
+        self._held: dict[int, list[list[Callable[[], None]]]] = {}
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -104,40 +99,35 @@ class Connections:
             with translate_errors(self.path):
                 yield self._writer
             return
-        with translate_errors(self.path):
-            reader = self._get_reader()
-            with reader.in_use:
-                if reader.file != _identify(self.path):
-                    reader.close()
-                if reader.connection is None:
-                    self._require_open()
-                    reader.file = _identify(self.path)
-                    reader.connection = open_for_reading(self.path, timeout_s=self._timeout_s)
-                yield reader.connection
+        _let_forks_pass()
+        reader = self._get_reader()
+        with translate_errors(self.path), reader.in_use:
+            if reader.file != identify(self.path):
+                reader.close()
+            if reader.connection is None:
+                self._require_open()
+                reader.file = identify(self.path)
+                reader.connection = open_for_reading(self.path, timeout_s=self._timeout_s)
+            yield reader.connection
 
     def _get_reader(self) -> _Reader:
         self._require_open()
         reader: _Reader | None = getattr(self._local, "reader", None)
         if reader is None:
-            file = _identify(self.path)
-            reader = _Reader(open_for_reading(self.path, timeout_s=self._timeout_s), file)
+            reader = self._local.reader = _Reader()
             with self._readers_lock:
                 self._readers.add(reader)
-            self._local.reader = reader
         return reader
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
-        lock = self._lock
-        with lock, translate_errors(self.path):
-            connection = self._get_writer()
-            if self._depth:
-                begin, commit, rollback = "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s"
-                self._require_transaction(connection)
+        with translate_errors(self.path):
+            if self._owner == threading.get_ident():
+                connection, commit, rollback = self._begin_nested(), "RELEASE s", "ROLLBACK TO s"
             else:
-                begin, commit, rollback = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
-            connection.execute(begin)
+                connection, commit, rollback = self._begin(), "COMMIT", "ROLLBACK"
+            lock = self._lock
             self._depth += 1
             self._owner = threading.get_ident()
             try:
@@ -154,6 +144,37 @@ class Connections:
                 if lock is self._lock:
                     self._depth -= 1
                     self._owner = threading.get_ident() if self._depth else 0
+                    lock.release()
+
+    def _begin_nested(self) -> sqlite3.Connection:
+        """Begin a transaction inside that of this thread, and take the lock once more."""
+        connection = self._get_writer()
+        self._require_transaction(connection)
+        connection.execute("SAVEPOINT s")
+        self._lock.acquire()
+        return connection
+
+    def _begin(self) -> sqlite3.Connection:
+        """Begin a transaction as soon as no other process is in one, and take the lock.
+
+        While it waits no lock is held and no call of SQLite is under way, so that the host can fork.
+        """
+        deadline, pause_s = time.monotonic() + self._timeout_s, _FIRST_PAUSE_S
+        while True:
+            _let_forks_pass()
+            lock = self._lock
+            lock.acquire()
+            try:
+                connection = self._get_writer()
+                connection.execute("BEGIN IMMEDIATE")
+            except BaseException as exc:
+                lock.release()
+                if not is_busy(exc) or time.monotonic() >= deadline:
+                    raise
+            else:
+                return connection
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _roll_back(self, connection: sqlite3.Connection, rollback: str) -> None:
         self._on_rollback()
@@ -171,7 +192,7 @@ class Connections:
         self._require_open()
         if self._read_only:
             raise StoreError(f"The database {self.path} was opened for reading only; nothing can be written.")
-        if self._writer is None or (not self._depth and self._file != _identify(self.path)):
+        if self._writer is None or (not self._depth and self._file != identify(self.path)):
             self._open_writer()
         assert self._writer is not None
         return self._writer
@@ -189,10 +210,10 @@ class Connections:
             self._on_rollback()
             with contextlib.suppress(sqlite3.Error):
                 writer.close()
-        if before is not None and before != _identify(self.path):
+        if before is not None and before != identify(self.path):
             prepare(self.path, timeout_s=self._timeout_s)
             self.replacements += 1
-        self._file = _identify(self.path)
+        self._file = identify(self.path)
         self._writer = open_for_writing(self.path, synchronous=self._synchronous, timeout_s=self._timeout_s)
 
     def _require_open(self) -> None:
@@ -206,7 +227,11 @@ class Connections:
             connection = self._get_writer()
             if self._depth:
                 raise StoreError("This cannot be done in the middle of a transaction.")
-            yield connection
+            connection.execute(f"PRAGMA busy_timeout = {int(self._timeout_s * 1000)}")
+            try:
+                yield connection
+            finally:
+                connection.execute("PRAGMA busy_timeout = 0")
 
     def close(self) -> None:
         """Close every connection, those of other threads too, once each is idle."""
@@ -220,25 +245,30 @@ class Connections:
                 with translate_errors(self.path):
                     writer.close()
 
-    def before_fork(self) -> None:
-        """Close idle connections, so that parent and child each open their own ones afterwards."""
+    def before_fork(self, deadline: float) -> None:
+        """Close the connections that are idle before the deadline; parent and child then open their own."""
         # By thread: several threads may fork at once, and each releases what it took itself.
-        held = self._held[threading.get_ident()] = []
-        if self._lock.acquire(timeout=_FORK_TIMEOUT_S):
-            held.append(self._lock.release)
-            if not self._depth and self._writer is not None:
-                self._writer.close()
-                self._writer = None
-        with self._readers_lock:
-            readers = list(self._readers)
-        for reader in readers:
-            if reader.in_use.acquire(timeout=_FORK_TIMEOUT_S):
-                held.append(reader.in_use.release)
-                reader.close()
+        held: list[Callable[[], None]] = []
+        self._held.setdefault(threading.get_ident(), []).append(held)
+
+        def take(lock: Any) -> bool:
+            is_taken: bool = lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+            if is_taken:
+                held.append(lock.release)
+            return is_taken
+
+        readers = list(self._readers) if take(self._readers_lock) else []
+        idle = [reader for reader in readers if take(reader.in_use)]
+        if take(self._lock) and not self._depth and self._writer is not None:
+            _close_quickly(self._writer, self.path)
+            self._writer = None
+        for reader in idle:
+            reader.close()
 
     def after_fork_in_parent(self) -> None:
         """Release the locks that `before_fork` took. Connections are opened again when needed."""
-        for release in reversed(self._held.pop(threading.get_ident(), [])):
+        taken = self._held.get(threading.get_ident())
+        for release in reversed(taken.pop() if taken else []):
             release()
 
     def after_fork(self) -> None:
@@ -264,17 +294,40 @@ class StorePart:
 _all_open: "weakref.WeakSet[Connections]" = weakref.WeakSet()
 
 
+_forking: Final[list[int]] = []
+
+
+def _let_forks_pass() -> None:
+    """Wait a moment while a thread is about to fork: it waits for connections to be idle."""
+    until = time.monotonic() + _FORK_TIMEOUT_S
+    while _forking and time.monotonic() < until:
+        time.sleep(_FIRST_PAUSE_S)
+
+
+def _close_quickly(writer: sqlite3.Connection, path: Path) -> None:
+    """Close a connection. The last one would copy the log into the database, unless it may only read."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(sqlite3.Error, StoreError):
+            reader = stack.enter_context(contextlib.closing(open_for_reading(path, timeout_s=0.0)))
+            reader.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        writer.close()
+
+
 def _before_fork() -> None:
+    _forking.append(threading.get_ident())
+    deadline = time.monotonic() + _FORK_TIMEOUT_S
     for connections in list(_all_open):
-        connections.before_fork()
+        connections.before_fork(deadline)
 
 
 def _after_fork_in_parent() -> None:
     for connections in list(_all_open):
         connections.after_fork_in_parent()
+    _forking.remove(threading.get_ident())
 
 
 def _after_fork_in_child() -> None:
+    _forking.clear()
     for connections in list(_all_open):
         connections.after_fork()
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from steadyhelm.errors import BrokenStoreError, NewerStoreError, SettingsError, StoreError
 from steadyhelm.stores.schema import APPLICATION_ID, MIGRATIONS, MIGRATIONS_TABLE, Migration
+from steadyhelm.stores.tracked_connections import connect
 
 Synchronous = Literal["NORMAL", "FULL"]
 SYNCHRONOUS: Final = ("NORMAL", "FULL")
@@ -27,14 +28,14 @@ def open_for_reading(path: Path, *, timeout_s: float) -> sqlite3.Connection:
     """Return a connection that cannot change anything."""
     # Where no log can be created, a file can only be read as one that no process writes.
     immutable = not os.access(path.parent, os.W_OK) and not _has_log(path)
-    connection = _connect(path, "immutable=1" if immutable else "mode=ro", timeout_s)
+    connection = connect(path, "immutable=1" if immutable else "mode=ro", timeout_s)
     connection.execute("PRAGMA query_only = 1")
     return connection
 
 
 def open_for_writing(path: Path, *, synchronous: Synchronous, timeout_s: float) -> sqlite3.Connection:
-    """Return a connection that can write."""
-    connection = _connect(path, "mode=rw", timeout_s)
+    """Return a connection that can write. It does not wait for other processes: see `Connections`."""
+    connection = connect(path, "mode=rw", timeout_s)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -43,16 +44,11 @@ def open_for_writing(path: Path, *, synchronous: Synchronous, timeout_s: float) 
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         # Savepoints are kept in memory: in a file they make writing a fifth slower.
         connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA busy_timeout = 0")
     except sqlite3.Error:
         connection.close()
         raise
     return connection
-
-
-def _connect(path: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.as_uri()}?{mode}", uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False
-    )
 
 
 def read_applied_migrations(path: Path, *, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
@@ -81,7 +77,7 @@ def read_applied_migrations(path: Path, *, migrations: Sequence[Migration] = MIG
 
 def _select_migrations(path: Path) -> list[str]:
     # Without a log next to it nothing is pending, and opening it as immutable leaves no files behind.
-    reader = _connect(path, "mode=ro" if _has_log(path) else "immutable=1", 1.0)
+    reader = connect(path, "mode=ro" if _has_log(path) else "immutable=1", 1.0)
     with contextlib.closing(reader):
         if reader.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise build_broken_store_error(path, "is a database, but not one of Steadyhelm's")
@@ -128,7 +124,7 @@ def prepare(path: Path, *, migrations: Sequence[Migration] = MIGRATIONS, timeout
         missing = [migration for migration in migrations if migration.name not in applied]
         if not missing:
             return
-        with contextlib.closing(_connect(path, "mode=rw", timeout_s)) as connection:
+        with contextlib.closing(connect(path, "mode=rw", timeout_s)) as connection:
             if applied:
                 copy_database(connection, _choose_backup_path(path, missing[0].name))
             migrate(connection, missing)
@@ -147,7 +143,7 @@ def _create(path: Path, migrations: Sequence[Migration]) -> None:
             f"The database {path} cannot be created: {exc}. Choose another place with the setting db_path."
         ) from exc
     try:
-        with contextlib.closing(_connect(fresh, "mode=rw", 1.0)) as connection:
+        with contextlib.closing(connect(fresh, "mode=rw", 1.0)) as connection:
             migrate(connection, migrations)
             connection.execute("PRAGMA journal_mode = WAL")
         with _lock_folder(path.parent):
@@ -229,7 +225,7 @@ def copy_database(connection: sqlite3.Connection, path: Path) -> None:
     except OSError as exc:
         raise StoreError(f"The backup {path} cannot be created: {exc}.") from exc
     try:
-        with contextlib.closing(_connect(path, "mode=rw", 1.0)) as copy:
+        with contextlib.closing(connect(path, "mode=rw", 1.0)) as copy:
             connection.backup(copy)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -269,6 +265,12 @@ _MESSAGES: Final = {
     sqlite3.SQLITE_PERM: "cannot be opened. Check the permissions of the file",
     sqlite3.SQLITE_IOERR: "could not be read or written: the disk reports an error. Check the disk",
 }
+
+
+def is_busy(exc: BaseException) -> bool:
+    """Return whether another process has to let go of the database first."""
+    code = getattr(exc, "sqlite_errorcode", 0) if isinstance(exc, sqlite3.OperationalError) else 0
+    return code & _PRIMARY_CODE_MASK == sqlite3.SQLITE_BUSY
 
 
 @contextmanager

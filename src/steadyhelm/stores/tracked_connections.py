@@ -1,0 +1,79 @@
+"""Open connections, and know which files this process has open: a forked child must not open those again.
+
+SQLite keeps one table of locks per process, by file. A child that is forked while a connection is open gets a
+copy of that table, but none of the locks. For as long as it lives it takes its parent's locks for its own: it
+can never write to the file, and reads it without protection.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+from steadyhelm.errors import ForkedStoreError
+
+FileIdentity = tuple[int, int]
+
+_open: Final[dict[int, FileIdentity | None]] = {}
+_open_at_fork: Final[set[FileIdentity | None]] = set()
+_process: Final = [os.getpid()]
+
+
+class TrackedConnection(sqlite3.Connection):
+    """A connection that counts as open from before the file is opened until after it is closed."""
+
+    def __init__(self, *args: Any, file: FileIdentity | None, **options: Any) -> None:
+        _open[id(self)] = file
+        try:
+            super().__init__(*args, **options)
+        except BaseException:
+            _open.pop(id(self), None)
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        super().close()
+        _open.pop(id(self), None)
+
+    def __del__(self) -> None:
+        _open.pop(id(self), None)
+
+
+def identify(path: Path) -> FileIdentity | None:
+    """Return what tells a file from another one of the same name; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def connect(path: Path, mode: str, timeout_s: float) -> TrackedConnection:
+    """Return a connection to an existing file; raises ForkedStoreError where that is not safe."""
+    after_fork()  # a thread that another part starts in a child may be earlier than the hook below
+    file = identify(path)
+    if file is not None and file in _open_at_fork:
+        raise ForkedStoreError(
+            f"The database {path} was in use when this process was forked, and cannot be used in it. "
+            f"What it records waits in a file beside the database, and another process stores it."
+        )
+    return TrackedConnection(
+        f"{path.as_uri()}?{mode}",
+        file=file,
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def after_fork() -> None:
+    """Remember in a child process which files were open when it was forked. Idempotent."""
+    if _process[0] != os.getpid():
+        _process[0] = os.getpid()
+        _open_at_fork.update(_open.values())
+        _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)
