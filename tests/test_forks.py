@@ -18,6 +18,7 @@ from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import Health
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.lazy_properties import lazy_property
 
 SOURCE = Path(steadyhelm.__file__).parent
 
@@ -56,6 +57,13 @@ def goes_on_in_child(lock, work: Callable[[], object]) -> bool:
         os.kill(child, 9)
     os.waitpid(child, 0)
     return has_answered
+
+
+def _uses_cached_property(path: Path) -> bool:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return "cached_property" in names | attributes
 
 
 @needs_fork
@@ -122,6 +130,32 @@ class TestForking:
         assert goes_on_in_child(monitor.runs.lock, lambda: boundary.start_run("go", key="b"))
         monitor.close()
 
+    def test_a_property_can_be_computed(self):
+        """
+        A lazy property can be computed in the child although another thread of the parent was computing one.
+        """
+        is_computing, may_end = threading.Event(), threading.Event()
+
+        class Slow:
+            @lazy_property
+            def value(self) -> int:
+                is_computing.set()
+                may_end.wait(60)
+                return 1
+
+        parent = threading.Thread(target=lambda: Slow().value)
+        parent.start()
+        assert is_computing.wait(60)
+
+        def compute() -> None:
+            may_end.__init__()  # the parent's thread has its lock
+            may_end.set()
+            assert 1 == Slow().value
+
+        assert goes_on_in_child(ForkSafeLock(), compute)
+        may_end.set()
+        parent.join()
+
     def test_the_queue_goes_on(self):
         """
         Records can be queued in the child although the parent was queueing one.
@@ -136,6 +170,14 @@ class TestForking:
 
 
 class TestTheSource:
+    def test_no_property_holds_a_lock(self):
+        """
+        No class uses `functools.cached_property`: a child would wait for a thread that computes one.
+        """
+        users = [path for path in SOURCE.rglob("*.py") if _uses_cached_property(path)]
+
+        assert [] == users
+
     def test_every_lock_is_safe_to_fork(self):
         """
         No class makes a lock of another kind, except those that restart as a whole.

@@ -29,6 +29,7 @@ PURE = sorted(
         "fingerprints.py",
         "redaction/*.py",
         "windows.py",
+        "lazy_properties.py",
         "lexicons.py",
         "regex_literals.py",
         "calibration.py",

@@ -35,12 +35,13 @@ compiles it.
 import pkgutil
 import re
 from collections.abc import Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
 
 LEXICON_PACKAGES: Final = tuple(
@@ -77,7 +78,7 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ignore_case: bool = False
     weight: float = 0.0
 
-    @cached_property
+    @lazy_property
     def source(self) -> str:
         """The regular expression as one string."""
         if self.words:
@@ -86,12 +87,12 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         pattern = self.pattern if isinstance(self.pattern, str) else "|".join(self.pattern)
         return _FRAMES[self.place].replace("{after}", self.after).replace("{pattern}", pattern)
 
-    @cached_property
+    @lazy_property
     def regex(self) -> re.Pattern[str]:
         """The compiled regular expression."""
         return re.compile(self.source, re.IGNORECASE if self.ignore_case else 0)
 
-    @cached_property
+    @lazy_property
     def literals(self) -> frozenset[str]:
         """Strings of which every match contains at least one; empty when there is none to rely on."""
         literals = find_literals(self.source)
@@ -100,15 +101,15 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         # Outside ASCII a letter may have more than two forms.
         return frozenset(map(str.lower, literals)) if all(map(str.isascii, literals)) else _NONE
 
-    @cached_property
+    @lazy_property
     def _is_anchored(self) -> bool:
         return not self.words and is_anchored(self.source)
 
-    @cached_property
+    @lazy_property
     def _ascii_literals(self) -> frozenset[str]:
         return frozenset(filter(str.isascii, self.literals))
 
-    @cached_property
+    @lazy_property
     def starts(self) -> frozenset[str]:
         """Strings of which every match starts with one, at the start of a word; empty when there are none.
 
@@ -121,7 +122,7 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return find_starts(self.after + pattern)
         return find_starts(f"{self.after if self.place == 'start' else ''}(?:{pattern})", at_word=True)
 
-    @cached_property
+    @lazy_property
     def word_set(self) -> frozenset[str]:
         """The words of a word list."""
         return frozenset(self.words)
@@ -211,7 +212,7 @@ class Lexicon:
                         found[entry.name] = match
         return {name: found[name] for name in sorted(found, key=index.places.__getitem__)}
 
-    @cached_property
+    @lazy_property
     def _index(self) -> _Index:
         places = {name: place for place, name in enumerate(self.entries)}
         index = _Index(places, _StartIndex(), _StartIndex(), [])

@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import subprocess
-import threading
 import time
 
 import pytest
@@ -310,23 +309,27 @@ class TestOthersFail:
 
         assert 20 == Account(database).stored
 
-    def test_a_dead_writer_is_started_again(self, database):
+    def test_a_dead_writer_is_started_again(self, database, monkeypatch):
         """
-        A writer thread that ended, for whatever reason, is started again by the next record.
+        A writer thread that ended, whatever was raised in it, is started again by the next record.
         """
         monitor = make_monitor(database)
+        dispatch = monitor._dispatch
+
+        def end_thread(*_):
+            raise SystemExit
+
         with monitor.run(run_id="run"):
             record(monitor, 10)
-            monitor.flush()
-            dispatch = monitor._dispatch
-            ended = threading.Thread(target=lambda: None)
-            ended.start()
-            ended.join()
-            stop, dispatch._thread = dispatch._thread, ended
+            writer = dispatch._thread
+            monkeypatch.setattr(monitor.health, "count", end_thread)
+            dispatch.run_on_writer(end_thread)
+            writer.join(60)
+            assert not writer.is_alive()
+            monkeypatch.undo()
             record(monitor, 10)
-            assert 0 == monitor.flush(60).remaining
-            assert stop is not dispatch._thread
-        monitor.close()
+            wait_until(lambda: not dispatch.waiting)
+        monitor.close(60)
 
         assert {"run": 20} == Account(database).runs
 

@@ -6,7 +6,6 @@ Only adjacent steps are a repetition; what comes back after another step is an o
 
 import enum
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from steadyhelm.compat.similarity import (
     parse_text,
 )
 from steadyhelm.fingerprints import hash_bytes
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.noise import mask_noise
 
 MAX_CYCLE_STEPS: Final = 4
@@ -113,12 +113,12 @@ class RecordedStep:
         """The action, state and result: equal for two equal steps."""
         return self.action, self.state, self.result
 
-    @cached_property
+    @lazy_property
     def parsed_action(self) -> ParsedText | None:
         """The parsed action; None when it is too long."""
         return parse_text(self.action)
 
-    @cached_property
+    @lazy_property
     def parsed_answer(self) -> ParsedText | None:
         """The parsed answer without noise; None when it is unknown or too long."""
         is_short = self.answer and len(self.answer) <= MAX_PARSED_CHARS

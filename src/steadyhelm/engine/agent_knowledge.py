@@ -3,7 +3,6 @@
 The writer's thread reads it when a monitor is built, and again when something was written.
 """
 
-import functools
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from steadyhelm.events import RunInfo
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Threshold
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.logs import logger
 from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import RunRow, Store
@@ -50,12 +50,12 @@ class Reference(Struct, frozen=True, dict=True):
     thresholds: dict[str, float]
     profile: TaskProfile | None = None
 
-    @functools.cached_property
+    @lazy_property
     def content(self) -> bytes:
         """The reference, encoded."""
         return msgspec.msgpack.encode(self)
 
-    @functools.cached_property
+    @lazy_property
     def digest(self) -> str:
         """The hash of the content."""
         return blake2b(self.content, digest_size=_DIGEST_BYTES).hexdigest()

@@ -265,6 +265,13 @@ class Dispatch:
     # --- the writer's thread ----------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._write_until_closed()
+        except BaseException:  # noqa: BLE001 - raised where another one was counted
+            # The next record starts another writer, which goes on with the batch in hand.
+            self._thread = None
+
+    def _write_until_closed(self) -> None:
         while True:
             try:
                 if not self._work():

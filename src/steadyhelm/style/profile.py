@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from steadyhelm.errors import SettingsError
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.style.markers import (
     FILLER,
     HEDGES,
@@ -100,7 +101,7 @@ class Profile(Struct, frozen=True, kw_only=True, dict=True):
         if faults:
             raise SettingsError("\n".join(f"Profile {format_value(self.name)}: {fault}" for fault in faults))
 
-    @cached_property
+    @lazy_property
     def markers(self) -> MarkerIndex:
         """An index of its lexicons."""
         return MarkerIndex(self.lexicons)
