@@ -124,7 +124,7 @@ class Driver:
         self.thread.start()
 
     def _drive(self) -> None:
-        scenes: list[tuple[str, Callable[[DriftMonitor, str], None]]] = [
+        scenes: list[tuple[str, Callable[[DriftMonitor, str], int]]] = [
             ("work", self._work),
             ("work", self._work),
             ("loop", self._loop),
@@ -140,12 +140,11 @@ class Driver:
                 self._fork(monitor, f"{self._name}.fork.{number}")
                 continue
             run_id = monitor.start_run(f"{self._name}.{number}", goal=GOAL)
-            play(monitor, run_id)
-            events = monitor.count_events(run_id)
+            events = play(monitor, run_id)
             monitor.end_run(run_id)
             self._tally.add(scene, run_id, events)
 
-    def _work(self, monitor: DriftMonitor, run_id: str, steps: int = 30) -> None:
+    def _work(self, monitor: DriftMonitor, run_id: str, steps: int = 30) -> int:
         for step in range(steps):
             self._steps += 1
             if step % 7 == 3:
@@ -159,8 +158,9 @@ class Driver:
                     "tool_call", name, run_id=run_id, input_data=arguments, output_data=result
                 )
             time.sleep(PAUSE_S)
+        return steps
 
-    def _loop(self, monitor: DriftMonitor, run_id: str) -> None:
+    def _loop(self, monitor: DriftMonitor, run_id: str) -> int:
         self._work(monitor, run_id, 5)
         for _ in range(15):
             monitor.before_tool("refund", {"order": 18}, run_id=run_id)
@@ -168,23 +168,23 @@ class Driver:
                 "tool_call", "refund", run_id=run_id, input_data={"order": 18}, error="not allowed"
             )
             time.sleep(PAUSE_S)
+        return monitor.count_events(run_id)
 
-    def _suspend(self, monitor: DriftMonitor, run_id: str) -> None:
-        self._work(monitor, run_id, 10)
-        before = monitor.count_events(run_id)
+    def _suspend(self, monitor: DriftMonitor, run_id: str) -> int:
+        before = self._work(monitor, run_id, 10)
         monitor.suspend(run_id)
         time.sleep(20 * PAUSE_S)
         monitor.start_run(run_id, goal=GOAL)
-        self._work(monitor, run_id, 10)
-        if monitor.count_events(run_id) < before + 10:
-            self._tally.add("resumed as a new run", run_id, before)
+        # While its saved state is awaited it counts from 0: `count_events` cannot be asked.
+        return before + self._work(monitor, run_id, 10)
 
-    def _checkpoint(self, monitor: DriftMonitor, run_id: str) -> None:
+    def _checkpoint(self, monitor: DriftMonitor, run_id: str) -> int:
         self._work(monitor, run_id, 6)
         monitor.checkpoint(conversation_history=[{"role": "user", "content": GOAL}], run_id=run_id)
         self._loop(monitor, run_id)
         monitor.roll_back(run_id)
         self._work(monitor, run_id, 6)
+        return monitor.count_events(run_id)
 
     def _fork(self, monitor: DriftMonitor, run_id: str) -> None:
         child = os.fork()
