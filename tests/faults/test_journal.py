@@ -121,6 +121,22 @@ class TestAppending:
         assert len(seen) > 1
         assert ({"run": 10_000}, 0) == (account.runs, account.lost)
 
+    def test_reading_goes_on_behind_a_deleted_file(self, database):
+        """
+        The writer reads on in the next file when the one where it stopped is stored and deleted.
+        """
+        first, second = recorded(2)
+        journal = Journal(database, cap=1 << 30)
+        journal.append(encode_frame("e", [first]), 1, may_refuse=False)
+        journal.mark()
+        journal.continue_in(journal.create_file())
+        journal.append(encode_frame("e", [second]), 2, may_refuse=False)
+        journal.discard(1)
+        entries, damaged = journal.read(10)
+        journal.close(keep=False)
+
+        assert ([second.event.seq], 0) == ([record.event.seq for _, record in entries], damaged)
+
     def test_order_is_kept_beyond_the_cap(self, database):
         """
         Records that were in the file alone are stored in the order they were recorded.

@@ -153,6 +153,8 @@ class Journal:
         while len(self._segments) > 1 and self._segments[0].last <= last:
             stored = self._segments.pop(0)
             self._bytes -= stored.end
+            if self._cursor is not None and self._cursor[0] is stored:
+                self._cursor = (self._segments[0], HEADER.size)
             stored.remove()
 
     @property
