@@ -13,6 +13,7 @@ NAMES = [
     "ActionLoopDetector",
     "AdaptiveBudget",
     "BaselineStats",
+    "Budget",
     "BudgetDecision",
     "BudgetState",
     "Callback",

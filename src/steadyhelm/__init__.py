@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from steadyhelm.assembly import DriftMonitor as DriftMonitor
     from steadyhelm.baselines import BaselineStats as BaselineStats
     from steadyhelm.budgets.adaptive_budget import AdaptiveBudget as AdaptiveBudget
+    from steadyhelm.budgets.limits import Budget as Budget
     from steadyhelm.calibration import calibrate as calibrate
     from steadyhelm.checkpoint import Checkpoint as Checkpoint
     from steadyhelm.checkpoint import CheckpointKeeper as CheckpointKeeper
@@ -89,6 +90,7 @@ _HOMES: "Final" = {
     "ActionLoop": "steadyhelm.detectors.action_loop:ActionLoop",
     "ActionLoopDetector": "steadyhelm.detectors.action_loop:ActionLoop",
     "AdaptiveBudget": "steadyhelm.budgets.adaptive_budget:AdaptiveBudget",
+    "Budget": "steadyhelm.budgets.limits:Budget",
     "BaselineStats": "steadyhelm.baselines:BaselineStats",
     "BudgetDecision": "steadyhelm.decisions:BudgetDecision",
     "BudgetState": "steadyhelm.decisions:BudgetState",

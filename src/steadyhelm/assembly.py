@@ -12,6 +12,7 @@ from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import describe_bypass, find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_function
 from steadyhelm.boundary.entry_points import WatchedObject
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.components import (
     build_alert_worker,
     look_up_price,
@@ -81,6 +82,7 @@ class DriftMonitor(Monitor):
         durability: `fast`, or `durable` to have each event on disk before it is answered.
         payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
         sample_rate: The share of runs that is watched.
+        budget: What each run may spend, such as `Budget(steps=50, cost_usd=0.5)`.
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
         sinks: Further sinks that receive every record.
         config: A settings file, instead of the one that would be found.
@@ -109,6 +111,7 @@ class DriftMonitor(Monitor):
         durability: str = _DEFAULTS.durability,
         payloads: str = _DEFAULTS.payloads,
         sample_rate: float = _DEFAULTS.sample_rate,
+        budget: Budget | None = None,
         detectors: dict[str, dict[str, Any]] | None = None,
         sinks: Sequence[Sink] = (),
         config: str | Path | None = None,
@@ -128,6 +131,7 @@ class DriftMonitor(Monitor):
                 alerts_min_severity=min_alert_severity,
                 alerts_cooldown_s=alert_cooldown,
             )
+            | {f"budget.{name}": limit for name, limit in (budget or Budget()).to_limits().items()}
             | {
                 "db_path": str(db_path) if db_path is not None else None,
                 "alerts.webhook": alert_webhook,

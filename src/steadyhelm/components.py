@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.prices import cost_usd
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.checkpoints.disk import DiskKeeper
@@ -132,10 +133,7 @@ _SETTING_NAMES: Final = {
     "replan_threshold": "policy.replan_threshold",
     "checkpoint_threshold": "policy.rollback_threshold",
     "stop_threshold": "policy.ask_threshold",
-    "initial_steps": "budget.steps",
-    "initial_tokens": "budget.tokens",
-    "cost_usd": "budget.cost_usd",
-    "wall_s": "budget.wall_s",
+    "The budget's ": "budget.",
     "most_extensions": "budget.extensions",
 }
 _ARGUMENT_NAMES: Final = re.compile("|".join(_SETTING_NAMES))
@@ -144,8 +142,8 @@ _ARGUMENT_NAMES: Final = re.compile("|".join(_SETTING_NAMES))
 def make_steering(settings: Settings) -> Steering:
     """Return how runs are steered; raises SettingsError when the settings make no sense."""
     limits = {
-        "initial_steps": settings.budget_steps or None,
-        "initial_tokens": settings.budget_tokens or None,
+        "steps": settings.budget_steps or None,
+        "tokens": settings.budget_tokens or None,
         "cost_usd": settings.budget_cost_usd or None,
         "wall_s": settings.budget_wall_s or None,
     }
@@ -179,8 +177,9 @@ def _build_steering(
         checkpoint_threshold=settings.policy_rollback_threshold,
         stop_threshold=settings.policy_ask_threshold,
         signal_weights=settings.policy_weights,
-        budget={**limits, **rules} if any(limits.values()) else None,
-        budget_rules=rules if settings.budget_from_profiles else None,
+        budget=Budget(**limits),
+        budget_rules=rules,
+        uses_profiles=settings.budget_from_profiles,
         child_share=settings.budget_child_share,
         context_window=settings.policy_context_window or None,
         wordings=Wordings(**{level: text for level, text in words.items() if text}),

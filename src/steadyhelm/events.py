@@ -14,6 +14,7 @@ USER_MESSAGE: Final = "user_message"
 # State changes that callers report, by name: none of them is a step of the agent itself.
 BUDGET_DECIDED: Final = "budget_decided"
 BUDGET_GRANTED: Final = "budget_granted"
+BUDGET_SET: Final = "budget_set"
 CALL_REFUSED: Final = "call_refused"
 CHECKPOINT_TAKEN: Final = "checkpoint_taken"
 EXTENSION_REQUESTED: Final = "extension_requested"

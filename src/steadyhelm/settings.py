@@ -250,7 +250,7 @@ SETTINGS: Final = (
     Setting("budget.velocity_window", _number(1, 1000, whole=True), "steps over which progress is measured"),
     Setting("budget.expansion_factor", _number(1, 100), "what good progress multiplies the limits by"),
     Setting("budget.contraction_factor", _number(0, 1), "what poor progress multiplies them by"),
-    Setting("budget.ceiling_factor", _number(1, 100), "how many times its first value a limit may reach"),
+    Setting("budget.ceiling_factor", _number(1, 100), "how far a limit that follows earlier tasks may grow"),
     Setting("budget.landing_reserve", _number(0, 0.9), "the share of each limit reserved for finishing"),
     Setting("budget.child_share", _number(0, 1), "the share of the rest that a run inside a run gets"),
     Setting("budget.extensions", _number(0, 1000, whole=True), "emergency extensions granted to one run"),

@@ -161,24 +161,14 @@ class TestBudgets:
 
             assert 100 == monitor.budget().steps_limit
 
-    def test_a_plan_that_stands_still_does(self, make):
-        """
-        Where a plan says how far the run is, standing still shrinks what it may still do.
-        """
-        monitor = make("[budget]\nsteps = 100\n")
-        with monitor.run():
-            monitor.progress(0.1)
-            work(monitor, 40)
-
-            assert 100 > monitor.budget().steps_limit
-
     def test_profiles_leave_other_limits_alone(self, make):
         """
-        What a type of task takes replaces steps and tokens, not the limits on money and time.
+        What a type of task takes sets steps and tokens, not the limits on money and time.
         """
         monitor = make("[budget]\nfrom_profiles = true\nwall_s = 60\n")
-        with monitor.run(task_type="lookup"):
-            work(monitor, 10)
+        for _ in range(5):
+            with monitor.run(task_type="lookup"):
+                work(monitor, 10)
         monitor.flush()
         with monitor.run(task_type="lookup"):
             known = monitor.budget()

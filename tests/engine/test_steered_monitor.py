@@ -329,7 +329,7 @@ class TestBudgets:
         With profiles on, a run of a known type is given what such tasks took, and a fifth more.
         """
         monitor = configured(tmp_path, "[budget]\nfrom_profiles = true\n")
-        for _ in range(2):
+        for _ in range(5):
             with monitor.run(task_type="lookup"):
                 for n in range(10):
                     monitor.record_event("tool_call", "open", input_data={"page": n}, output_data=f"page {n}")

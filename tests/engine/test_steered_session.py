@@ -3,6 +3,7 @@ import pytest
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.decisions import DriftAction
 from steadyhelm.detector import Detector
 from steadyhelm.detectors.action_loop import ActionLoop
@@ -328,7 +329,7 @@ class TestDriftScore:
 
 
 class TestBudget:
-    STEERING = Steering(budget={"initial_steps": 10, "initial_tokens": None})
+    STEERING = Steering(budget=Budget(steps=10))
 
     def test_the_reserve_is_for_landing(self):
         """
@@ -344,8 +345,8 @@ class TestBudget:
         """
         The reserve is there to be used: it is told once, and no call is refused for it.
         """
-        watched = session(steering=Steering(budget={"initial_steps": 40, "initial_tokens": None}))
-        seen = take(watched, "abcdefghijklmnopq" * 2 + "abc")
+        watched = session(steering=Steering(budget=Budget(steps=40)))
+        seen = take(watched, "." * 37)
         told = [it for it in seen for finding in it.decision.findings if finding.detector == "budget"]
 
         assert 1 == len(told)
@@ -368,7 +369,7 @@ class TestBudget:
         A budget that is used up is a finding of every step, and listed at once and at each further quarter.
         """
         steps = "abcdefghijklmnopqstu"
-        seen = take(session(steering=Steering(budget={"initial_steps": 8, "initial_tokens": None})), steps)
+        seen = take(session(steering=Steering(budget=Budget(steps=8))), steps)
         found = [
             it for one in seen for it in one.decision.findings if it.detector == "budget" and it.score == 1.0
         ]
@@ -436,7 +437,7 @@ class TestGoingBack:
         """
         Going back brings no budget back, and places go on counting.
         """
-        watched = session(steering=Steering(budget={"initial_steps": 10, "initial_tokens": None}))
+        watched = session(steering=Steering(budget=Budget(steps=10)))
         then = watched.state()
         take(watched, "abc")
         watched.roll_back(then)

@@ -42,6 +42,14 @@ def monitor(database, monkeypatch):
     monitor.close()
 
 
+def add_suspended_elsewhere(database, run_id):
+    """Let another monitor begin a run and suspend it."""
+    other = DriftMonitor("researcher", db_path=database)
+    other.start_run(run_id, goal="find a flight")
+    search(other, 2)
+    other.close()
+
+
 def search(monitor, times):
     return [monitor.record_event("tool_call", "search", **LOOP) for _ in range(times)]
 
@@ -77,6 +85,29 @@ class TestWaiting:
         monitor.flush()
         assert [0, 1, 2, 3, 4] == list_seqs(monitor, "session-1")
         assert {"session-1"} == set(monitor.store.get_run_ids("researcher"))
+
+    def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(self, database, monkeypatch):
+        """
+        While the list of suspended runs cannot be read, a run goes on waiting for its saved state.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, mode="guide")
+        assert monitor.flush().complete
+        read = monitor.store.get_version
+
+        def fail():
+            raise StoreError("The database is held by another process.")
+
+        monkeypatch.setattr(monitor.store, "get_version", fail)
+        add_suspended_elsewhere(database, "session-2")
+        monitor._knowledge.add_suspended("session-2")
+        monitor.start_run("session-2")
+        search(monitor, 2)
+        assert not monitor.flush(0.2).complete
+        monkeypatch.setattr(monitor.store, "get_version", read)
+        assert monitor.flush(30).complete
+
+        assert [0, 1, 2, 3] == list_seqs(monitor, "session-2")
+        monitor.close()
 
     def test_it_may_end_before(self, monitor):
         """

@@ -6,6 +6,7 @@ from typing import Any, Final, Self, Unpack
 from msgspec import structs
 
 from steadyhelm.budgets.adjustments import (
+    count_inferred_progress,
     count_progress,
     count_spending,
     count_step,
@@ -14,7 +15,9 @@ from steadyhelm.budgets.adjustments import (
     is_exhausted,
     measure_velocity,
     rewind,
+    set_limit,
 )
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.memory import (
     BudgetMemory,
     BudgetRuleOptions,
@@ -202,8 +205,16 @@ class AdaptiveBudget:
         count_spending(self._memory, tokens=tokens_used, cost_usd=cost_usd, wall_s=wall_s)
 
     def record_progress(self, progress_delta: float) -> None:
-        """Record progress that was reported between two steps."""
+        """Record progress that was reported between two steps; it covers the unknown steps before it."""
         count_progress(self._memory, progress_delta)
+
+    def record_inferred_progress(self, progress_delta: float) -> None:
+        """Record progress that nobody reported, such as items done of a plan: it says nothing of velocity."""
+        count_inferred_progress(self._memory, progress_delta)
+
+    def record_loop(self) -> None:
+        """Record that the latest step is part of a loop: at the end of the window the limits shrink."""
+        self._memory.looping = True
 
     def get_status(self) -> BudgetState:
         """Return what is used and left, and the progress of the run."""
@@ -252,6 +263,14 @@ class AdaptiveBudget:
     ) -> BudgetDecision:
         """Raise the limits because the user, who set them, says so; recorded like every decision."""
         return grant(self._memory, reason, _amounts_by_limit((steps, tokens, cost_usd, wall_s)))
+
+    def set_limits(self, given: Budget) -> None:
+        """Set the limits that are given; the others stay, and what is used stays used.
+
+        From here on they are ceilings. The limits of a child never become more than it was given.
+        """
+        for name in LIMITS:
+            set_limit(self._memory, name, parse_limit(name, name, getattr(given, name)))
 
     def record_task_completion(
         self,

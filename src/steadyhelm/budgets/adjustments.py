@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import structs
 
 from steadyhelm.budgets.memory import BudgetMemory, BudgetRules, to_decision_fields
 from steadyhelm.budgets.meters import MAX_UNITS, UNITS, LimitName, Meter, to_progress, to_text, to_units
@@ -42,16 +44,40 @@ def count_spending(memory: BudgetMemory, *, tokens: Any, cost_usd: Any, wall_s: 
 
 
 def count_progress(memory: BudgetMemory, value: Any) -> None:
-    """Count progress reported between two steps: it belongs to the latest one."""
+    """Count progress reported between two steps: it covers the steps since the last one that is known."""
     change = to_progress(value)
     if change is None:
         memory.not_counted += 1
         return
-    memory.progress = min(1.0, max(0.0, (memory.progress or 0.0) + change))
+    _move_progress(memory, change)
+    covered = count_unreported(memory.deltas)
+    if covered:
+        memory.deltas[-covered:] = [0.0] * covered
     if memory.deltas:
         memory.deltas[-1] = min(1.0, max(-1.0, (memory.deltas[-1] or 0.0) + change))
-    if change > 0.0:
-        memory.idle = 0
+    memory.idle = 0 if change > 0.0 else memory.idle + covered
+
+
+def count_inferred_progress(memory: BudgetMemory, value: Any) -> None:
+    """Count progress that nobody reported: it shows how far the run is, and nothing about its velocity."""
+    change = to_progress(value)
+    if change is None:
+        memory.not_counted += 1
+    else:
+        _move_progress(memory, change)
+
+
+def _move_progress(memory: BudgetMemory, change: float) -> None:
+    memory.progress = min(1.0, max(0.0, (memory.progress or 0.0) + change))
+
+
+def count_unreported(deltas: Sequence[float | None]) -> int:
+    """Return how many of the latest steps have not reported their progress.
+
+    >>> count_unreported([0.1, None, 0.0, None, None])
+    2
+    """
+    return next((n for n, delta in enumerate(reversed(deltas)) if delta is not None), len(deltas))
 
 
 def rewind(memory: BudgetMemory, then: BudgetMemory) -> None:
@@ -87,32 +113,39 @@ def _record_progress(memory: BudgetMemory, value: Any) -> None:
     change = to_progress(value)
     if change is None and value is not None:
         memory.not_counted += 1
+    # A step of unknown progress is no proof of being stuck: what follows it counts from there.
+    was_unknown = bool(memory.deltas) and memory.deltas[-1] is None
     memory.deltas.append(change)
     if len(memory.deltas) > memory.rules.velocity_window:
         del memory.deltas[0]
     if change is None:
-        # A step of unknown progress is no proof of being stuck.
-        memory.idle = 0
         return
-    memory.idle = memory.idle + 1 if change <= 0.0 else 0
-    memory.progress = min(1.0, max(0.0, (memory.progress or 0.0) + change))
+    memory.idle = 0 if change > 0.0 else (0 if was_unknown else memory.idle) + 1
+    _move_progress(memory, change)
 
 
 def _adjust(memory: BudgetMemory) -> None:
     """Apply the factor; a used-up budget stays as it is: only an extension can change that."""
-    rules, speed = memory.rules, measure_velocity(memory.deltas)
-    factor = choose_factor(rules, memory.deltas, memory.idle, speed)
+    rules, judgement = memory.rules, judge_window(memory)
+    memory.looping = False
+    factor = judgement.factor
     if factor == 1.0 or is_exhausted(memory):
         return
+    is_recovery = judgement.cause == "recovery"
     changes = {
-        name: meter.scale(factor, ceiling_factor=rules.ceiling_factor, landing_reserve=rules.landing_reserve)
+        name: meter.scale(
+            factor,
+            ceiling_factor=1.0 if is_recovery or name in rules.ceilings else rules.ceiling_factor,
+            landing_reserve=rules.landing_reserve,
+        )
         for name, meter in memory.meters().items()
         if name in rules.adaptive_limits
     }
     changed = any(changes.values())
-    if not changed and _is_repeated_refusal(memory, factor):
+    memory.looped = judgement.cause == "loop" or (memory.looped and changed)
+    if not changed and (is_recovery or _is_repeated_refusal(memory, factor)):
         return
-    reason = explain_factor(rules, memory.deltas, memory.idle, speed)
+    reason = explain_judgement(memory, judgement)
     if not changed:
         reason += " No limit can change any further."
     memory.record_decision(
@@ -144,31 +177,64 @@ def measure_velocity(deltas: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(deltas) if known else None
 
 
-def choose_factor(
-    rules: BudgetRules, deltas: Sequence[float | None], idle: int, speed: float | None
-) -> float:
-    """Return the factor for the limits after a full window of such steps, at this velocity.
+class Judgement(NamedTuple):
+    """What a window of steps says about the limits: the factor for them, and why."""
 
-    Steps of unknown progress can be part of a good window, but never make a poor one.
+    factor: float
+    cause: Literal["stuck", "loop", "recovery", "good", "poor", ""]
+
+
+def judge_window(memory: BudgetMemory) -> Judgement:
+    """Judge the latest window of steps.
+
+    Limits shrink for reported progress that is poor, and for a loop; what a loop has cost comes back after
+    a window without one. Steps of unknown progress can be part of a good window, but never make a poor one;
+    only the latest few may be without their report yet.
     """
-    if idle >= rules.stuck_steps:
-        return rules.stuck_factor
+    rules = memory.rules
+    reported = memory.deltas[: len(memory.deltas) - count_unreported(memory.deltas)]
+    is_recent = 2 * len(reported) > len(memory.deltas)
+    if memory.idle >= rules.stuck_steps and is_recent:
+        return Judgement(rules.stuck_factor, "stuck")
+    if memory.looping:
+        return Judgement(rules.contraction_factor, "loop")
+    speed, wanted = measure_velocity(memory.deltas), rules.min_velocity - _VELOCITY_TOLERANCE
     if speed is None:
-        return 1.0
-    if speed + _VELOCITY_TOLERANCE >= rules.min_velocity:
-        return rules.expansion_factor
-    return 1.0 if None in deltas else rules.contraction_factor
+        return Judgement(rules.expansion_factor, "recovery") if memory.looped else Judgement(1.0, "")
+    if speed >= wanted:
+        return Judgement(rules.expansion_factor, "good")
+    is_poor = is_recent and None not in reported and (measure_velocity(reported) or 0.0) < wanted
+    return Judgement(rules.contraction_factor, "poor") if is_poor else Judgement(1.0, "")
 
 
-def explain_factor(rules: BudgetRules, deltas: Sequence[float | None], idle: int, speed: float | None) -> str:
+def explain_judgement(memory: BudgetMemory, judgement: Judgement) -> str:
     """Return the reason for the factor, in one sentence."""
-    if idle >= rules.stuck_steps:
-        return f"Stuck: {idle} steps in a row without progress; limits x {rules.stuck_factor:g}."
-    speed = speed or 0.0
-    measured = f"{speed:.3g} a step over {len(deltas)} steps, {rules.min_velocity:g} is wanted"
-    if speed + _VELOCITY_TOLERANCE >= rules.min_velocity:
-        return f"Good progress: {measured}; limits x {rules.expansion_factor:g}."
-    return f"Poor progress: {measured}; limits x {rules.contraction_factor:g}."
+    wanted = memory.rules.min_velocity
+    speed = measure_velocity(memory.deltas) or 0.0
+    measured = f"{speed:.3g} a step over {len(memory.deltas)} steps, {wanted:g} is wanted"
+    reason = {
+        "stuck": f"Stuck: {memory.idle} steps in a row without progress",
+        "loop": "The run repeats itself",
+        "recovery": "The run no longer repeats itself",
+        "good": f"Good progress: {measured}",
+        "poor": f"Poor progress: {measured}",
+        "": measured,
+    }[judgement.cause]
+    return f"{reason}; limits x {judgement.factor:g}."
+
+
+def set_limit(memory: BudgetMemory, name: LimitName, limit: int | None) -> None:
+    """Set one limit as a ceiling, in whole units; a child's never becomes more than its share."""
+    meter = memory.meters()[name]
+    if limit is None:
+        return
+    if memory.is_child:
+        meter.limit = limit if meter.limit is None else min(limit, meter.limit)
+    else:
+        meter.original = meter.limit = limit
+        ceilings = tuple(dict.fromkeys((*memory.rules.ceilings, name)))
+        memory.rules = structs.replace(memory.rules, ceilings=ceilings)
+    meter.exhausted = meter.used + meter.reserved >= meter.limit
 
 
 # Decide on requests for more budget, and record what the user grants.

@@ -25,6 +25,7 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
         stuck_steps: Steps in a row without any progress after which a run is stuck.
         stuck_factor: What being stuck multiplies the limits by.
         ceiling_factor: How many times the original a limit may grow to.
+        ceilings: The limits that never grow past their original: only a grant or an extension raises them.
         adaptive_limits: The limits that grow and shrink; the others stay as they were set.
         landing_reserve: The share of each limit kept for finishing in order; 0 for none.
         enable_historical_profiling: Learn from completed tasks, and recommend by them.
@@ -41,6 +42,7 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
     stuck_steps: int = 5
     stuck_factor: float = 0.5
     ceiling_factor: float = 3.0
+    ceilings: tuple[LimitName, ...] = ()
     adaptive_limits: tuple[LimitName, ...] = ("steps", "tokens")
     landing_reserve: float = 0.1
     enable_historical_profiling: bool = True
@@ -64,13 +66,12 @@ class BudgetRules(Struct, frozen=True, kw_only=True):
         for name in ("enable_historical_profiling", "enable_emergency_extensions"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(f"{name} must be true or false, got {getattr(self, name)!r}.")
-        if not isinstance(self.adaptive_limits, tuple) or any(
-            it not in LIMITS for it in self.adaptive_limits
-        ):
-            raise SettingsError(
-                f"adaptive_limits must be a tuple with some of {', '.join(LIMITS)}, "
-                f"got {self.adaptive_limits!r}."
-            )
+        for name in ("adaptive_limits", "ceilings"):
+            limits = getattr(self, name)
+            if not isinstance(limits, tuple) or any(it not in LIMITS for it in limits):
+                raise SettingsError(
+                    f"{name} must be a tuple with some of {', '.join(LIMITS)}, got {limits!r}."
+                )
 
 
 class BudgetRuleOptions(TypedDict, total=False):
@@ -79,6 +80,7 @@ class BudgetRuleOptions(TypedDict, total=False):
     stuck_steps: int
     stuck_factor: float
     ceiling_factor: float
+    ceilings: tuple[LimitName, ...]
     adaptive_limits: tuple[LimitName, ...]
     landing_reserve: float
     extension_progress: float
@@ -137,7 +139,8 @@ class BudgetMemory(Struct, kw_only=True):
     """What a budget has counted and decided so far, and its rules.
 
     `deltas` is the progress of the latest window's steps, `idle` how many steps in a row made none,
-    `in_window` how many steps have passed since the limits could last change.
+    `in_window` how many steps have passed since the limits could last change. `looping` is whether a loop was
+    proven since then, and `looped` whether one has made the limits shrink that did not grow back yet.
     """
 
     version: int = STATE_VERSION
@@ -155,6 +158,8 @@ class BudgetMemory(Struct, kw_only=True):
     deltas: list[Delta | None] = field(default_factory=list)
     progress: Share | None = None
     idle: Count = 0
+    looping: bool = False
+    looped: bool = False
     extensions: Count = 0
     decisions: list[BudgetDecision] = field(default_factory=list)
     decisions_made: Count = 0

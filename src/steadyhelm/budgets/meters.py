@@ -75,11 +75,12 @@ class Meter(Struct, kw_only=True, omit_defaults=True):
     `mean` and `variance` are those of the use per step, over a window of steps, where there is a limit;
     `average` is the mean over all steps, `lean` the sum of products for the trend of their use.
     `between` is what was used since the last step, and counts for the next one.
-    `exhausted` stays set once it is: only an extension resets it.
+    `exhausted` stays set once it is: only an extension resets it. `granted` is the sum of all extensions.
     """
 
     original: Units | None = None
     limit: Units | None = None
+    granted: Units = 0
     used: Units = 0
     reserved: Units = 0
     between: Units = 0
@@ -189,7 +190,7 @@ class Meter(Struct, kw_only=True, omit_defaults=True):
         before = self.limit
         wanted = math.floor(before * factor + _FLOAT_TOLERANCE)
         if factor > 1.0:
-            ceiling = math.floor(self.original * ceiling_factor + _FLOAT_TOLERANCE)
+            ceiling = math.floor(self.original * ceiling_factor + _FLOAT_TOLERANCE) + self.granted
             self.limit = max(before, min(wanted, ceiling))
         else:
             floor = self.used + self.reserved + self.reserve_for_landing(landing_reserve)
@@ -202,4 +203,5 @@ class Meter(Struct, kw_only=True, omit_defaults=True):
         if self.limit is None or not amount:
             return
         self.limit += amount
+        self.granted = min(MAX_UNITS, self.granted + amount)
         self.exhausted = self.used + self.reserved >= self.limit

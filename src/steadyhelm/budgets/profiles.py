@@ -24,6 +24,8 @@ MAX_NAME_CHARS: Final = 200
 COMPLETE_PROGRESS: Final = 0.9
 """A task counts as completed from this progress on: the fifth that is added covers the rest."""
 MAX_PROFILES: Final = 256
+MIN_TASKS: Final = 5
+"""From fewer completed tasks a budget is recommended, but no run is limited by it."""
 
 _DOCUMENT_KEY: Final = "steadyhelm_task_profiles"
 _DOCUMENT_FORMAT: Final = 1
@@ -49,6 +51,11 @@ class BudgetRecommendation(Struct, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return self.tasks > 0
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether enough tasks were completed to set limits by it."""
+        return self.tasks >= MIN_TASKS
 
 
 def clean_task_name(task_type: Any) -> str:

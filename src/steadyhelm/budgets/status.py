@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from steadyhelm.budgets.adjustments import choose_factor, measure_velocity
+from steadyhelm.budgets.adjustments import judge_window, measure_velocity
 from steadyhelm.budgets.memory import BudgetMemory
 from steadyhelm.budgets.meters import MIN_TREND_STEPS, UNITS, LimitName, Meter
 from steadyhelm.decisions import BudgetState
@@ -51,9 +51,7 @@ def build_status(memory: BudgetMemory) -> BudgetState:
         progress=memory.progress,
         velocity=speed,
         pace=measure_pace(memory),
-        adjustment_factor=1.0
-        if limits.exhausted_by
-        else choose_factor(memory.rules, memory.deltas, memory.idle, speed),
+        adjustment_factor=1.0 if limits.exhausted_by else judge_window(memory).factor,
         exhausted_by=limits.exhausted_by,
         landing=limits.landing,
         steps_to_exhaustion=limits.steps_to_exhaustion,

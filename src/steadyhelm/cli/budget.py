@@ -23,7 +23,6 @@ app = typer.Typer(
 )
 
 _TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
-_ENOUGH_TASKS: Final = 5
 
 AgentOption = Annotated[str | None, typer.Option("--agent", help="Only tasks of this agent.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
@@ -174,7 +173,7 @@ def _print_advice(profile: "TaskProfile", advice: "BudgetRecommendation") -> Non
     for label, value in lines:
         if value:
             screen.print(f"{label:<9} {value}")
-    few = ": too few to rely on" if advice.tasks < _ENOUGH_TASKS else ""
+    few = ": too few to rely on" if not advice.is_reliable else ""
     say(f"The mean of {pluralize(advice.tasks, 'completed task')}, plus a fifth{few}.")
 
 

@@ -160,10 +160,10 @@ class AgentKnowledge:
         self.lock = ForkSafeLock()
         self._own_findings: deque[DriftEvent] = deque(maxlen=FINDINGS_KEPT)
 
-    def refresh(self) -> None:
-        """Read everything again if anything was written; a store that cannot be read changes nothing."""
+    def refresh(self) -> bool:
+        """Read everything again if anything was written; False when the store cannot be read now."""
         if self._store is None:
-            return
+            return True
         try:
             version = self._store.get_version()
             if version != self._version:
@@ -171,6 +171,8 @@ class AgentKnowledge:
                 self._version, self.is_loaded = version, True
         except (StoreError, OSError) as exc:
             logger.debug("what is known about %s could not be read", self._agent_id, exc_info=exc)
+            return False
+        return True
 
     def get_baseline(self, version: str, task_type: str) -> BaselineStats:
         """Return the newest baseline; an empty one while nothing was learnt or read."""

@@ -1,18 +1,22 @@
 """The drift signals of a run, the score they add up to, and its budget."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct, field, structs
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_findings import budget_findings, count_quarters_overspent, drift_score_findings
 from steadyhelm.engine.steering import Steering
+from steadyhelm.errors import SettingsError
 from steadyhelm.events import (
     BUDGET_GRANTED,
+    BUDGET_SET,
     CHECKPOINT_TAKEN,
     EXTENSION_REQUESTED,
     LLM_REQUEST,
@@ -127,7 +131,7 @@ class DriftState:
             self._note_report(event, gained)
             return ()
         if self.budget is not None:
-            self._spend(event, self._progress_for_budget(gained))
+            self._spend(event, gained, findings)
         if kind == USER_MESSAGE:
             self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
@@ -202,16 +206,20 @@ class DriftState:
         """Return the state of the budget; None when the run has none."""
         return self.budget.get_status() if self.budget is not None else None
 
-    def reserve_for_child(self) -> AdaptiveBudget | None:
-        """Reserve a part of what is left for a run inside this one; None without a budget."""
+    def reserve_for_child(self, given: Budget | None = None) -> AdaptiveBudget | None:
+        """Reserve a part of what is left for a run inside this one, or what is given to it of that.
+
+        Returns None without a budget.
+        """
         if self.budget is None:
             return None
         left, share = self.budget.get_status(), self.steering.child_share
-        return self.budget.reserve(
-            steps=_share_of(left.steps_remaining, share),
-            tokens=_share_of(left.tokens_remaining, share),
-            cost_usd=None if left.cost_remaining_usd is None else left.cost_remaining_usd * share,
-        )
+        shares: dict[str, Any] = {
+            "steps": _share_of(left.steps_remaining, share),
+            "tokens": _share_of(left.tokens_remaining, share),
+            "cost_usd": None if left.cost_remaining_usd is None else left.cost_remaining_usd * share,
+        }
+        return self.budget.reserve(**{**shares, **(given or Budget()).to_limits()})
 
     def return_reserve(self, child: AdaptiveBudget) -> None:
         """Take the reserve of an ended inner run back: what it used is spent, the rest is free again."""
@@ -276,36 +284,49 @@ class DriftState:
     def _note_report(self, event: TraceEvent, gained: float) -> None:
         if event.action_name == PROGRESS:
             self._memory.reported_stuck = to_share((event.metadata or {}).get("stuck"))
-        if gained and self.budget is not None:
-            self.budget.record_progress(gained)
+            # A report that nothing has moved is a report too.
+            if self.budget is not None and self._memory.progress.declared is not None:
+                self.budget.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
             self._memory.checkpointed_at = self._memory.quality.fullness or 0.0
+        elif event.action_name == BUDGET_SET:
+            self._set_budget(event)
         elif self.budget is not None:
             self.last_extension = _apply_budget_report(self.budget, event) or self.last_extension
 
-    def _spend(self, event: TraceEvent, gained: float | None) -> None:
+    def _set_budget(self, event: TraceEvent) -> None:
+        """Set the limits of this run that were given with its start."""
+        try:
+            given = msgspec.convert(event.metadata or {}, Budget)
+        except (msgspec.ValidationError, SettingsError):  # a recording may hold anything
+            return
+        if self.budget is not None:
+            self.budget.set_limits(given)
+        else:
+            self.budget = self.steering.make_budget(self._run, given=given)
+
+    def _spend(self, event: TraceEvent, gained: float, findings: Sequence[DriftEvent]) -> None:
+        """Count what an event used. Only a host's report says how fast a run is: see `_note_report`.
+
+        What is inferred never says that there is no progress: exploring changes no file, and files changed
+        say nothing of how many there will be. A plan shows how far the run is.
+        """
         assert self.budget is not None
         memory = self._memory
         began = memory.last_at if memory.last_at >= 0 else event.timestamp - event.duration_ms / 1000
         # The time a user takes to answer is not the agent's.
         passed = 0.0 if event.action_type == USER_MESSAGE else max(0.0, event.timestamp - began)
         memory.last_at = max(memory.last_at, event.timestamp)
+        if any(finding.kind == "loop" and finding.severity is not Severity.LOW for finding in findings):
+            self.budget.record_loop()
         if event.action_type == TOOL_CALL:
             self.budget.record_step(
-                memory.turn + 1, event.token_count, gained, cost_usd=event.cost_usd, wall_s=passed
+                memory.turn + 1, event.token_count, None, cost_usd=event.cost_usd, wall_s=passed
             )
         else:
             self.budget.record_spending(event.token_count, cost_usd=event.cost_usd, wall_s=passed)
-
-    def _progress_for_budget(self, gained: float) -> float | None:
-        """Return the progress of a step as the budget counts it.
-
-        What is inferred from work alone shows progress, never its absence: exploring changes no file, and
-        must not cost an agent its budget.
-        """
-        progress = self._memory.progress
-        is_reported = progress.source in {"declared", "plan"}
-        return gained if is_reported or (gained > 0 and progress.steps_since_change == 0) else None
+        if gained and memory.progress.source == "plan":
+            self.budget.record_inferred_progress(gained)
 
     def _update_loop_risk(self, findings: Sequence[DriftEvent]) -> None:
         """Lower the loop risk by a step, and raise it by loops that were found."""

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from steadyhelm.decisions import Decision, DriftAction, Intervention
+from steadyhelm.engine.drift_findings import BUDGET
 from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
@@ -37,7 +38,8 @@ class IncidentStart(Struct, array_like=True):
 class IncidentTracker(Struct):
     """The open incidents of one run, one per kind: several detectors may see the same loop.
 
-    `starts` has the beginning of each, `past` the messages of incidents that are closed.
+    `starts` has the beginning of each, `past` the messages of incidents that are closed. `total` counts what
+    was wrong with the run; that it spent more than it was given is not.
     """
 
     open: dict[str, Incident] = field(default_factory=dict)
@@ -157,7 +159,7 @@ class IncidentTracker(Struct):
         return list(changed.values())
 
     def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
-        self.total += 1
+        self.total += finding.detector != BUDGET
         seq = _find_first_evidence(finding, event)
         self.starts[finding.kind] = IncidentStart(seq, totals.tokens_before(seq))
         return _make_incident(event, finding)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
 from steadyhelm.decisions import (
     PROCEED,
@@ -123,7 +124,7 @@ class Monitor:
             agent_id,
             store if not disabled else None,
             calibration_runs=calibration_runs,
-            uses_profiles=steering is not None and steering.budget_rules is not None,
+            uses_profiles=steering is not None and steering.uses_profiles,
         )
         self._sessions = Sessions(
             make_detectors=make_detectors, health=health, mode=mode, tools=tools, steering=steering
@@ -168,12 +169,14 @@ class Monitor:
         version: str | None = None,
         parent_run_id: str | None = None,
         metadata: dict[str, Any] | None = None,
+        budget: Budget | None = None,
         can: Collection[Verdict] = VERDICTS,
     ) -> str:
         """Start a run, or resume a suspended one, and return its id.
 
         From here on, events recorded in this context belong to it.
         An id that was used before gets a number behind it: two runs are never mixed.
+        `budget` holds limits of this run: they take the place of those in the settings.
         `can` are the verdicts the caller can carry out.
         """
         given = self._identify(run_id)
@@ -187,6 +190,7 @@ class Monitor:
                 version=self._version if version is None else version,
                 parent_run_id=parent_run_id,
                 metadata=metadata,
+                budget=budget,
                 can=can,
             )
         except Exception as exc:  # noqa: BLE001 - the agent must not notice

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.agent_knowledge import AgentKnowledge, Reference, SuspendedRun, take_suspended
 from steadyhelm.engine.checkpointing import RunCheckpoints
@@ -20,8 +21,9 @@ from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.errors import StoreError
-from steadyhelm.events import RunInfo, new_id
+from steadyhelm.events import BUDGET_SET, RunInfo, new_id
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 from steadyhelm.sink import SavedState
 
 if TYPE_CHECKING:
@@ -86,10 +88,14 @@ class RunStarter:
         task_type: str,
         version: str,
         parent_run_id: str | None,
+        budget: Budget | None = None,
     ) -> RunRecorder:
         """Start a run, or resume the suspended run of that id, and enter it in this context."""
         services, capture = self._services, self._services.capture
         run_id = self._choose_id(given_id)
+        if budget is not None and not is_a(budget, Budget):
+            services.health.count("budget left out: it is no steadyhelm.Budget")
+            budget = None
         info = RunInfo(
             agent_id=services.agent_id,
             run_id=run_id,
@@ -106,22 +112,30 @@ class RunStarter:
         recorder = self._resume_known(info, can) if may_resume else None
         is_waiting = recorder is None and may_resume and self._knowledge.may_be_suspended(run_id)
         if recorder is None:
-            recorder = self._begin(info, can, is_sampled=is_sampled, is_waiting=is_waiting)
+            recorder = self._begin(info, can, budget, is_sampled=is_sampled, is_waiting=is_waiting)
         crowded_out = self._runs.add(run_id, recorder)
         self._runs.enter(run_id)
         if is_waiting:
             self._ask_for_state(run_id, recorder)
+        if budget:
+            recorder.report(BUDGET_SET, budget.to_limits())
         if crowded_out is not None:
             services.health.count("live run put aside to make room")
             self.suspend(crowded_out)
         return recorder
 
     def _begin(
-        self, info: RunInfo, can: Collection[Verdict], *, is_sampled: bool, is_waiting: bool
+        self,
+        info: RunInfo,
+        can: Collection[Verdict],
+        budget: Budget | None,
+        *,
+        is_sampled: bool,
+        is_waiting: bool,
     ) -> RunRecorder:
         reference = self._knowledge.get_reference(info.version, info.task_type)
         has_reserve = is_sampled and not is_waiting
-        reserve = self._reserve_budget(info.parent_run_id) if has_reserve else None
+        reserve = self._reserve_budget(info.parent_run_id, budget) if has_reserve else None
         session = self._sessions.begin(info, reference, can=can, budget=reserve)
         recorder = RunRecorder(session, self._services, is_sampled=is_sampled, reference=reference)
         if is_waiting:
@@ -169,8 +183,8 @@ class RunStarter:
         """Read the saved states that runs wait for. Runs on the writer's thread."""
         with self._lock:
             waiting = list(self._waiting.items())
-        if waiting:
-            self._knowledge.refresh()
+        if waiting and not self._knowledge.refresh():
+            return  # a state that cannot be read now is not taken for none
         for run_id, recorder in waiting:
             if recorder.postponed is not None and not self._try_resume(run_id, recorder):
                 continue  # the store cannot be read now
@@ -239,8 +253,6 @@ class RunStarter:
         assert self._store is not None
         stored_id = self._knowledge.find_suspended(run_id)
         try:
-            if not self._knowledge.is_loaded:
-                return False
             agent_id = self._services.agent_id
             suspended = take_suspended(self._store, agent_id, stored_id) if stored_id is not None else None
         except (StoreError, OSError):
@@ -285,12 +297,12 @@ class RunStarter:
             return parent.is_sampled  # a child without its parent would make no sense
         return crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
 
-    def _reserve_budget(self, parent_run_id: str | None) -> AdaptiveBudget | None:
+    def _reserve_budget(self, parent_run_id: str | None, given: Budget | None) -> AdaptiveBudget | None:
         parent = self._runs.get(parent_run_id) if parent_run_id else None
         if parent is None:
             return None
         with parent.lock:
-            return parent.session.drift.reserve_for_child()
+            return parent.session.drift.reserve_for_child(given)
 
     def _choose_id(self, given_id: str | None) -> str:
         """Return the given id, with a number behind it when this monitor has or had a run of that id."""

@@ -356,27 +356,33 @@ class Session:
             for finding in reported
             if any(it.hard and it.pattern == pattern_of(finding) for it in readings)
         }
-        decision = self._decide(findings, seq=event.seq, chronic=chronic)
-        if decision.guidance:
+        decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic)
+        if decision.guidance and not is_repeated:
             self.drift.note_goal_stated()
             # After an intervention, whether the pattern comes back is counted anew.
             for finding in reported:
                 self._fatigue.reset(pattern_of(finding))
-        noted = self._incidents.observe(event, findings, decision, self._totals)
+        said = Decision(action=decision.action, findings=decision.findings) if is_repeated else decision
+        noted = self._incidents.observe(event, findings, said, self._totals)
         return Observation(decision, _latest([*judged, *noted]))
 
-    def _decide(self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]) -> Decision:
+    def _decide(
+        self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]
+    ) -> tuple[Decision, bool]:
+        """Return the decision about findings, and whether it only says again what was said before."""
         response = choose_response(findings, self.drift, self._incidents.answered, chronic)
         if response.action is DriftAction.CONTINUE:
-            return Decision(findings=tuple(findings))
-        if not is_news(findings, response.action, seq, self._incidents, self._fatigue):
+            return Decision(findings=tuple(findings)), False
+        is_new = is_news(findings, response.action, seq, self._incidents, self._fatigue)
+        # A budget that is used up is the answer to every further step, not only to the first.
+        if not is_new and not self.drift.is_exhausted:
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
-            return self.drift.explain(quiet, response)
+            return self.drift.explain(quiet, response), False
         can = self.can if self._can_roll_back(event_seq=seq) else self.can - {"rollback"}
         answer = choose_verdict(response.action, self.mode, can, certain=response.certain)
         verdicts = (answer.verdict, answer.wanted)
         decision = make_decision(response, findings, verdicts, self.drift, self._incidents)
-        return structs.replace(decision, hard=bool(chronic), hooks=self._pick_hooks(response))
+        return structs.replace(decision, hard=bool(chronic), hooks=self._pick_hooks(response)), not is_new
 
     def _can_roll_back(self, *, event_seq: int) -> bool:
         """Return whether there is a checkpoint from before the first evidence of the open incidents."""

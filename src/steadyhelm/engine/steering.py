@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.profiles import recommend_budget
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunInfo
@@ -15,8 +16,8 @@ from steadyhelm.policy.guidance import DEFAULT_WORDINGS, Wordings
 class Steering(Struct, frozen=True, kw_only=True):
     """How every run of an agent is steered.
 
-    `budget` holds the arguments of the `AdaptiveBudget` each run gets, None for no budget;
-    `budget_rules` those of a run whose limits come from tasks of its type completed before, None for none;
+    `budget` holds the limits of each run, and `budget_rules` the arguments of its `AdaptiveBudget`;
+    `uses_profiles` is whether limits that are not set follow the tasks of its type completed before.
     `child_share` is the share of what a run has left that a run inside it is given.
     `context_window` is how many tokens the model's context holds, None when that is not known.
     """
@@ -26,8 +27,9 @@ class Steering(Struct, frozen=True, kw_only=True):
     checkpoint_threshold: float = 0.7
     stop_threshold: float = 0.9
     signal_weights: dict[str, float] = field(default_factory=dict)
-    budget: dict[str, Any] | None = None
-    budget_rules: dict[str, Any] | None = None
+    budget: Budget = Budget()
+    budget_rules: dict[str, Any] = field(default_factory=dict)
+    uses_profiles: bool = False
     child_share: float = 0.5
     context_window: int | None = None
     wordings: Wordings = DEFAULT_WORDINGS
@@ -35,8 +37,7 @@ class Steering(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Whatever makes no sense is refused now, not in the middle of a run.
         self.make_engine()
-        if self.budget is not None:
-            AdaptiveBudget(**self.budget)
+        AdaptiveBudget(**self.budget_rules)
 
     def make_engine(self) -> DriftEngine:
         """Return a fresh drift engine with these thresholds and weights."""
@@ -48,14 +49,19 @@ class Steering(Struct, frozen=True, kw_only=True):
             self.signal_weights,
         )
 
-    def make_budget(self, run: RunInfo, profile: TaskProfile | None = None) -> AdaptiveBudget | None:
-        """Return a fresh budget for a run, by the profile of its task type if there is one."""
-        options = self.budget
-        if self.budget_rules is not None and profile is not None:
-            known = recommend_budget(profile, run.task_type)
-            if known:
-                limits = {"initial_steps": known.steps, "initial_tokens": known.tokens}
-                options = {**(options or self.budget_rules), **limits}
-        if options is None:
+    def make_budget(
+        self, run: RunInfo, profile: TaskProfile | None = None, given: Budget | None = None
+    ) -> AdaptiveBudget | None:
+        """Return a fresh budget for a run, None where nothing limits it.
+
+        The limits of the settings, or those `given` instead, are ceilings; limits that follow the profile of
+        its task type are only where the run starts.
+        """
+        known = recommend_budget(profile, run.task_type) if self.uses_profiles else None
+        learnt = (known.steps, known.tokens) if known is not None and known.is_reliable else (None, None)
+        limits = given or self.budget
+        if not limits and not any(learnt):
             return None
-        return AdaptiveBudget(**options, agent_id=run.agent_id, budget_id=run.run_id)
+        budget = AdaptiveBudget(*learnt, **self.budget_rules, agent_id=run.agent_id, budget_id=run.run_id)
+        budget.set_limits(limits)
+        return budget

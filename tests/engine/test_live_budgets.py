@@ -1,0 +1,358 @@
+"""The budget of a live run follows what the host reports and what was proven, never a guess."""
+
+import pytest
+
+from steadyhelm import Budget, DriftMonitor
+from steadyhelm.errors import SettingsError
+
+LIMIT = 100
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes monitors in enforce mode with these settings, all on one database."""
+    monitors = []
+
+    def monitor(settings="", **options):
+        path = tmp_path / "steadyhelm.toml"
+        path.write_text(settings)
+        options = {"db_path": tmp_path / "steadyhelm.db", "config": path, "mode": "enforce", **options}
+        monitors.append(DriftMonitor("worker", **options))
+        return monitors[-1]
+
+    yield monitor
+    for one in monitors:
+        one.close()
+
+
+class Driver:
+    """Takes steps of one kind each in the run of a monitor."""
+
+    def __init__(self, monitor):
+        self.monitor = monitor
+        self.taken = 0
+        self.declared = 0.0
+
+    def read(self):
+        """Read a file that was not read before."""
+        self.taken += 1
+        path = f"src/module_{self.taken}.py"
+        return self.monitor.record_event(
+            "tool_call", "read_file", input_data={"path": path}, output_data=f"the content of {path}"
+        )
+
+    def write(self):
+        """Write a file that was not there before."""
+        self.taken += 1
+        path = f"src/new_{self.taken}.py"
+        return self.monitor.record_event(
+            "tool_call",
+            "write_file",
+            input_data={"path": path, "content": f"n = {self.taken}"},
+            output_data="ok",
+        )
+
+    def repeat(self):
+        """Make the same call as always, with the same result."""
+        self.taken += 1
+        return self.monitor.record_event(
+            "tool_call", "search", input_data={"q": "oslo"}, output_data={"text": "nothing found"}
+        )
+
+    def report(self, gain):
+        """Report how far the run is."""
+        self.declared = min(1.0, self.declared + gain)
+        self.monitor.progress(self.declared)
+
+
+def idle(driver):
+    driver.repeat()
+
+
+def reading(driver):
+    driver.read()
+
+
+def steady(driver):
+    driver.write()
+
+
+def steady_with_reports(driver):
+    driver.write()
+    driver.report(0.012)
+
+
+def bursty(driver):
+    driver.write()
+    if driver.taken % 15 == 0:
+        driver.report(0.2)
+
+
+def reported_standstill(driver):
+    driver.read()
+    driver.report(0.0)
+
+
+def slow(driver):
+    driver.read()
+    driver.report(0.002)
+
+
+SCENARIOS = {
+    "idle: repeats itself": (idle, "less"),
+    "reading": (reading, "all"),
+    "steady, nothing reported": (steady, "all"),
+    "steady, reported": (steady_with_reports, "all"),
+    "bursty: a report now and then": (bursty, "all"),
+    "stuck by its own reports": (reported_standstill, "less"),
+    "slower than is wanted": (slow, "less"),
+}
+
+
+class TestScenarios:
+    @pytest.mark.parametrize("name", SCENARIOS)
+    def test_what_is_left_of_a_limit(self, make, name):
+        """
+        A limit shrinks for a loop and for reports below what is wanted, for nothing else, and never grows.
+        """
+        step, expected = SCENARIOS[name]
+        monitor = make(budget=Budget(steps=LIMIT))
+        with monitor.run(goal="add a module for each country"):
+            driver = Driver(monitor)
+            for _ in range(40):
+                step(driver)
+            limit = monitor.budget().steps_limit
+
+        assert ("less" if limit < LIMIT else "all") == expected
+        assert limit <= LIMIT
+
+    def test_nobody_is_poorer_for_working(self, make):
+        """
+        However long a productive run is, it has at least what an idle one has.
+        """
+        limits = {}
+        for step in (steady, reading, idle):
+            monitor = make(budget=Budget(steps=400))
+            with monitor.run():
+                driver = Driver(monitor)
+                for _ in range(200):
+                    step(driver)
+                limits[step.__name__] = monitor.budget().steps_limit
+
+        assert limits["steady"] == limits["reading"] == 400 > limits["idle"]
+
+    def test_a_run_that_is_nearly_done_may_ask_for_a_little_more(self, make):
+        """
+        An emergency extension of a tenth is granted to a run that reports .9; else the limit stands.
+        """
+        monitor = make(budget=Budget(steps=LIMIT))
+        with monitor.run():
+            driver = Driver(monitor)
+            for _ in range(90):
+                driver.write()
+                driver.report(0.01)
+            refused = monitor.request_extension("two more files", steps=50)
+            granted = monitor.request_extension("two more files", steps=10)
+
+            assert (False, True) == (refused.approved, granted.approved)
+            assert LIMIT + 10 == monitor.budget().steps_limit
+
+    def test_what_a_loop_has_cost_comes_back(self, make):
+        """
+        After a loop is left, a window of other steps brings the limit back, and not past where it was.
+        """
+        monitor = make(budget=Budget(steps=200))
+        with monitor.run():
+            driver = Driver(monitor)
+            for _ in range(10):
+                driver.repeat()
+            shrunk = monitor.budget().steps_limit
+            for _ in range(60):
+                driver.write()
+
+            assert 140 == shrunk
+            assert 200 == monitor.budget().steps_limit
+
+    def test_only_the_user_raises_a_limit(self, make):
+        """
+        What a user grants is on top of the limit, and is not lost when the limit shrinks and comes back.
+        """
+        monitor = make(budget=Budget(steps=LIMIT))
+        with monitor.run():
+            driver = Driver(monitor)
+            monitor.grant("take your time", steps=20)
+            for _ in range(10):
+                driver.repeat()
+            for _ in range(60):
+                driver.write()
+                driver.report(0.015)
+
+            assert LIMIT + 20 == monitor.budget().steps_limit
+
+
+class TestExhausted:
+    @pytest.mark.parametrize(
+        ("mode", "verdict"), [("enforce", "ask"), ("guide", "guide"), ("observe", "proceed")]
+    )
+    def test_it_keeps_answering(self, make, mode, verdict):
+        """
+        A budget that is used up is the answer to every further step, and one intervention after the landing.
+        """
+        monitor = make(budget=Budget(steps=5), mode=mode)
+        with monitor.run() as run:
+            driver = Driver(monitor)
+            decisions = [driver.read() for _ in range(12)]
+        monitor.flush()
+        incidents = [it for it in monitor.store.list_incidents("worker") if it.run_id == run.run_id]
+
+        assert {"ASK_USER"} == {str(it.action) for it in decisions[4:]}
+        assert {verdict} == {it.verdict for it in decisions[4:]}
+        [interventions] = [it.interventions for it in incidents if it.detector == "budget"]
+        assert [3, 4] == [it.seq for it in interventions]
+
+
+class TestWhereItComesFrom:
+    def test_from_the_monitor(self, make):
+        """
+        Limits given to the monitor win over the settings; those not given stay as they are set.
+        """
+        monitor = make("[budget]\nsteps = 7\ntokens = 900\n", budget=Budget(steps=9, cost_usd=0.5))
+        with monitor.run():
+            budget = monitor.budget()
+
+        assert (9, 900, 0.5, None) == (
+            budget.steps_limit,
+            budget.tokens_limit,
+            budget.cost_limit_usd,
+            budget.wall_limit_s,
+        )
+
+    def test_from_the_run(self, make):
+        """
+        Limits given to a run hold for it alone.
+        """
+        monitor = make(budget=Budget(steps=9))
+        with monitor.run(budget=Budget(steps=3, wall_s=60)):
+            given = monitor.budget()
+        with monitor.run():
+            usual = monitor.budget()
+
+        assert (3, 60.0) == (given.steps_limit, given.wall_limit_s)
+        assert (9, None) == (usual.steps_limit, usual.wall_limit_s)
+
+    def test_without_any_other(self, make):
+        """
+        A run can have limits where the monitor has none.
+        """
+        monitor = make()
+        with monitor.run(budget=Budget(steps=3)):
+            driver = Driver(monitor)
+            verdicts = [driver.read().verdict for _ in range(3)]
+
+            assert ["proceed", "guide", "ask"] == verdicts
+        with monitor.run():
+            assert monitor.budget() is None
+
+    def test_a_child_gets_what_is_given_to_it_of_what_its_parent_has(self, make):
+        """
+        A child draws on its parent's budget, at most what the parent can spare, and returns the rest.
+        """
+        monitor = make(budget=Budget(steps=LIMIT))
+        with monitor.run() as parent:
+            with monitor.run(budget=Budget(steps=70)):
+                Driver(monitor).read()
+                share, left = monitor.budget().steps_limit, monitor.budget(parent.run_id).steps_remaining
+            with monitor.run(budget=Budget(steps=500)):
+                most = monitor.budget().steps_limit
+
+            assert (70, 30, 89) == (share, left, most)
+            assert 99 == monitor.budget(parent.run_id).steps_remaining
+
+    def test_a_resumed_run_keeps_it(self, make):
+        """
+        What a run was given, and has used of it, is there again when it is resumed.
+        """
+        monitor = make()
+        monitor.start_run("session-1", budget=Budget(steps=10))
+        Driver(monitor).read()
+        monitor.suspend("session-1")
+        monitor.start_run("session-1")
+
+        assert (10, 9) == (monitor.budget().steps_limit, monitor.budget().steps_remaining)
+        monitor.start_run("session-1", budget=Budget(steps=4))
+
+    def test_it_is_part_of_the_recording(self, make):
+        """
+        The limits of a run are recorded with it, so that what was decided can be decided again.
+        """
+        monitor = make()
+        with monitor.run(budget=Budget(steps=3)) as run:
+            Driver(monitor).read()
+        monitor.flush()
+        first, second = monitor.store.get_run_traces("worker", run.run_id)
+
+        assert ("budget_set", {"steps": 3}) == (first.action_name, first.metadata)
+        assert "read_file" == second.action_name
+
+    @pytest.mark.parametrize("limits", [{"steps": 0}, {"steps": 1.5}, {"tokens": -1}, {"cost_usd": "1"}])
+    def test_what_is_no_limit_is_refused(self, limits):
+        """
+        A limit that is no number above 0 is refused where it is written.
+        """
+        [name] = limits
+        with pytest.raises(SettingsError, match=f"The budget's {name} must be"):
+            Budget(**limits)
+
+    def test_what_is_no_budget_does_no_harm(self, make):
+        """
+        Anything else than a Budget is counted and left out; the run is watched.
+        """
+        monitor = make()
+        with monitor.run(budget=50):
+            assert monitor.budget() is None
+        assert 1 == monitor.health.totals()["budget left out: it is no steadyhelm.Budget"]
+
+
+class TestProfiles:
+    SETTINGS = "[budget]\nfrom_profiles = true\n"
+
+    def complete(self, monitor, steps, task_type="lookup"):
+        with monitor.run(task_type=task_type):
+            driver = Driver(monitor)
+            decisions = [driver.read() for _ in range(steps)]
+            budget = monitor.budget()
+        monitor.flush()
+        return budget, decisions
+
+    def test_a_few_tasks_limit_nobody(self, make):
+        """
+        Until five tasks of a type are completed, a run of that type has no limit.
+        """
+        monitor = make(self.SETTINGS)
+        budgets = [self.complete(monitor, 4)[0] for _ in range(6)]
+
+        assert [None] * 5 == budgets[:5]
+        assert 5 == budgets[5].steps_limit
+
+    def test_longer_tasks_are_learnt_from(self, make):
+        """
+        A completed task that took more than was recommended is learnt from, and the limit follows.
+        """
+        monitor = make(self.SETTINGS)
+        for _ in range(5):
+            self.complete(monitor, 4)
+        for _ in range(10):
+            budget, _ = self.complete(monitor, 9)
+        [profile] = monitor.store.list_profiles("worker")
+
+        assert 15 == profile.tasks
+        assert budget.steps_limit >= 8
+
+    def test_a_limit_that_is_set_stays(self, make):
+        """
+        What tasks took before never raises a limit that is set.
+        """
+        monitor = make(self.SETTINGS, budget=Budget(steps=3))
+        for _ in range(6):
+            budget, _ = self.complete(monitor, 2)
+        assert 3 == budget.steps_limit
