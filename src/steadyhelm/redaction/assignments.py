@@ -81,6 +81,8 @@ _QUOTE: Final = re.compile(QUOTE)
 _SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
 _SCHEMES: Final = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 _BASIC: Final = re.compile(r"(?<![a-z])[Bb](?:asic|ASIC)[ \t]{1,4}([A-Za-z0-9+/]{6,2000}={0,2})")
+_BASIC_WORD: Final = re.compile(r"asic|ASIC")
+"""The rest of the word: a search that begins with a letter looks for it much faster than `_BASIC` does."""
 _CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
@@ -166,9 +168,13 @@ def find_basic_credentials(text: str) -> Iterator[Span]:
     """Yield user and password in base64 behind the word Basic."""
     if "asic " not in text and "ASIC " not in text:
         return
-    for match in _BASIC.finditer(text):
-        if holds_base64_pair(match[1]):
-            yield Span(*match.span(1), "basic credentials")
+    at = 0
+    for word in _BASIC_WORD.finditer(text):
+        match = _BASIC.match(text, max(0, word.start() - 1)) if word.start() > at else None
+        if match:
+            at = match.end()
+            if holds_base64_pair(match[1]):
+                yield Span(*match.span(1), "basic credentials")
 
 
 def is_secret_value(value: str, name: str, strength: Strength) -> bool:

@@ -56,13 +56,15 @@ def compile_search(words: frozenset[str]) -> re.Pattern[bytes]:
 
     An ordinary alternation tries every word at every second letter of a text; starting at the
     letters that are rare in texts, with the rest of the word matched around it, takes a third.
+    What follows the letter is compared before what is in front of it: the engine passes over an
+    alternative that begins with another character at once, but not over one that looks behind.
     """
     by_letter: dict[str, list[str]] = {}
     for word in sorted(_drop_longer(words)):
         at = max(range(len(word)), key=lambda i: _CHARACTERS_BY_FREQUENCY.find(word[i]) % 64)
-        behind = f"(?<={re.escape(word[: at + 1])})" if at else ""
+        behind = f"(?<={re.escape(word)})" if at else ""
         ending = f"(?!{_HARMLESS_ENDINGS[word]})" if word in _HARMLESS_ENDINGS else ""
-        by_letter.setdefault(word[at], []).append(behind + re.escape(word[at + 1 :]) + ending)
+        by_letter.setdefault(word[at], []).append(re.escape(word[at + 1 :]) + behind + ending)
     alternatives = [f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()]
     return re.compile("|".join(alternatives).encode())
 

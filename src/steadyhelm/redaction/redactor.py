@@ -19,11 +19,16 @@ from steadyhelm.redaction.structures import StructureRedactor
 from steadyhelm.redaction.tokens import Span, find_random_text, find_tokens, may_have_random_text, to_bytes
 
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
-_NOT_ASCII_NAMES: Final = re.compile(
-    "(?:\N{KELVIN SIGN}|\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}"
-    "|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc"
-    "|\u30d1\u30b9\u30ef\u30fc\u30c9|ontrase\u00f1a|\u00f6senord|as\u0142o)".encode()
+_FOREIGN_NAMES: Final = (
+    "\N{KELVIN SIGN}", "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "\u043f\u0430\u0440\u043e\u043b\u044c",
+    "\u5bc6\u7801", "\u5bc6\u78bc", "\u30d1\u30b9\u30ef\u30fc\u30c9", "ontrase\u00f1a", "\u00f6senord",
+    "as\u0142o",
+)  # fmt: skip
+_NOT_ASCII_NAMES: Final = re.compile("|".join(_FOREIGN_NAMES).encode())
+_NOT_ASCII_LETTERS: Final = re.compile(
+    "|".join(next(letter for letter in name if not letter.isascii()) for name in _FOREIGN_NAMES).encode()
 )
+_ASCII: Final = bytes(range(128))
 _NOT_ASCII_ASSIGNMENT: Final = re.compile(
     "(?i:\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u30d1\u30b9\u30ef\u30fc\u30c9|contrase\u00f1a|l\u00f6senord|has\u0142o)"
     r"[\"'\\]{0,4}\s{0,4}[:=\uff1a]\s{0,4}[\"'\\]{0,4}([^\s\"'\\,;]{4,200})"
@@ -63,7 +68,7 @@ class Redactor:
             self._confirm_hint(text, encoded)
             or any(find_tokens(text, encoded))
             or any(find_url_credentials(text, is_gate=True))
-            or (not encoded.isascii() and _NOT_ASCII_NAMES.search(encoded) is not None)
+            or (not encoded.isascii() and _has_foreign_name(encoded))
         )
 
     def _confirm_hint(self, text: str, encoded: bytes) -> bool:
@@ -72,13 +77,15 @@ class Redactor:
         if not self._hints.search(lowered):
             return False
         commands = load_command_names()
+        has_basic = False
         for word in find_words(encoded, lowered, self._words):
             if self._names.may_name_secret(text, word):
                 return True
             if word.text in commands and may_have_secret_argument(text, word.end):
                 return True
-            if word.text.lower() == "basic" and any(find_basic_credentials(text)):
-                return True
+            has_basic = has_basic or word.text.lower() == "basic"
+        if has_basic and any(find_basic_credentials(text)):
+            return True
         return _load_shape_search().search(lowered) is not None and _may_have_shape(text)
 
     def redact(self, value: Any, encoded: bytes) -> tuple[Any, bytes]:
@@ -109,7 +116,7 @@ class Redactor:
             text = _replace(text, find_assigned(text, self._names))
             text = _replace(text, find_basic_credentials(text))
             text = _replace(text, find_command_secrets(text))
-        if not text.isascii() and _NOT_ASCII_NAMES.search(text.lower().encode("utf-8", "replace")):
+        if not text.isascii() and _has_foreign_name(text.lower().encode("utf-8", "replace")):
             spans = (
                 Span(*match.span(1), "assigned secret") for match in _NOT_ASCII_ASSIGNMENT.finditer(text)
             )
@@ -117,6 +124,15 @@ class Redactor:
         for pattern in self._custom:
             text = pattern.sub("[redacted: custom rule]", text)
         return text if is_id else _replace(text, find_random_text(text))
+
+
+def _has_foreign_name(encoded: bytes) -> bool:
+    """Return whether UTF-8 has a name of a secret with letters outside ASCII.
+
+    Of most texts little is outside ASCII: that is searched first.
+    """
+    rest = encoded.translate(None, _ASCII)
+    return _NOT_ASCII_LETTERS.search(rest) is not None and _NOT_ASCII_NAMES.search(encoded) is not None
 
 
 @cache

@@ -2,9 +2,9 @@
 
 import re
 import string
-from collections.abc import Iterator
-from functools import cache
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from typing import AnyStr, Final, NamedTuple
 
 from steadyhelm.lexicons import load_lexicon
 from steadyhelm.redaction.names import words_of
@@ -25,6 +25,8 @@ _MIN_TOKEN_CHARS: Final = 20
 _MIN_RANDOM_CHARS: Final = 32
 _MIN_PART_MIXING: Final = 0.22
 _MIN_GATE_MIXING: Final = 0.15
+_RUNS_KEPT: Final = 2048
+_MAX_KEPT_CHARS: Final = 200
 _SECRET_KEY_CHARS: Final = 40
 """Characters of a secret key of AWS, the best known one that may contain a slash."""
 
@@ -59,7 +61,8 @@ def find_tokens(text: str, data: bytes | None = None) -> Iterator[Span]:
     at = 0
     shapes = _load_shapes()
     for begin, end in _find_runs(data or to_bytes(text), _WORDS, _MIN_TOKEN_CHARS):
-        if not _VARIED.search(text, begin, end):
+        before = begin - 1 if begin and text[begin - 1] in "\\%" else begin
+        if not _may_have_token(text[before:end]):
             continue
         for head in shapes.heads.finditer(text, begin, end):
             start = head.start()
@@ -87,8 +90,7 @@ def find_random_text(text: str) -> Iterator[Span]:
 def may_have_random_text(data: bytes) -> bool:
     """Return whether encoded text has a run that may look random, with an escape in front of it."""
     for start, end in _find_runs(data, _BASE64, _MIN_RANDOM_CHARS):
-        run = data[start:end].decode()
-        if _may_look_random(run) or ("/" in run and any(map(_may_look_random, run.split("/")))):
+        if _may_have_random_part(data[start:end]):
             return True
     return False
 
@@ -124,6 +126,23 @@ def _begins_token(text: str, start: int) -> bool:
     )
 
 
+def _keep_answers(judge: Callable[[AnyStr], bool]) -> Callable[[AnyStr], bool]:
+    """Keep the answers about runs: agents name the same files, modules and tests again and again."""
+    judge_short = lru_cache(maxsize=_RUNS_KEPT)(judge)
+    return lambda run: judge_short(run) if len(run) <= _MAX_KEPT_CHARS else judge(run)
+
+
+@_keep_answers
+def _may_have_token(run: str) -> bool:
+    """Return whether a known prefix is in a run, where a token may begin.
+
+    A backslash or a percent sign in front of the run comes with it: an escape may end in the run.
+    """
+    if not _VARIED.search(run):
+        return False
+    return any(_begins_token(run, head.start()) for head in _load_shapes().heads.finditer(run))
+
+
 def _has_random_part(token: str) -> bool:
     for part in _PART.findall(token[_HEAD_CHARS:]):
         digits = sum(map(str.isdigit, part))
@@ -135,6 +154,13 @@ def _has_random_part(token: str) -> bool:
         ):
             return True
     return False
+
+
+@_keep_answers
+def _may_have_random_part(run: bytes) -> bool:
+    """Return whether a run, or what is between two slashes of it, may look random."""
+    text = run.decode()
+    return _may_look_random(text) or ("/" in text and any(map(_may_look_random, text.split("/"))))
 
 
 def _may_look_random(run: str) -> bool:

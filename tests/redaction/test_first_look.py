@@ -1,0 +1,73 @@
+"""The first look at a text is fast, and finds what a plain one finds."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steadyhelm.redaction import hints, tokens
+from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
+from steadyhelm.redaction.commands import load_command_names
+from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.values import holds_base64_pair
+
+RANDOM = "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u"
+WORDS = words_of("stems") | load_command_names()
+TOKENS = (f"ghp_{RANDOM}", f"sk-proj-{RANDOM}", f"xoxb-123456789012-{RANDOM}", "AKIAIOSFODNN7EXAMPLE", RANDOM)
+ESCAPES = ("\\n", "\\u0041", "\\x41", "%20", "%", "\\")
+PIECES = st.sampled_from([*TOKENS, *ESCAPES, *"_-./ Ax", "path_to", "pat", "sk"])
+CREDENTIALS = st.sampled_from(
+    ["Basic ", "basic\t", "BASIC  ", "asic ", "a", "YW5uOmh1bnRlcjI=", "YWJj", " ", "\n", "Basics "]
+)
+
+
+def find_tokens_plainly(text):
+    """Try every prefix in every run, without a first look at the run."""
+    shapes, at = tokens._load_shapes(), 0
+    for begin, end in tokens._find_runs(tokens.to_bytes(text), tokens._WORDS, 20):
+        for head in (
+            shapes.heads.finditer(text, begin, end) if tokens._VARIED.search(text, begin, end) else ()
+        ):
+            start = head.start()
+            if start < at or not tokens._begins_token(text, start):
+                continue
+            for rule, regex in shapes.by_head[text[start : start + 2]]:
+                match = regex.match(text, start)
+                if match and tokens._has_random_part(match[0]):
+                    yield (start, match.end(), rule)
+                    at = match.end()
+                    break
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_no_token_is_passed_over(text):
+    """
+    A run is passed over only where no token is found in it, with or without an escape in front of it.
+    """
+    assert list(find_tokens_plainly(text)) == list(tokens.find_tokens(text))
+    assert list(find_tokens_plainly(text)) == list(tokens.find_tokens(text)), "asked again"
+
+
+@given(st.lists(st.sampled_from([*sorted(WORDS), "age", "or", "it", " ", "_", "s"]), max_size=8).map("".join))
+def test_every_word_is_found(text):
+    """
+    The search that starts at rare letters finds a word where a plain alternation does.
+    """
+    endings = hints._HARMLESS_ENDINGS
+    plain = "|".join(
+        re.escape(word) + (f"(?!{endings[word]})" if word in endings else "")
+        for word in hints._drop_longer(WORDS)
+    )
+
+    assert bool(re.search(plain, text)) == bool(hints.compile_search(WORDS).search(text.encode()))
+
+
+@given(st.lists(CREDENTIALS, max_size=10).map("".join))
+def test_basic_credentials_are_found(text):
+    """
+    Looking for the word first finds the same credentials as the whole pattern at every character.
+    """
+    is_likely = "asic " in text or "ASIC " in text
+    plain = [it.span(1) for it in _BASIC.finditer(text) if holds_base64_pair(it[1])] if is_likely else []
+
+    assert plain == [(start, end) for start, end, _ in find_basic_credentials(text)]
