@@ -19,7 +19,8 @@ MAX_INCIDENT_EVENTS = 50
 class Incident(Struct, frozen=True, kw_only=True):
     """An episode of drift in one run, as far as it is known.
 
-    The engine writes a new version whenever it grows or ends; `incident_id` stays the same.
+    The engine makes a new version whenever it grows or ends; `incident_id` stays the same. Of a passed limit
+    that merely goes on, a version is stored about every ten seconds, not at every event.
     `review` and `acknowledged_at` are set by people, never by the engine.
     """
 

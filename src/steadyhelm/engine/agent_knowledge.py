@@ -4,6 +4,7 @@ The writer's thread reads it when a monitor is built, and again when something w
 """
 
 import re
+import time
 from collections import deque
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -26,6 +27,8 @@ from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import RunRow, Store
 
 FINDINGS_KEPT: Final = 1000
+FINDINGS_EVERY_S: Final = 5.0
+"""How often findings are read again, unless a flush asks for them: those of this process are known anyway."""
 _SUSPENDED_KEPT: Final = 10_000
 _DIGEST_BYTES: Final = 16
 _NEWS_SHARE: Final = 0.05
@@ -149,6 +152,8 @@ class AgentKnowledge:
         self._uses_profiles = uses_profiles
         self.is_loaded = store is None
         self._version: object = None
+        self._findings_version: object = None
+        self._findings_due_at = 0.0
         # Every one of these is replaced as a whole, never changed: readers take no lock.
         self._baselines: dict[BaselineKey, BaselineStats] = {}
         self._in_use: dict[BaselineKey, BaselineStats] = {}
@@ -160,8 +165,11 @@ class AgentKnowledge:
         self.lock = ForkSafeLock()
         self._own_findings: deque[DriftEvent] = deque(maxlen=FINDINGS_KEPT)
 
-    def refresh(self) -> bool:
-        """Read everything again if anything was written; False when the store cannot be read now."""
+    def refresh(self, *, with_findings: bool = False) -> bool:
+        """Read everything again if anything was written; False when the store cannot be read now.
+
+        Findings are read every few seconds, or `with_findings` at once.
+        """
         if self._store is None:
             return True
         try:
@@ -169,6 +177,9 @@ class AgentKnowledge:
             if version != self._version:
                 self._load(self._store)
                 self._version, self.is_loaded = version, True
+            is_due = with_findings or time.monotonic() >= self._findings_due_at
+            if is_due and version != self._findings_version:
+                self._load_findings(self._store, version)
         except (StoreError, OSError) as exc:
             logger.debug("what is known about %s could not be read", self._agent_id, exc_info=exc)
             return False
@@ -241,8 +252,12 @@ class AgentKnowledge:
         self._thresholds = _find_highest(store.list_thresholds(agent_id))
         self._profiles = _read_profiles(store, agent_id) if self._uses_profiles else {}
         self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
-        self._stored_findings = store.get_drift_events(agent_id, limit=FINDINGS_KEPT)[::-1]
         self._set_baselines(baselines)
+
+    def _load_findings(self, store: Store, version: object) -> None:
+        self._findings_due_at = time.monotonic() + FINDINGS_EVERY_S
+        self._stored_findings = store.get_drift_events(self._agent_id, limit=FINDINGS_KEPT)[::-1]
+        self._findings_version = version
 
     def _set_baselines(self, baselines: dict[BaselineKey, BaselineStats]) -> None:
         """Replace the baselines. A little more experience alone is no reason to compare runs with another."""

@@ -503,6 +503,8 @@ class Monitor:
         """Wait until everything recorded so far is written, or the time is up; the result says which."""
         deadline = time.monotonic() + timeout_s
         waiting = self._starter.wait_for_answers(timeout_s)
+        for recorder in filter(None, map(self.runs.get, tuple(self.runs))):
+            recorder.put_incidents()
         result = self._dispatch.flush(max(0.0, deadline - time.monotonic()))
         is_done = self._wait_for_writer(max(0.0, deadline - time.monotonic()))
         if waiting or not is_done:
@@ -540,9 +542,9 @@ class Monitor:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _refresh(self) -> None:
+    def _refresh(self, *, with_findings: bool = False) -> None:
         """Read what is known about the agent, and what runs wait for. Runs on the writer's thread."""
-        self._knowledge.refresh()
+        self._knowledge.refresh(with_findings=with_findings)
         self._starter.answer_waiting()
 
     def _wait_for_writer(self, timeout_s: float) -> bool:
@@ -550,7 +552,7 @@ class Monitor:
         done = threading.Event()
 
         def job() -> None:
-            self._refresh()
+            self._refresh(with_findings=True)
             done.set()
 
         return not self._dispatch.run_on_writer(job) or done.wait(timeout_s)

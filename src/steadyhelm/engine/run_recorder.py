@@ -14,6 +14,7 @@ from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
+from steadyhelm.engine.incident_updates import IncidentUpdates
 from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Ending, Observation, Session
@@ -67,6 +68,7 @@ class RunRecorder:
         self._seqs_before = 0
         self._services = services
         self._turns = Turns(self.lock, services)
+        self._incident_updates = IncidentUpdates()
 
     @property
     def next_seq(self) -> int:
@@ -213,18 +215,26 @@ class RunRecorder:
         capture = self._services.capture
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
         self._put_records(recorded if capture.keeps_text else capture.strip(recorded))
-        findings = [it for it in seen.decision.findings if not it.is_ongoing]
-        if findings or seen.incidents:
-            self._put_records(*findings, *seen.incidents)
+        if seen.decision.findings or seen.incidents:
+            findings = [it for it in seen.decision.findings if not it.is_ongoing]
+            self._put_records(*findings, *self._incident_updates.select(seen))
+
+    def put_incidents(self) -> None:
+        """Queue the latest versions of incidents that merely went on."""
+        if self._incident_updates.has_held:
+            self._work(lambda: self._put_records(*self._incident_updates.take_held()))
 
     def _put_records(self, *records: Record) -> None:
         """Queue records, or hold them until it is known how the run continues."""
+        if not records:
+            return
         if self.postponed is not None and self.postponed.is_waiting:
             self.postponed.held.append(records)
             return
         self._services.queue.put(self.session.run.epoch, *records)
-        if self._services.knowledge is not None:
-            self._services.knowledge.add_findings([it for it in records if type(it) is DriftEvent])
+        findings = [it for it in records if type(it) is DriftEvent]
+        if findings and self._services.knowledge is not None:
+            self._services.knowledge.add_findings(findings)
 
     def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -282,7 +292,7 @@ class RunRecorder:
         # Its checkpoints are kept under its parent's id.
         self.session.forget_checkpoints()
         # What was postponed is the parent's to record.
-        self.postponed = None
+        self.postponed, self._incident_updates = None, IncidentUpdates()
         if self.is_sampled:
             self.announce(pin=True)
         self._services.health.count("run continued in a forked process")
@@ -300,7 +310,8 @@ class RunRecorder:
     def _save(self, at: float | None) -> bytes:
         services, run, state = self._services, self.session.run, self.session.state()
         at = services.clock() if at is None else at
-        self._put_records(SavedState(services.agent_id, run.run_id, state, at))
+        saved = SavedState(services.agent_id, run.run_id, state, at)
+        self._put_records(*self._incident_updates.take_held(), saved)
         return state
 
     def end(self, outcome: str = "") -> None:
@@ -337,6 +348,7 @@ class RunRecorder:
             # Until now its events were counted from 0.
             self._counted_anew, self._seqs_before = range(self.session.next_seq + 1), session.next_seq
             self.session, self.reference = session, reference
+            self._incident_updates = IncidentUpdates()
             postponed.is_waiting = False
             self.announce(pin=pin)
         while self.postponed is not None:
