@@ -3,8 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -34,6 +36,39 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
 
     A frozen baseline is returned unchanged, and so is any baseline after a run with an incident.
     """
+    return learn_run(baseline, run, RecentRuns(recent))
+
+
+class RecentRuns:
+    """Clean runs, and what they have in common, computed once however many runs are learnt from."""
+
+    def __init__(self, runs: Sequence[RunSummary]) -> None:
+        self.runs = runs
+
+    @cached_property
+    def statistics(self) -> dict[str, Any]:
+        """The fields of a baseline that these runs alone decide."""
+        tokens = [float(summary.tokens) for summary in self.runs]
+        tools = [float(summary.tool_calls) for summary in self.runs]
+        durations = [summary.duration_ms for summary in self.runs]
+        return {
+            "mean_tokens_per_run": fmean(tokens),
+            "std_tokens_per_run": _deviation(tokens),
+            "mean_tools_per_run": fmean(tools),
+            "std_tools_per_run": _deviation(tools),
+            "mean_duration_ms": fmean(durations),
+            "std_duration_ms": _deviation(durations),
+            "common_sequences": _most_common_sequences(summary.sequences for summary in self.runs),
+            "spreads": {
+                "tokens": _spread(tokens),
+                "tools": _spread(tools),
+                "duration_ms": _spread(durations),
+            },
+        }
+
+
+def learn_run(baseline: BaselineStats, run: RunSummary, recent: RecentRuns) -> BaselineStats:
+    """Return the baseline after one more clean run, like `calibrate`; `recent` may be used for several."""
     if baseline.is_frozen or run.had_incident:
         return baseline
     run_count = baseline.calibration_runs + 1
@@ -63,9 +98,8 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
         word_counts=counts,
     )
     # A baseline that was imported, or whose runs were pruned, knows more than the few runs still here.
-    return (
-        _with_statistics(learnt, recent) if len(recent) >= min(run_count, baseline.required_runs) else learnt
-    )
+    knows_enough = len(recent.runs) >= min(run_count, baseline.required_runs)
+    return structs.replace(learnt, **recent.statistics) if knows_enough else learnt
 
 
 def learn_flagged_goal(baseline: BaselineStats, run: RunSummary) -> BaselineStats:
@@ -87,23 +121,6 @@ def _merge_peak(baseline: BaselineStats, run: RunSummary) -> list[float]:
         return baseline.goal_peaks
     known = baseline.goal_peaks if run.embedder in {baseline.embedder, ""} or not baseline.embedder else []
     return _merge_reference(known, [run.goal_peak])
-
-
-def _with_statistics(baseline: BaselineStats, recent: Sequence[RunSummary]) -> BaselineStats:
-    tokens = [float(summary.tokens) for summary in recent]
-    tools = [float(summary.tool_calls) for summary in recent]
-    durations = [summary.duration_ms for summary in recent]
-    return structs.replace(
-        baseline,
-        mean_tokens_per_run=fmean(tokens),
-        std_tokens_per_run=_deviation(tokens),
-        mean_tools_per_run=fmean(tools),
-        std_tools_per_run=_deviation(tools),
-        mean_duration_ms=fmean(durations),
-        std_duration_ms=_deviation(durations),
-        common_sequences=_most_common_sequences(summary.sequences for summary in recent),
-        spreads={"tokens": _spread(tokens), "tools": _spread(tools), "duration_ms": _spread(durations)},
-    )
 
 
 def _deviation(values: Sequence[float]) -> float:
@@ -151,8 +168,11 @@ def frequent_sequences(names: Sequence[str]) -> list[list[str]]:
 
 
 def _most_common_sequences(sequences_of_runs: Iterable[list[list[str]]]) -> list[list[str]]:
-    found = Counter(tuple(sequence) for sequences in sequences_of_runs for sequence in sequences)
-    ordered = sorted(found.items(), key=lambda item: (-item[1], -len(item[0]), item[0]))
+    found = Counter(map(tuple, chain.from_iterable(sequences_of_runs)))
+    # Most sequences are in one run or two: only those as frequent as the last one kept are put in order.
+    least = min(sorted(found.values())[-_MAX_SEQUENCES:], default=0)
+    frequent = [item for item in found.items() if item[1] >= least]
+    ordered = sorted(frequent, key=lambda item: (-item[1], -len(item[0]), item[0]))
     return [list(sequence) for sequence, _ in ordered[:_MAX_SEQUENCES]]
 
 

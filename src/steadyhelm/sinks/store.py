@@ -8,7 +8,7 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.profiles import clean_task_name
-from steadyhelm.calibration import calibrate, learn_flagged_goal
+from steadyhelm.calibration import RecentRuns, learn_flagged_goal, learn_run
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
@@ -23,6 +23,9 @@ _SUCCESS_OUTCOMES: Final = frozenset(
     ("", "done", "ok", "success", "successful", "succeeded", "completed", "finished", "passed", "resolved")
 )
 """The outcomes of a completed task; a run that ended without an outcome counts as one too."""
+
+BaselineKey = tuple[str, str, str]
+"""Agent, version and task type."""
 
 
 class StoreSink(StoringSink):
@@ -77,9 +80,11 @@ class StoreSink(StoringSink):
         with self._store.transaction():
             news = self._select_news(records) if self._channels else ()
             self._store.write(records)
+            # Read once for all runs that end in a batch: every one of them is stored by now.
+            recent: dict[BaselineKey, RecentRuns] = {}
             for record in records:
                 if isinstance(record, RunSummary):
-                    baselines += self._learn(record)
+                    baselines += self._learn(record, recent)
                 elif isinstance(record, Incident) and record in news:
                     has_alerts = self._queue_alert(record) or has_alerts
         if self._on_baseline is not None:
@@ -129,7 +134,7 @@ class StoreSink(StoringSink):
             runs_before=now - self._run_days * _DAY_S if self._run_days else None,
         )
 
-    def _learn(self, run: RunSummary) -> list[BaselineStats]:
+    def _learn(self, run: RunSummary, recent: dict[BaselineKey, RecentRuns]) -> list[BaselineStats]:
         """Return the baseline that this run changes, if any. It learns from each run once."""
         if run.had_incident and not run.goal_flagged:
             return []
@@ -137,9 +142,9 @@ class StoreSink(StoringSink):
             return []
         if not run.had_incident:
             self._update_profile(run)
-        return [self._update_baseline(run)]
+        return [self._update_baseline(run, recent)]
 
-    def _update_baseline(self, run: RunSummary) -> BaselineStats:
+    def _update_baseline(self, run: RunSummary, recent: dict[BaselineKey, RecentRuns]) -> BaselineStats:
         before = self._store.get_baseline(run.agent_id, run.version, run.task_type) or BaselineStats(
             agent_id=run.agent_id,
             version=run.version,
@@ -149,12 +154,19 @@ class StoreSink(StoringSink):
         if run.had_incident:
             baseline = learn_flagged_goal(before, run)
         else:
-            recent = self._store.list_run_summaries(
-                run.agent_id, version=run.version, task_type=run.task_type, limit=self._runs_read
-            )
-            baseline = calibrate(before, run, recent or [run])
+            key = (run.agent_id, run.version, run.task_type)
+            if key not in recent:
+                recent[key] = self._read_recent(*key)
+            baseline = learn_run(before, run, recent[key] if recent[key].runs else RecentRuns([run]))
         self._store.save_baseline(baseline, updated_at=run.ended_at)
         return baseline
+
+    def _read_recent(self, agent_id: str, version: str, task_type: str) -> RecentRuns:
+        return RecentRuns(
+            self._store.list_run_summaries(
+                agent_id, version=version, task_type=task_type, limit=self._runs_read
+            )
+        )
 
     def _update_profile(self, run: RunSummary) -> None:
         """Add a completed task to the profile of its type."""
