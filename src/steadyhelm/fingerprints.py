@@ -56,6 +56,21 @@ def hash_bytes(encoded: bytes) -> int:
     return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little", signed=True)
 
 
+_cached_arguments: tuple[TraceEvent, bytes] | None = None
+
+
+def cache_arguments(event: TraceEvent, arguments: bytes) -> None:
+    """Keep the canonical arguments of the latest event, so that they are not encoded again."""
+    global _cached_arguments  # noqa: PLW0603 - a memo: without it they are encoded again, to the same
+    _cached_arguments = (event, arguments)
+
+
+def encode_arguments(event: TraceEvent) -> bytes:
+    """Return the canonical arguments of an event; those of the latest one are at hand."""
+    cached = _cached_arguments
+    return cached[1] if cached is not None and cached[0] is event else encode_canonical(event.input_data)
+
+
 def encode_canonical(value: Any) -> bytes:
     """Return any Python object as canonical JSON: keys in order, long fields cut. Never raises.
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.goals.tokens import tokenize
-from steadyhelm.goals.vocabulary import GoalDNA
+from steadyhelm.goals.vocabulary import _ID, GoalDNA, find_ids
 
 GOAL = "Build a REST API for user management"
 PLAN = "1. users table and database migration 2. GET and POST /users endpoints 3. auth module 4. docs"
@@ -248,3 +248,12 @@ class TestState:
         A goal of any size leaves a small state.
         """
         assert 5000 > len(msgspec.msgpack.encode(GoalDNA("word and other things " * 100_000)))
+
+
+class TestIds:
+    @given(st.text("aZé179#_-., /", max_size=60))
+    def test_every_id_is_found(self, text):
+        """
+        Runs of characters without a digit are passed over, and no id is in them.
+        """
+        assert list(dict.fromkeys(it.lstrip("#").lower() for it in _ID.findall(text))) == find_ids(text)

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from steadyhelm.fingerprints import encode_canonical, fingerprint
+from steadyhelm.fingerprints import cache_arguments, encode_canonical, fingerprint
 from steadyhelm.loops.outcomes import UNKNOWN
-from steadyhelm.loops.steps import ToolStep, cache_arguments, identify_call, read_step
+from steadyhelm.loops.steps import ToolStep, identify_call, read_step
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=9),

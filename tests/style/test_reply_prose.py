@@ -2,6 +2,8 @@
 
 # ruff: noqa: RUF001 - signs that look alike are the point
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,15 @@ class TestProse:
 
         assert len(text) == len(prose.text)
         assert len(prose.words) == len(prose.find_spans().take(0, len(prose.words) + 1))
+
+    @given(st.text("abzé'’ .-\n1→", max_size=60))
+    def test_words_are_those_of_the_pattern(self, text):
+        """
+        Words split at all other signs are those that the pattern of a word finds.
+        """
+        prose = read_prose(text)
+
+        assert re.findall(r"[a-z]+(?:'[a-z]+)*", prose.text) == prose.words
 
     @given(st.text("abé' .\n", max_size=60), st.data())
     def test_words_are_found_where_they_are(self, text, data):

@@ -123,8 +123,8 @@ def select_first_cues(cues: Mapping[str, str], message: ParsedMessage) -> dict[s
     """Return those of the cues that are in the first sentence too."""
     if not cues or message.first_sentence == message.head:
         return dict(cues)
-    found = load_cues().search_all(message.first_sentence)
-    return {name: words for name, words in cues.items() if name in found}
+    lexicon = load_cues()
+    return {name: words for name, words in cues.items() if lexicon[name].search(message.first_sentence)}
 
 
 def score_cues(

@@ -12,7 +12,8 @@ from steadyhelm.loops.steps import works_on_files
 from steadyhelm.style.nudges import Nudge, NudgeTracker
 from steadyhelm.style.profile import NO_RULES
 from steadyhelm.style.profile_files import find_profile
-from steadyhelm.style.scoring import ReplyScore, score_reply
+from steadyhelm.style.prose import read_prose
+from steadyhelm.style.scoring import ReplyReading, ReplyScore, read_reply
 from steadyhelm.style.trajectory import ShapeReading, Trajectory
 
 MIN_WORDS: Final = 12
@@ -82,7 +83,7 @@ class ReplyStyle(Detector):
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
         """Score one reply and classify the trajectory of the scores."""
         if event.action_type == LLM_REQUEST and (text := event.text):
-            finding = self._check_reply(event, score_reply(text, self.profile, with_engagement=False))
+            finding = self._check_reply(event, text)
             return finding.lower_severity(_SHOWN_ONLY) if finding and self._is_only_shown else finding
         if not self._memory.is_coding and works_on_files(event):
             self._memory.is_coding = True
@@ -94,21 +95,31 @@ class ReplyStyle(Detector):
         """Whether findings are neither reported nor answered: a coding session, and no profile was chosen."""
         return self._memory.is_coding and not self._is_chosen
 
-    def _check_reply(self, event: TraceEvent, reply: ReplyScore) -> DriftEvent | None:
+    def _check_reply(self, event: TraceEvent, text: str) -> DriftEvent | None:
+        prose = read_prose(text)
+        if prose.words_in_all < MIN_WORDS and self.profile.rules == NO_RULES:
+            return None
+        reply = read_reply(text, prose, self.profile)
         self._update_not_checked(reply)
         if reply.broken:
-            return self._build_rule_finding(event, reply)
-        if reply.words < MIN_WORDS:
-            return None
+            return self._build_rule_finding(event, reply.explain(with_engagement=False))
+        return None if prose.words_in_all < MIN_WORDS else self._record_score(event, reply)
+
+    def _record_score(self, event: TraceEvent, reply: ReplyReading) -> DriftEvent | None:
         memory = self._memory
         memory.ids = [*memory.ids, event.event_id][-_IDS_KEPT:]
         reading = memory.trajectory.record_score(reply.score)
         self._update_level()
-        offenders = [str(it) for it in reply.offenders] if reading.is_drift else ()
+        # Most replies are no more than one score: only what is found is explained.
+        is_found = reading.is_drift or reading.shape == "spike"
+        score = reply.explain(with_engagement=False) if is_found else None
+        offenders = [str(it) for it in score.offenders] if score and reading.is_drift else ()
         nudge = None if self._is_only_shown else memory.nudges.advise(reading, offenders)
+        if score is None:
+            return None
         if reading.is_drift:
-            return self._build_drift_finding(event, reply, reading, nudge)
-        return self._build_spike_finding(event, reply, reading) if reading.shape == "spike" else None
+            return self._build_drift_finding(event, score, reading, nudge)
+        return self._build_spike_finding(event, score, reading)
 
     def restore(self, state: bytes) -> None:
         """Restore a saved state, with the numbers of the current profile."""
@@ -125,13 +136,14 @@ class ReplyStyle(Detector):
         is_known = trajectory.turns and not self._is_only_shown
         self.level = min(1.0, trajectory.ewma / 100) if is_known else None
 
-    def _update_not_checked(self, reply: ReplyScore) -> None:
-        if reply.words >= MIN_WORDS:
+    def _update_not_checked(self, reply: ReplyReading) -> None:
+        words = reply.prose.words_in_all
+        if words >= MIN_WORDS:
             self.not_checked = reply.not_checked
         elif self.not_checked and self.profile.rules != NO_RULES and not self._memory.trajectory.turns:
             # Data has no style: once its rules are checked, nothing is left to check.
             short = "only the rules were checked: no reply long enough to score its style yet"
-            self.not_checked = reply.not_checked or (short if reply.words else None)
+            self.not_checked = reply.not_checked or (short if words else None)
 
     def _build_drift_finding(
         self, event: TraceEvent, reply: ReplyScore, reading: ShapeReading, nudge: Nudge | None

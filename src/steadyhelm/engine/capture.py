@@ -7,9 +7,8 @@ from msgspec import structs
 
 from steadyhelm.engine.coercion import to_error_text, to_text
 from steadyhelm.events import TraceEvent
-from steadyhelm.fingerprints import encode_canonical, hash_bytes, hash_call
+from steadyhelm.fingerprints import cache_arguments, encode_canonical, hash_bytes, hash_call
 from steadyhelm.host_objects import cut_text, is_a, name_type
-from steadyhelm.loops.steps import cache_arguments
 from steadyhelm.redaction import Redactor, hide_tokens
 from steadyhelm.sink import RecordedEvent
 

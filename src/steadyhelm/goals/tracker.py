@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.fingerprints import encode_arguments
 from steadyhelm.goals.tokens import sum_weights, to_text, tokenize
 from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StepComparison
 from steadyhelm.lexicons import load_lexicon
@@ -20,6 +21,7 @@ SHORTEST_REPLY_CHARS: Final = 20
 _CALLS_KEPT: Final = 12
 _CALL_CHARS_READ: Final = 200
 _ARGUMENT_CHARS_READ: Final = 160
+_ARGUMENT_BYTES_READ: Final = 4 * _ARGUMENT_CHARS_READ
 _PATH_PARTS_KEPT: Final = 3
 
 _FILE_ARGUMENTS: Final = (
@@ -151,7 +153,11 @@ class GoalTracker(Struct):
         """Return the arguments of a call compared with the task; None when there is nothing to compare."""
         if self.dna is None or not event.input_data or is_plan_name(event.action_name):
             return None
-        return self.dna.compare(tokenize(to_text(event.input_data), _ARGUMENT_CHARS_READ))
+        if isinstance(event.input_data, str):
+            text = to_text(event.input_data)
+        else:
+            text = encode_arguments(event)[:_ARGUMENT_BYTES_READ].decode("utf-8", "replace")
+        return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ))
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:
         """Add the files and words recorded since the last update to the vocabulary."""

@@ -2,6 +2,7 @@
 where a loop can begin and end, and how alike two texts are.
 """
 
+import functools
 import re
 from typing import ClassVar, Final, Protocol, TypeVar
 from zlib import crc32
@@ -182,9 +183,12 @@ class SegmentTracker(Struct):
 
 _WORD: Final = re.compile(rb"[A-Za-z0-9_]+")
 _MAX_WORDS: Final = 200
+_WORD_SETS_KEPT: Final = 32
+"""Several detectors compare the same few calls in turn."""
 _MAX_CHARS: Final = 8192
 
 
+@functools.lru_cache(maxsize=_WORD_SETS_KEPT)
 def split_words(arguments: bytes) -> frozenset[bytes]:
     """Return the distinct words of canonical arguments, in lower case."""
     return frozenset(_WORD.findall(arguments.lower())[:_MAX_WORDS])

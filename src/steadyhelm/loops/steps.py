@@ -5,7 +5,7 @@ import re
 from typing import Any, Final, Literal
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.fingerprints import encode_canonical, hash_call
+from steadyhelm.fingerprints import encode_arguments, encode_canonical, hash_call
 from steadyhelm.loops.outcomes import CallOutcome, read_outcome
 
 StepKind = Literal["work", "look", "wait", "plan"]
@@ -195,11 +195,7 @@ class ToolStep:
     def arguments(self) -> bytes:
         """Its arguments as canonical text, cut to a length that still distinguishes calls."""
         if self._arguments is None:
-            cached = _cached_arguments
-            if cached is not None and cached[0] is self.event:
-                self._arguments = cached[1][:_MAX_ARGUMENT_BYTES]
-            else:
-                self._arguments = encode_canonical(self.event.input_data)[:_MAX_ARGUMENT_BYTES]
+            self._arguments = encode_arguments(self.event)[:_MAX_ARGUMENT_BYTES]
         return self._arguments
 
     @property
@@ -215,13 +211,6 @@ class ToolStep:
 
 
 _last_step: tuple[TraceEvent, ToolStep] | None = None
-_cached_arguments: tuple[TraceEvent, bytes] | None = None
-
-
-def cache_arguments(event: TraceEvent, arguments: bytes) -> None:
-    """Keep the canonical arguments of the latest event, so that they are not encoded again."""
-    global _cached_arguments  # noqa: PLW0603 - as below: without it they are encoded again, to the same
-    _cached_arguments = (event, arguments)
 
 
 def read_step(event: TraceEvent) -> ToolStep:

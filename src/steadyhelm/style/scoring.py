@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, to_builtins
 
@@ -203,33 +203,71 @@ def score_reply(
     """
     chosen = profile if isinstance(profile, Profile) else find_profile(profile)
     reply = text if isinstance(text, str) else ""
-    prose = read_prose(reply)
+    return read_reply(reply, read_prose(reply), chosen).explain(with_engagement=with_engagement)
+
+
+def read_reply(reply: str, prose: Prose, profile: Profile) -> "ReplyReading":
+    """Return the score of a reply, which `explain` splits into its components."""
     language = detect_language(prose)
-    foreign = language not in {None, chosen.language}
-    structure = _measure_structure(prose, chosen, foreign=foreign)
-    found = FoundMarkers() if foreign else chosen.markers.find(prose)
+    foreign = language not in {None, profile.language}
+    structure = _measure_structure(prose, profile, foreign=foreign)
+    found = FoundMarkers() if foreign else profile.markers.find(prose)
     markers = _select_markers(found, structure[LENGTH][0])
-    components = _build_components(chosen, structure, _measure_markers(chosen, markers, prose), markers)
-    score = round(sum(component.points for component in components), 1)
-    broken, unsure = find_broken_rules(chosen.rules, reply, prose, language)
-    engagement = measure_engagement(prose, found.plain, readable=not foreign) if with_engagement else None
-    return ReplyScore(
-        score=score,
-        threshold=chosen.threshold,
-        profile=chosen.name,
-        components=components,
-        words=prose.words_in_all,
-        sentences=prose.sentences,
+    values = _measure_values(structure, _measure_markers(profile, markers, prose), has_markers=bool(markers))
+    clean = math.prod([1 - chance for chance in _list_chances(values, profile).values()])
+    broken, unsure = find_broken_rules(profile.rules, reply, prose, language)
+    return ReplyReading(
+        profile=profile,
+        prose=prose,
         language=language,
-        engagement=engagement,
-        quadrant=find_quadrant(
-            drifting=score >= chosen.threshold or bool(broken),
-            engagement=engagement,
-            floor=chosen.engagement_floor,
-        ),
+        structure=structure,
+        found=found,
+        markers=markers,
+        values=values,
+        score=round(min(100.0, 100 * profile.sensitivity * (1 - clean)), 1),
         broken=broken,
-        not_checked=_describe_not_checked(language, chosen.language, unsure) if foreign else unsure,
+        not_checked=_describe_not_checked(language, profile.language, unsure) if foreign else unsure,
     )
+
+
+class ReplyReading(NamedTuple):
+    """A reply with its score, and what the score was computed from."""
+
+    profile: Profile
+    prose: Prose
+    language: str | None
+    structure: dict[str, tuple[float, float]]
+    found: FoundMarkers
+    markers: tuple[Marker, ...]
+    values: dict[str, float]
+    score: float
+    broken: tuple[BrokenRule, ...]
+    not_checked: str | None
+
+    def explain(self, *, with_engagement: bool = True) -> ReplyScore:
+        """Return the score with its components and, if asked for, the engagement of the reply."""
+        profile, prose = self.profile, self.prose
+        readable = self.language in {None, profile.language}
+        engagement = (
+            measure_engagement(prose, self.found.plain, readable=readable) if with_engagement else None
+        )
+        return ReplyScore(
+            score=self.score,
+            threshold=profile.threshold,
+            profile=profile.name,
+            components=_build_components(self),
+            words=prose.words_in_all,
+            sentences=prose.sentences,
+            language=self.language,
+            engagement=engagement,
+            quadrant=find_quadrant(
+                drifting=self.score >= profile.threshold or bool(self.broken),
+                engagement=engagement,
+                floor=profile.engagement_floor,
+            ),
+            broken=self.broken,
+            not_checked=self.not_checked,
+        )
 
 
 def _describe_not_checked(language: str | None, known: str, unsure: str | None) -> str:
@@ -306,33 +344,35 @@ def _scale_between(value: float, target: float, most: float) -> float:
     return 1 - 1 / (1 + (value - target) / (most - value))
 
 
-def _build_components(
-    profile: Profile,
-    structure: Mapping[str, tuple[float, float]],
-    lexical: Mapping[str, float],
-    markers: Sequence[Marker],
-) -> tuple[Component, ...]:
-    damping = 1.0 if markers else STRUCTURE_ALONE_FACTOR
-    values = {**lexical, **{name: value * damping for name, (value, _) in structure.items()}}
-    weights = {name: profile.weights.get(name, 0.0) for name in values}
-    chances = {name: min(_MAX_CHANCE, value * weights[name]) for name, value in values.items()}
-    clean = math.prod(1 - chance for chance in chances.values())
-    score = round(min(100.0, 100 * profile.sensitivity * (1 - clean)), 1)
+def _measure_values(
+    structure: Mapping[str, tuple[float, float]], lexical: Mapping[str, float], *, has_markers: bool
+) -> dict[str, float]:
+    damping = 1.0 if has_markers else STRUCTURE_ALONE_FACTOR
+    return {**lexical, **{name: value * damping for name, (value, _) in structure.items()}}
+
+
+def _list_chances(values: Mapping[str, float], profile: Profile) -> dict[str, float]:
+    weights = profile.weights
+    return {name: min(_MAX_CHANCE, value * weights.get(name, 0.0)) for name, value in values.items()}
+
+
+def _build_components(reading: ReplyReading) -> tuple[Component, ...]:
     found: dict[str, list[Marker]] = {}
-    for marker in markers:
+    for marker in reading.markers:
         found.setdefault(marker.component, []).append(marker)
+    chances = _list_chances(reading.values, reading.profile)
     shares = {name: -math.log1p(-chance) if chance else 0.0 for name, chance in chances.items()}
-    points = _share_points(score, shares)
+    points = _share_points(reading.score, shares)
     return tuple(
         Component(
             name=name,
             value=value,
-            weight=weights[name],
+            weight=reading.profile.weights.get(name, 0.0),
             points=points[name],
-            measured=structure[name][1] if name in STRUCTURAL_COMPONENTS else lexical[name],
+            measured=reading.structure[name][1] if name in STRUCTURAL_COMPONENTS else value,
             markers=tuple(found.get(name, ())),
         )
-        for name, value in values.items()
+        for name, value in reading.values.items()
     )
 
 
