@@ -1,6 +1,8 @@
 """Hooks as coding agents run them: real processes that share a home."""
 
 import contextlib
+import fcntl
+import itertools
 import json
 import os
 import subprocess
@@ -116,6 +118,28 @@ class Hooks:
         except SteadyhelmError:
             return 0
 
+    def count_steps(self, sent, run_ids=("s1",), **environment):
+        """How many steps were sent, and how many of them are stored or counted as lost, in the end.
+
+        That is when no process is at work on one and none waits; what waits is recorded by a later hook.
+        """
+        later = itertools.count()
+
+        def is_settled():
+            self.wait_until(lambda: not self.has_work(), "a process is still at work", limit_s=90)
+            is_empty = not any(self.steps.iterdir())
+            if not is_empty:
+                self.run(call(f"later{next(later)}", session="later"), **environment)
+            return is_empty
+
+        self.wait_until(is_settled, "a step still waits", limit_s=90)
+        stored = sum(self.calls_kept(run_id) for run_id in (*run_ids, "later"))
+        return sent + next(later), stored + sum(self.losses().values())
+
+    def has_work(self):
+        """Whether a process is at work on a step: then it holds the step's note."""
+        return any(is_locked(note) for note in self.steps.glob("*.open"))
+
     def host(self):
         """The process that stays."""
         lock = self.home / "hook.sock.lock"
@@ -133,6 +157,18 @@ def read_file(path):
         return path.read_bytes() if path.is_file() else b""
     except FileNotFoundError:
         return b""
+
+
+def is_locked(path):
+    """Whether a process holds the lock of a file."""
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def finish(child):

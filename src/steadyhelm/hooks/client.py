@@ -11,6 +11,8 @@ of this process handles the event while the hook waits, which is slower.
 Whatever happens, the agent continues: the hook ends within a second, on any error the exit status is 0 and
 nothing is printed. This process itself only passes bytes on; an event that gets no response in time is left
 to a copy of it, which keeps the step for the next hook.
+Before anything else the hook writes an empty note to disk. The process that records, keeps or counts the
+step removes it; a note whose processes have all ended is a lost step, which a later hook counts.
 """
 
 import os
@@ -29,7 +31,7 @@ from steadyhelm.hooks.deadline import (
     interrupt_after,
     set_alarm,
 )
-from steadyhelm.hooks.request import HookRequest
+from steadyhelm.hooks.request import HookRequest, try_lock
 
 try:
     import _socket
@@ -47,8 +49,9 @@ _ALIVE_TIMEOUT_S = 3.0
 _RESIDENT_PATIENCE_S = 10.0
 """How long a resident may take for an event for which no agent waits."""
 _LATE_PAUSE_S = 0.1
+_MAX_FILES = 256
+"""More than a hook has open."""
 _PERSON_COMMANDS = ("install", "uninstall", "status")
-_STATUS_LINE = "statusline"
 
 
 def is_hook_event(arguments: "list[str]") -> bool:
@@ -62,33 +65,42 @@ def is_hook_event(arguments: "list[str]") -> bool:
 def main(arguments: "list[str]") -> None:
     """Handle one event, or print the status line; `arguments` are those after `hook`."""
     interrupt_after(EXIT_TIMEOUT_S)
+    request = HookRequest(arguments, b"", Deadline())
     try:
-        _handle_event(arguments, Deadline())
+        _handle_event(request)
     except BaseException as exc:  # noqa: BLE001 - the agent must not notice
-        _report_error("hook: " + type(exc).__name__, str(exc))
+        _report_error(request, "hook: " + type(exc).__name__, str(exc))
     finally:
         set_alarm(0)
 
 
-def _handle_event(arguments: "list[str]", deadline: Deadline) -> None:
+def _handle_event(request: HookRequest) -> None:
+    is_disabled = os.environ.get(PREFIX + "DISABLED", "").lower() in {"1", "true", "yes", "on"}
+    if not is_disabled:
+        request.write_note()
     body = _read_input(Deadline(INPUT_TIMEOUT_S))
-    if os.environ.get(PREFIX + "DISABLED", "").lower() in {"1", "true", "yes", "on"}:
+    if is_disabled:
         return
     if isinstance(body, str):
-        _report_error(body)
+        _report_error(request, body)
         return
-    request = HookRequest(arguments, body, deadline)
+    request.body = body
     try:
-        response = ask_resident(request)
-        if response is None and not _must_respond_now(arguments):
-            response = _start_resident(request)
-        if response is None:
-            deadline.require_time()
-            response = _handle_in_copy(request)
-    except TimeoutError:
+        response = _find_response(request)
+    except BaseException:  # noqa: BLE001 - out of time, or interrupted: the event is here, and nothing else
         _finish_later(request)
     else:
         _print(response)
+
+
+def _find_response(request: HookRequest) -> bytes:
+    response = ask_resident(request)
+    if response is None and not _must_respond_now(request.arguments):
+        response = _start_resident(request)
+    if response is None:
+        request.deadline.require_time()
+        response = _handle_in_copy(request)
+    return response
 
 
 def _read_input(deadline: Deadline) -> "bytes | str":
@@ -117,9 +129,12 @@ def _read_input(deadline: Deadline) -> "bytes | str":
 
 
 def _print(response: bytes) -> None:
-    if response:
-        sys.stdout.buffer.write(response + b"\n")
-        sys.stdout.buffer.flush()
+    try:
+        if response:
+            sys.stdout.buffer.write(response + b"\n")
+            sys.stdout.buffer.flush()
+    except OSError as exc:  # the agent no longer reads; the step is recorded all the same
+        _log_error("hook: the response could not be written", str(exc))
 
 
 def _must_respond_now(arguments: "list[str]") -> bool:
@@ -193,26 +208,19 @@ def _start_resident(request: HookRequest) -> "bytes | None":
             response = ask_resident(request)
             if response is not None:
                 return response
-        is_status_line = _STATUS_LINE in request.arguments
-        if not is_status_line:
-            request.mark_open()
         if not os.fork():
             become_resident(path, lock, request)
     except TimeoutError:
         raise
     except OSError:
         return None
-    return b"steadyhelm: watching" if is_status_line else b""
+    return b"" if request.is_step else b"steadyhelm: watching"
 
 
 def acquire_lock(path: str) -> "int | None":
     """Return the lock of the one process that may listen there; None while another process holds it."""
-    import fcntl
-
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(lock):
         os.close(lock)
         return None
     os.ftruncate(lock, 0)  # the process that was named there no longer holds it
@@ -223,7 +231,7 @@ def become_resident(path: str, lock: int, request: "HookRequest | None") -> None
     """Become the resident that handles this event and later hooks. Called in a copy only; never returns."""
     try:
         # The agent waits until its pipes are closed: close them before anything is loaded.
-        lock = _detach(lock)
+        _detach(lock, request.note if request is not None else -1)
         from steadyhelm.hooks.resident import run_resident
 
         run_resident(path, lock, request)
@@ -231,8 +239,8 @@ def become_resident(path: str, lock: int, request: "HookRequest | None") -> None
         os._exit(0)
 
 
-def _detach(kept: int) -> int:
-    """Close everything that belongs to the agent but one file, and return its number now."""
+def _detach(*kept: int) -> None:
+    """Close everything that belongs to the agent but these files of ours; -1 is none."""
     # Its hook has an alarm of its own.
     end_process_after(LATE_TIMEOUT_S)
     if os.getsid(0) != os.getpid():
@@ -240,10 +248,11 @@ def _detach(kept: int) -> int:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    os.dup2(kept, 3)
-    os.closerange(4, 256)
+    first = 3
+    for file in (*sorted(it for it in kept if it >= first), _MAX_FILES):
+        os.closerange(first, file)
+        first = file + 1
     os.umask(0o077)
-    return 3
 
 
 # Without the resident.
@@ -256,8 +265,6 @@ def _handle_in_copy(request: HookRequest) -> bytes:
 
         return handle_request(request) or b""
     receiver, sender = os.pipe()
-    if _STATUS_LINE not in request.arguments:
-        request.mark_open()
     sys.stdout.flush()
     if not os.fork():
         _work(request, sender)
@@ -274,7 +281,7 @@ def _handle_in_copy(request: HookRequest) -> bytes:
 def _work(request: HookRequest, sender: int) -> None:
     """Handle the event in this copy, send the response, and stay as the resident where that is possible."""
     try:
-        sender = _detach(sender)
+        _detach(sender, request.note)
         from steadyhelm.hooks.resident import handle_alone
 
         handle_alone(request, sender)
@@ -285,12 +292,9 @@ def _work(request: HookRequest, sender: int) -> None:
 def _finish_later(request: HookRequest) -> None:
     """Leave an event that got no response in time to a copy of this process."""
     end_soon()
-    if _STATUS_LINE in request.arguments:
-        return
-    request.mark_open()
-    if hasattr(os, "fork") and not os.fork():
+    if request.is_step and hasattr(os, "fork") and not os.fork():
         try:
-            _detach(0)
+            _detach(request.note)
             _finish(request)
         finally:
             os._exit(0)
@@ -303,18 +307,18 @@ def _finish(request: HookRequest) -> None:
     try:
         while path and not until.has_passed():
             if _ask_late(request, path):
-                request.close_mark()
                 return
             lock = acquire_lock(path)
             if lock is not None:
                 become_resident(path, lock, request)
             time.sleep(_LATE_PAUSE_S)  # it is starting, busy, or all its places are taken
+        if path and time.time() - os.stat(path + ".lock").st_mtime > LATE_TIMEOUT_S / 2:  # noqa: PTH116
+            _end_resident(path)  # it was stopped before it could listen
     except OSError:
         pass
-    from steadyhelm.hooks.handler import handle_request
+    from steadyhelm.hooks.resident import handle_late
 
-    handle_request(request.make_late(_RESIDENT_PATIENCE_S))
-    request.close_mark()
+    handle_late(request, _RESIDENT_PATIENCE_S)
 
 
 def _ask_late(request: HookRequest, path: str) -> bool:
@@ -343,19 +347,24 @@ def _end_resident(path: str) -> None:
         os.kill(int(owner), 9)
 
 
-def _report_error(reason: str, details: str = "") -> None:
+def _report_error(request: HookRequest, reason: str, details: str = "") -> None:
     """Write an error to the log; a copy of this process counts it, as the agent must not wait for that."""
     try:
-        from steadyhelm.hooks.log import write_log
-
-        write_log(reason, details)
-        if hasattr(os, "fork") and not os.fork():
+        request.write_note()
+        _log_error(reason, details)
+        if request.is_step and hasattr(os, "fork") and not os.fork():
             try:
-                _detach(0)
+                _detach(request.note)
                 from steadyhelm.hooks.handler import count_loss
 
-                count_loss(reason)
+                count_loss(request, reason)
             finally:
                 os._exit(0)
     except BaseException:  # noqa: BLE001, S110 - there is nowhere left to report it
         pass
+
+
+def _log_error(reason: str, details: str) -> None:
+    from steadyhelm.hooks.log import write_log
+
+    write_log(reason, details)

@@ -10,7 +10,7 @@ from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
 from steadyhelm.hooks import waiting_steps
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
 from steadyhelm.hooks.log import write_log
-from steadyhelm.hooks.request import STEP, HookRequest
+from steadyhelm.hooks.request import STATUS_LINE, STEP, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep
@@ -25,7 +25,7 @@ from steadyhelm.stores.sqlite import SQLiteStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from steadyhelm.recordings.hook_events.hook_step import HookStep
+    from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep
     from steadyhelm.settings import Settings
 
 LOCK_TIMEOUT_S: Final = 0.3
@@ -52,13 +52,15 @@ def handle_request(request: HookRequest) -> bytes | None:
     """Return what to print: nothing without guidance, or after an error, which is logged.
 
     Return None when the agent's time was over before the event was handled: then nothing was done.
+    The note of the event is removed when it is recorded, waits, is counted as lost, or is not to be recorded.
     """
     try:
         return _handle(request)
     except TimeoutError:
         return None
     except Exception as exc:  # noqa: BLE001 - the agent must not notice
-        report_error(_error_reason(exc), exc)
+        write_log(_error_reason(exc), _redact(exc))
+        count_loss(request, _error_reason(exc))
         return b""
 
 
@@ -66,20 +68,17 @@ def _handle(request: HookRequest) -> bytes:
     command, agent, mode = _parse_options(request.arguments)
     settings = with_soft_limits(load({"mode": mode}).settings)
     if settings.disabled:
-        return b"steadyhelm: off" if command == "statusline" else b""
+        request.remove_note()
+        return b"steadyhelm: off" if command == STATUS_LINE else b""
     payload = _decode_payload(request.body)
-    if command == "statusline":
+    if command == STATUS_LINE:
         return status_line(payload, settings, timeout_s=min(LOCK_TIMEOUT_S, request.deadline.left_s()))
     event = _read_event(request, agent, payload, settings)
     if event is None:
+        request.remove_note()
         return b""
     try:
-        with _open_store(settings, request.deadline) as store:
-            record_waiting(event.parts, store, request.deadline)
-            sessions = HookSessions(event.parts, event.dialect, store, _make_clock(request))
-            answer = sessions.handle(
-                event.step, late=request.is_late, token=request.token, deadline=request.deadline
-            )
+        answer = _record_event(event)
     except (StoreError, TimeoutError) as exc:
         if isinstance(exc, TimeoutError) and not request.is_late:
             raise
@@ -88,6 +87,19 @@ def _handle(request: HookRequest) -> bytes:
         return b""
     said = event.dialect.write(event.step, answer) if answer.words or answer.note else {}
     return msgspec.json.encode(said) if said else b""
+
+
+def _record_event(event: _Event) -> "HookAnswer":
+    """Record the steps that wait, while there is time, and this one."""
+    request = event.request
+    with _open_store(event.settings, request.deadline) as store:
+        record_waiting(event.parts, store, request.deadline)
+        sessions = HookSessions(event.parts, event.dialect, store, _make_clock(request))
+        answer = sessions.handle(
+            event.step, late=request.is_late, token=request.token, deadline=request.deadline
+        )
+        request.remove_note()
+    return answer
 
 
 def _read_event(
@@ -113,80 +125,101 @@ def _make_clock(request: HookRequest) -> "Callable[[], float]":
 
 
 def _keep_step(event: _Event) -> None:
+    """Let the step wait on disk. Where that is not possible its note stays, and a later hook counts it."""
     capture, database = event.parts.capture, str(event.settings.database)
     waiting = WaitingStep(database=database, at=event.request.at, loss=_NOT_KEPT_REASON)
     if capture.keeps_text:
         step = waiting_steps.redact_step(event.step, capture)
         waiting = WaitingStep(database=database, at=event.request.at, agent=event.dialect.agent, step=step)
     problem = waiting_steps.put_step(event.request, waiting)
-    if problem:
-        # The store cannot be used now: the count is written with the next step that can.
-        event.parts.health.count(problem)
     if problem or waiting.loss:
         write_log(problem or waiting.loss)
+    if not problem:
+        event.request.remove_note()
 
 
-def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline) -> None:
-    """Record the steps that wait for this database, in order, while there is time; count those lost."""
-    names = waiting_steps.list_names()
-    if not names:
+def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline, patience_s: float = 0.0) -> None:
+    """Record the steps that wait for this database, in order, while there is time; count those lost.
+
+    Another process may be at it: wait at most `patience_s` for it.
+    """
+    if not waiting_steps.list_names():
         return
-    with waiting_steps.hold_folder() as is_holder:
-        for name in names if is_holder else ():
+    with waiting_steps.hold_folder(patience_s) as is_holder:
+        for name in waiting_steps.list_names() if is_holder else ():
             if deadline.left_s() < _RECORDING_MARGIN_S:
                 return
-            if waiting_steps.is_lost(name):
-                token = waiting_steps.token_of(name)
-                store.write([Loss(waiting_steps.LOST_REASON, 1, time.time(), token)])
-                waiting_steps.remove(name)
-            elif name.endswith(STEP):
+            if name.endswith(STEP):
                 _record_one(name, parts, store)
+            elif waiting_steps.is_lost(name):
+                _count_note(name, store)
 
 
 def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
-    waiting, token = waiting_steps.read_step(name), waiting_steps.token_of(name)
+    waiting = waiting_steps.read_step(name)
     if waiting is not None and waiting.database != str(parts.settings.database):
         return
     if waiting is None or (waiting.step is not None and waiting.agent not in DIALECTS):
-        store.write([Loss(_UNREADABLE_REASON, 1, time.time(), token)])
-    elif waiting.step is None:
-        store.write([Loss(waiting.loss, 1, waiting.at, token)])
+        _count_one(name, _UNREADABLE_REASON, store)
+        return
+    if waiting.step is None:
+        _count_one(name, waiting.loss, store)
+        return
+    at = waiting.at
+    sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
+    try:
+        sessions.handle(waiting.step, late=True, token=waiting_steps.token_of(name))
+    except StoreError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - it must not keep later steps from being recorded
+        write_log(_error_reason(exc), _redact(exc))
+        _count_one(name, _error_reason(exc), store)
     else:
-        at = waiting.at
-        sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
-        sessions.handle(waiting.step, late=True, token=token)
+        waiting_steps.remove(name)
+
+
+def _count_note(name: str, store: SQLiteStore) -> None:
+    if waiting_steps.has_step(name):
+        waiting_steps.remove(name)
+    else:
+        _count_one(name, waiting_steps.LOST_REASON, store)
+
+
+def _count_one(name: str, reason: str, store: SQLiteStore) -> None:
+    store.write([Loss(reason, 1, time.time(), waiting_steps.token_of(name))])
     waiting_steps.remove(name)
 
 
-def record_rest() -> None:
-    """Record the steps that still wait, when no agent does."""
+def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
+    """Record the steps that still wait, when no agent does, within that time once the store is free.
+
+    Wait at most as long for the store, and for another process that records them.
+    """
     with contextlib.suppress(Exception):
-        settings, deadline = with_soft_limits(load().settings), Deadline(2 * _RECORDING_MARGIN_S)
+        settings = with_soft_limits(load().settings)
         if waiting_steps.list_names():
-            with _open_store(settings, deadline) as store:
-                record_waiting(_get_parts(settings), store, deadline)
+            with _open_store(settings, Deadline(timeout_s), lock_timeout_s=timeout_s) as store:
+                until = Deadline(2 * timeout_s + _RECORDING_MARGIN_S)
+                record_waiting(_get_parts(settings), store, until, patience_s=timeout_s)
 
 
 # Errors.
 
 
-def report_error(reason: str, exc: object = "") -> None:
-    """Write an error to the log that `hook status` reads, and count it in the store."""
-    write_log(reason, _redact(exc))
-    count_loss(reason)
-
-
-def count_loss(reason: str) -> None:
-    """Count a loss in the store; when the store cannot be used, the count waits on disk."""
+def count_loss(request: HookRequest, reason: str) -> None:
+    """Count a step as lost; when the store cannot be used, the count waits on disk, as its note at least."""
+    if not request.is_step:
+        return
     with contextlib.suppress(Exception):
         settings = load().settings
-        request = HookRequest([], b"", Deadline(LOCK_TIMEOUT_S))
         try:
-            with _open_store(settings, request.deadline) as store:
+            with _open_store(settings, Deadline(LOCK_TIMEOUT_S)) as store:
                 store.write([Loss(reason, 1, request.at, request.token)])
-        except StoreError:
+        except (StoreError, TimeoutError):
             waiting = WaitingStep(database=str(settings.database), at=request.at, loss=reason)
-            waiting_steps.put_step(request, waiting)
+            if waiting_steps.put_step(request, waiting):
+                return
+        request.remove_note()
 
 
 def _redact(exc: object) -> str:
@@ -208,9 +241,11 @@ def _error_reason(exc: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _open_store(settings: "Settings", deadline: Deadline) -> "Iterator[SQLiteStore]":
+def _open_store(
+    settings: "Settings", deadline: Deadline, *, lock_timeout_s: float = LOCK_TIMEOUT_S
+) -> "Iterator[SQLiteStore]":
     deadline.require_time()
-    timeout_s = min(LOCK_TIMEOUT_S, deadline.left_s())
+    timeout_s = min(lock_timeout_s, deadline.left_s())
     store = SQLiteStore(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)
     try:
         yield store
@@ -248,7 +283,7 @@ def _parse_options(arguments: "Sequence[str]") -> tuple[str, str, str | None]:
             agent = words.pop(0)
         elif word == "--mode" and words:
             mode = words.pop(0)
-        elif word == "statusline":
+        elif word == STATUS_LINE:
             command = word
         else:
             # What it is must not get into the log: it may be anything.

@@ -10,10 +10,17 @@ import time
 from steadyhelm.environment import get_home, get_variables
 from steadyhelm.hooks.deadline import Deadline
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+STATUS_LINE = "statusline"
+"""The argument of a request for the status line, which is no step."""
 STEPS_FOLDER = "hook-steps"
 """Steps that wait to be recorded, in Steadyhelm's own folder."""
 OPEN = ".open"
-"""The ending of an empty file: a process is at work on this event, and its agent has gone on."""
+"""The ending of an empty file, the note of an event. The process at work on the event holds a lock on it."""
 STEP = ".step"
 """The ending of a file with a step that waits, without secrets."""
 
@@ -30,7 +37,7 @@ class HookRequest:
         is_late: Whether the agent no longer waits: the response is then kept for the session's next event.
     """
 
-    __slots__ = ("arguments", "at", "body", "deadline", "is_late", "token")
+    __slots__ = ("arguments", "at", "body", "deadline", "is_late", "note", "token")
 
     def __init__(
         self,
@@ -46,8 +53,14 @@ class HookRequest:
         self.body = body
         self.deadline = deadline
         self.at = at or time.time()
-        self.token = token or os.urandom(4).hex()
+        self.token = token or os.urandom(8).hex()
         self.is_late = is_late
+        self.note = -1
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is about a step of the agent."""
+        return STATUS_LINE not in self.arguments
 
     @property
     def name(self) -> str:
@@ -57,7 +70,9 @@ class HookRequest:
     def make_late(self, timeout_s: float) -> "HookRequest":
         """Return the same request with more time, as the agent has gone on."""
         deadline = Deadline(timeout_s)
-        return HookRequest(self.arguments, self.body, deadline, at=self.at, token=self.token, is_late=True)
+        late = HookRequest(self.arguments, self.body, deadline, at=self.at, token=self.token, is_late=True)
+        late.note = self.note
+        return late
 
     def pack(self) -> bytes:
         """Return the request to the resident: the event, the working directory and the settings."""
@@ -68,22 +83,53 @@ class HookRequest:
         encoded = head.encode("utf-8", "surrogateescape")
         return len(encoded).to_bytes(4, "big") + len(self.body).to_bytes(4, "big") + encoded + self.body
 
-    def mark_open(self) -> None:
-        """Note on disk, without the event, that it is not recorded: a later hook counts it if it is lost."""
-        folder = steps_folder()
+    def write_note(self) -> None:
+        """Note on disk, without the event, that a step came: a later hook counts it if it is lost.
+
+        The note is locked until this process and its copies have ended, or have released it.
+        """
+        if not self.is_step or self.note >= 0:
+            return
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes long to load
-            path = f"{folder}/{self.name}{OPEN}"
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
+            path, flags = f"{steps_folder()}/{self.name}{OPEN}", os.O_CREAT | os.O_WRONLY
+            try:
+                self.note = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                for folder in (get_home(), steps_folder()):
+                    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes long to load
+                self.note = os.open(path, flags, 0o600)
+            try_lock(self.note)
         except OSError:
             pass
 
-    def close_mark(self) -> None:
+    def remove_note(self) -> None:
         """Remove the note: the event is recorded, waits as a step, or was counted as lost."""
         try:  # noqa: SIM105 - contextlib takes long to load
             os.unlink(f"{steps_folder()}/{self.name}{OPEN}")  # noqa: PTH108 - pathlib takes long to load
         except OSError:
             pass
+
+    def release_note(self) -> None:
+        """Release the note: if it is still there, the event is lost, and a later hook counts it."""
+        if self.note >= 0:
+            os.close(self.note)
+            self.note = -1
+
+
+def try_lock(file: int) -> "bool | None":
+    """Lock an open file for this process and its copies, without waiting.
+
+    Return whether it is locked now; False when another process holds it, None where files cannot be locked.
+    """
+    if not hasattr(fcntl, "flock"):  # pragma: no cover - Windows
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def steps_folder() -> str:

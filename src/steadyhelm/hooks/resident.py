@@ -40,7 +40,7 @@ def run_resident(path: str, lock: int, request: HookRequest | None = None) -> No
         os.pwrite(lock, b"%d\n" % os.getpid(), 0)
         if request is not None:
             handle_request(request.make_late(WORK_TIMEOUT_S))
-            request.close_mark()
+            request.release_note()
         record_rest()
         set_alarm(0)
         os.chdir("/")
@@ -54,16 +54,24 @@ def run_resident(path: str, lock: int, request: HookRequest | None = None) -> No
 def handle_alone(request: HookRequest, sender: int) -> None:
     """Handle the event and send the response to the hook; stay as the resident where that is possible."""
     response = handle_request(request)
-    if response is None:
-        handle_request(request.make_late(WORK_TIMEOUT_S))
-    request.close_mark()
     with contextlib.suppress(OSError):
         os.write(sender, response or b"")
     os.close(sender)
+    if response is None:
+        handle_request(request.make_late(WORK_TIMEOUT_S))
+    request.release_note()
     path = client.socket_path()
     lock = client.acquire_lock(path) if path else None
     if lock is not None:
         run_resident(path, lock)
+    record_rest(WORK_TIMEOUT_S)
+
+
+def handle_late(request: HookRequest, timeout_s: float) -> None:
+    """Handle an event for which no agent waits, and all steps that wait."""
+    handle_request(request.make_late(timeout_s))
+    request.release_note()
+    record_rest(WORK_TIMEOUT_S)
 
 
 def stop_resident(path: str) -> bool:

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from steadyhelm.engine.capture import Capture
-from steadyhelm.hooks.deadline import LATE_TIMEOUT_S
-from steadyhelm.hooks.request import OPEN, STEP, HookRequest, steps_folder
+from steadyhelm.hooks.deadline import LATE_TIMEOUT_S, Deadline
+from steadyhelm.hooks.request import OPEN, STEP, HookRequest, steps_folder, try_lock
 from steadyhelm.recordings.hook_events.hook_step import HookStep
 
 VERSION: Final = 1
@@ -25,8 +25,11 @@ LOST_REASON: Final = "hook: the process that handled the event was ended"
 _FULL_REASON: Final = "hook: too many steps wait to be recorded"
 _MAX_STEPS: Final = 1000
 _MAX_STEP_BYTES: Final = 1 << 20
-_OPEN_KEPT_S: Final = LATE_TIMEOUT_S + 10.0
-"""A process at work on an event has been ended by its alarm for certain after this time."""
+_NOTE_WRITTEN_S: Final = 5.0
+"""A note that is older and not locked is of an event whose processes have ended."""
+_OPEN_KEPT_S: Final = 2 * LATE_TIMEOUT_S
+"""The same where files cannot be locked: their alarm has ended the processes at work on it."""
+_HOLD_PAUSE_S: Final = 0.02
 
 
 class WaitingStep(Struct, frozen=True, kw_only=True):
@@ -74,7 +77,7 @@ def put_step(request: HookRequest, waiting: WaitingStep) -> str:
         return "hook: the step is too large to wait"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if len(os.listdir(folder)) >= _MAX_STEPS:  # noqa: PTH208 - a Path for each is not needed
+        if count_waiting() >= _MAX_STEPS:
             return _FULL_REASON
         fresh = folder / f".{request.name}.{os.getpid()}.new"
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -101,22 +104,21 @@ def count_waiting() -> int:
 
 
 @contextlib.contextmanager
-def hold_folder() -> Iterator[bool]:
-    """Hold the steps that wait, so that only one process records them; yield whether it is this one."""
-    try:
-        import fcntl
+def hold_folder(patience_s: float) -> Iterator[bool]:
+    """Hold the steps that wait, so that only one process records them; yield whether it is this one.
 
+    Wait at most `patience_s` while another process holds them.
+    """
+    until = Deadline(patience_s)
+    try:
         folder = os.open(steps_folder(), os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:
         yield False
         return
     try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        while (is_locked := try_lock(folder)) is False and not until.has_passed():
+            time.sleep(_HOLD_PAUSE_S)
+        yield bool(is_locked)
     finally:
         os.close(folder)
 
@@ -132,17 +134,35 @@ def read_step(name: str) -> WaitingStep | None:
 
 
 def is_lost(name: str) -> bool:
-    """Return whether this file is the note of an event whose process was ended before it was done."""
+    """Return whether this file is the note of an event whose processes ended before it was done."""
     digits = name.partition("-")[0]
     if not name.endswith(OPEN) or not digits.isdigit():
         return False
-    return time.time() - int(digits) / 1e6 > _OPEN_KEPT_S
+    age_s = time.time() - int(digits) / 1e6
+    if age_s < _NOTE_WRITTEN_S:
+        return False
+    try:
+        file = os.open(f"{steps_folder()}/{name}", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        is_free = try_lock(file)
+        is_done = os.fstat(file).st_nlink == 0  # while the lock was tried
+    finally:
+        os.close(file)
+    return not is_done and (age_s > _OPEN_KEPT_S if is_free is None else is_free)
+
+
+def has_step(note: str) -> bool:
+    """Return whether the step of this note waits: its process was ended before it removed the note."""
+    return (Path(steps_folder()) / f"{note.removesuffix(OPEN)}{STEP}").exists()
 
 
 def remove(name: str) -> None:
-    """Remove a file that waits."""
-    with contextlib.suppress(OSError):
-        (Path(steps_folder()) / name).unlink()
+    """Remove a file that waits; with a step its note, which is left when its process was ended in between."""
+    for file in (name.removesuffix(STEP) + OPEN, name):
+        with contextlib.suppress(OSError):
+            (Path(steps_folder()) / file).unlink()
 
 
 def token_of(name: str) -> str:
