@@ -7,6 +7,8 @@ import sqlite3
 import pytest
 from hook_processes import HOOK, call, finish, shared_home
 
+pytestmark = pytest.mark.slow
+
 SLOW = "time.sleep(2)"
 KILLED = "os.kill(os.getpid(), 9)"
 HARMED = """
