@@ -56,7 +56,8 @@ def watch(agent: Any) -> None:
     assert_type(decision.findings, tuple[DriftEvent, ...])
     assert_type(decision.drifting, bool)
     monitor.end_run(run_id)
-    assert_type(monitor.get_recent_alerts(hours=1, limit=5), list[DriftEvent])
+    assert_type(monitor.get_recent_alerts(hours=1, limit=5), list[Incident])
+    assert_type(monitor.get_findings(hours=1, limit=5), list[DriftEvent])
     assert_type(monitor.get_baseline(), BaselineStats)
     assert_type(monitor.flush(), FlushResult)
     with monitor.run(goal="another") as run:

@@ -38,6 +38,7 @@ from steadyhelm.logs import logger
 from steadyhelm.redaction import Redactor
 from steadyhelm.settings import SETTINGS, Settings, load
 from steadyhelm.sink import Sink
+from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -160,7 +161,7 @@ class DriftMonitor(Monitor):
         store = _try_open_store(settings, health)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._make_store_sink(settings, store)] if store is not None else []
-        sinks = [*sinks, *_try_make_otel_sinks(settings, health)]
+        sinks = [IncidentLog(settings.db_path), *sinks, *_try_make_otel_sinks(settings, health)]
         super().__init__(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),

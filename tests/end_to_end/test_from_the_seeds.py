@@ -76,7 +76,9 @@ class TestTheFrontDoor:
         loop = told[0]
         assert ("search_database", 4) == (loop.context["tool_name"], loop.context["repeat_count"])
         assert ["search_database"] * 4 == loop.context["recent_actions"]
-        assert heard[::-1] == monitor.get_recent_alerts(hours=1, limit=10)
+        alerts = monitor.get_recent_alerts(hours=1, limit=10)
+        assert [drift.detector for drift in told[::-1]] == [alert.detector for alert in alerts]
+        assert heard[::-1] == monitor.get_findings(hours=1, limit=10, min_severity="MED")
         monitor.close()
 
 

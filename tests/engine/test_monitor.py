@@ -127,16 +127,42 @@ class TestRecording:
 
     def test_recent_alerts_are_at_hand(self, monitor):
         """
-        The findings of the last hours can be asked for at once, newest first.
+        The incidents of the last hours can be asked for at once: one for each loop, newest first.
+        """
+        first = monitor.start_run()
+        loop(monitor, 4)
+        second = monitor.start_run()
+        loop(monitor, 5)
+        alerts = monitor.get_recent_alerts(hours=24, limit=50)
+
+        assert [(second, 0.83), (first, 0.67)] == [(it.run_id, round(it.peak, 2)) for it in alerts]
+        assert [second] == [it.run_id for it in monitor.get_recent_alerts(limit=1)]
+        assert [] == monitor.get_recent_alerts(min_severity="CRITICAL")
+
+    def test_a_review_is_seen_in_them(self, monitor):
+        """
+        What a person says about an incident is part of it as soon as it was read again.
+        """
+        with monitor.run():
+            loop(monitor, 4)
+        [alert] = monitor.get_recent_alerts()
+        monitor.flush()
+        monitor.store.acknowledge(alert.incident_id, at=5.0)
+        monitor.flush()
+
+        assert [5.0] == [it.acknowledged_at for it in monitor.get_recent_alerts()]
+
+    def test_every_finding_can_be_read(self, monitor):
+        """
+        Findings are read from the store, with what is only noticed, newest first.
         """
         monitor.start_run()
         loop(monitor, 4)
-        alerts = monitor.get_recent_alerts(hours=24, limit=50)
+        reported = monitor.get_findings(min_severity="MED")
 
-        assert [0.67, 0.5] == [round(alert.score, 2) for alert in alerts]
-        everything = monitor.get_recent_alerts(min_severity="LOW")
-        assert [0.67, 0.5, 0.3] == [round(alert.score, 2) for alert in everything]
-        assert [0.67] == [round(alert.score, 2) for alert in monitor.get_recent_alerts(limit=1)]
+        assert [0.67, 0.5] == [round(finding.score, 2) for finding in reported]
+        assert [0.67, 0.5, 0.3] == [round(finding.score, 2) for finding in monitor.get_findings()]
+        assert 1 == len(monitor.get_findings(limit=1))
 
     def test_callbacks_hear_every_finding(self, monitor):
         """

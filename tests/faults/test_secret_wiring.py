@@ -48,9 +48,9 @@ CALLS = {
 }  # fmt: skip
 
 WITHOUT_TEXT = {
-    "after_fork", "budget", "close", "count_events", "flush", "get_baseline", "get_last_checkpoint",
-    "get_recent_alerts", "model", "not_checked", "on_drift", "on_response", "progress", "roll_back", "run",
-    "status", "stop_before_next", "suspend", "suspend_all",
+    "after_fork", "budget", "close", "count_events", "flush", "get_baseline", "get_findings",
+    "get_last_checkpoint", "get_recent_alerts", "model", "not_checked", "on_drift", "on_response", "progress",
+    "roll_back", "run", "status", "stop_before_next", "suspend", "suspend_all",
     "tool", "use_baseline", "waiting_stop", "within", "wrap", "declare",
 }  # fmt: skip
 """Methods that keep no text of a caller, or that only call one of those above."""

@@ -5,7 +5,6 @@ The writer's thread reads it when a monitor is built, and again when something w
 
 import re
 import time
-from collections import deque
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, Self
@@ -18,17 +17,17 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo
-from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.findings import Severity
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.incidents import Threshold
+from steadyhelm.incidents import Incident, Threshold
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.logs import logger
 from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import RunRow, Store
 
-FINDINGS_KEPT: Final = 1000
-FINDINGS_EVERY_S: Final = 5.0
-"""How often findings are read again, unless a flush asks for them: those of this process are known anyway."""
+INCIDENTS_KEPT: Final = 1000
+INCIDENTS_EVERY_S: Final = 5.0
+"""How often incidents are read again, unless a flush asks for them: those of this process are known."""
 _SUSPENDED_KEPT: Final = 10_000
 _DIGEST_BYTES: Final = 16
 _NEWS_SHARE: Final = 0.05
@@ -152,8 +151,8 @@ class AgentKnowledge:
         self._uses_profiles = uses_profiles
         self.is_loaded = store is None
         self._version: object = None
-        self._findings_version: object = None
-        self._findings_due_at = 0.0
+        self._incidents_version: object = None
+        self._incidents_due_at = 0.0
         # Every one of these is replaced as a whole, never changed: readers take no lock.
         self._baselines: dict[BaselineKey, BaselineStats] = {}
         self._in_use: dict[BaselineKey, BaselineStats] = {}
@@ -161,14 +160,14 @@ class AgentKnowledge:
         self._profiles: dict[str, TaskProfile] = {}
         self._references: dict[BaselineKey, Reference] = {}
         self._suspended: dict[str, str] = {}
-        self._stored_findings: Sequence[DriftEvent] = ()
+        self._stored_incidents: Sequence[Incident] = ()
         self.lock = ForkSafeLock()
-        self._own_findings: deque[DriftEvent] = deque(maxlen=FINDINGS_KEPT)
+        self._own_incidents: BoundedDict[str, Incident] = BoundedDict(INCIDENTS_KEPT)
 
-    def refresh(self, *, with_findings: bool = False) -> bool:
+    def refresh(self, *, with_incidents: bool = False) -> bool:
         """Read everything again if anything was written; False when the store cannot be read now.
 
-        Findings are read every few seconds, or `with_findings` at once.
+        Incidents are read every few seconds, or `with_incidents` at once.
         """
         if self._store is None:
             return True
@@ -177,9 +176,9 @@ class AgentKnowledge:
             if version != self._version:
                 self._load(self._store)
                 self._version, self.is_loaded = version, True
-            is_due = with_findings or time.monotonic() >= self._findings_due_at
-            if is_due and version != self._findings_version:
-                self._load_findings(self._store, version)
+            is_due = with_incidents or time.monotonic() >= self._incidents_due_at
+            if is_due and version != self._incidents_version:
+                self._load_incidents(self._store, version)
         except (StoreError, OSError) as exc:
             logger.debug("what is known about %s could not be read", self._agent_id, exc_info=exc)
             return False
@@ -230,21 +229,24 @@ class AgentKnowledge:
             if run_id in self._suspended:
                 self._suspended = {it: stored for it, stored in self._suspended.items() if it != run_id}
 
-    def add_findings(self, findings: Sequence[DriftEvent]) -> None:
-        """Note what was found in this process."""
+    def add_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Note incidents of this process, in their latest version."""
         with self.lock:
-            self._own_findings.extend(findings)
+            for incident in incidents:
+                self._own_incidents[incident.incident_id] = incident
 
-    def list_findings(self, *, since: float, severity: Severity, limit: int) -> list[DriftEvent]:
-        """Return the latest findings of the agent, newest first; `severity` is the lowest one to return."""
+    def list_incidents(self, *, since: float, severity: Severity, limit: int) -> list[Incident]:
+        """Return the latest incidents of the agent, newest first; `severity` is the lowest one to return."""
         with self.lock:
-            own = tuple(self._own_findings)
-        distinct = {_identify(it): it for it in (*self._stored_findings, *own)}
-        found = [
-            it for it in distinct.values() if it.timestamp >= since and it.severity.rank >= severity.rank
-        ]
-        found.sort(key=lambda finding: finding.timestamp)
-        return found[::-1][: max(0, limit)]
+            distinct = dict(self._own_incidents)
+        for stored in self._stored_incidents:
+            own = distinct.get(stored.incident_id)
+            # What is stored may have been reviewed, unless a newer version is still on its way.
+            if own is None or own.last_at <= stored.last_at:
+                distinct[stored.incident_id] = stored
+        found = [it for it in distinct.values() if it.last_at >= since and it.severity.rank >= severity.rank]
+        found.sort(key=lambda incident: (incident.last_at, incident.opened_at), reverse=True)
+        return found[: max(0, limit)]
 
     def _load(self, store: Store) -> None:
         agent_id = self._agent_id
@@ -254,10 +256,10 @@ class AgentKnowledge:
         self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
         self._set_baselines(baselines)
 
-    def _load_findings(self, store: Store, version: object) -> None:
-        self._findings_due_at = time.monotonic() + FINDINGS_EVERY_S
-        self._stored_findings = store.get_drift_events(self._agent_id, limit=FINDINGS_KEPT)[::-1]
-        self._findings_version = version
+    def _load_incidents(self, store: Store, version: object) -> None:
+        self._incidents_due_at = time.monotonic() + INCIDENTS_EVERY_S
+        self._stored_incidents = store.list_incidents(self._agent_id, limit=INCIDENTS_KEPT)
+        self._incidents_version = version
 
     def _set_baselines(self, baselines: dict[BaselineKey, BaselineStats]) -> None:
         """Replace the baselines. A little more experience alone is no reason to compare runs with another."""
@@ -316,9 +318,3 @@ def _by_given_id(stored_ids: Sequence[str]) -> dict[str, str]:
     for stored_id in stored_ids:
         by_given.setdefault(_NUMBER_BEHIND_ID.sub("", stored_id), stored_id)
     return by_given | {stored_id: stored_id for stored_id in stored_ids}
-
-
-def _identify(finding: DriftEvent) -> tuple[str, float, str, str]:
-    """Return what a finding in memory and the same finding in the store have in common."""
-    given_id = _NUMBER_BEHIND_ID.sub("", finding.run_id)
-    return given_id, finding.timestamp, finding.detector, finding.message

@@ -53,6 +53,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.forks import call_after_fork
+from steadyhelm.incidents import Incident
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
@@ -463,13 +464,29 @@ class Monitor:
 
     def get_recent_alerts(
         self, hours: float = 24, limit: int = 50, *, min_severity: str = "MED"
-    ) -> list[DriftEvent]:
-        """Return the findings of the last hours, newest first: at most the latest 1,000 of the agent.
+    ) -> list[Incident]:
+        """Return the incidents of the agent in the last hours, the one with the latest finding first.
 
-        Those of other processes are among them about half a second after they were stored.
+        They are in memory, at most the latest 1,000; those of other processes are among them about half a
+        second after they were stored. `get_findings` returns every finding.
         """
         since = self._services.clock() - hours * 3600
-        return self._knowledge.list_findings(since=since, severity=Severity(min_severity), limit=limit)
+        return self._knowledge.list_incidents(since=since, severity=Severity(min_severity), limit=limit)
+
+    def get_findings(
+        self, hours: float = 24, limit: int = 100, *, min_severity: str = "LOW"
+    ) -> list[DriftEvent]:
+        """Return the findings of the agent in the last hours, newest first, as they are stored.
+
+        It waits until everything recorded so far is written, and may raise StoreError.
+        """
+        if self.store is None:
+            return []
+        self.flush()
+        since = self._services.clock() - hours * 3600
+        return self.store.get_drift_events(
+            self.agent_id, severity=Severity(min_severity), since=since, limit=limit
+        )
 
     def get_baseline(self, *, version: str | None = None, task_type: str = "") -> BaselineStats:
         """Return what is normal for this agent, as far as it is learnt."""
@@ -542,9 +559,9 @@ class Monitor:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _refresh(self, *, with_findings: bool = False) -> None:
+    def _refresh(self, *, with_incidents: bool = False) -> None:
         """Read what is known about the agent, and what runs wait for. Runs on the writer's thread."""
-        self._knowledge.refresh(with_findings=with_findings)
+        self._knowledge.refresh(with_incidents=with_incidents)
         self._starter.answer_waiting()
 
     def _wait_for_writer(self, timeout_s: float) -> bool:
@@ -552,7 +569,7 @@ class Monitor:
         done = threading.Event()
 
         def job() -> None:
-            self._refresh(with_findings=True)
+            self._refresh(with_incidents=True)
             done.set()
 
         return not self._dispatch.run_on_writer(job) or done.wait(timeout_s)

@@ -21,8 +21,8 @@ from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.engine.turns import Turns
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, new_id
-from steadyhelm.findings import DriftEvent
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.incidents import Incident
 from steadyhelm.logs import logger
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 
@@ -232,9 +232,9 @@ class RunRecorder:
             self.postponed.held.append(records)
             return
         self._services.queue.put(self.session.run.epoch, *records)
-        findings = [it for it in records if type(it) is DriftEvent]
-        if findings and self._services.knowledge is not None:
-            self._services.knowledge.add_findings(findings)
+        incidents = [it for it in records if isinstance(it, Incident)]
+        if incidents and self._services.knowledge is not None:
+            self._services.knowledge.add_incidents(incidents)
 
     def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
