@@ -24,6 +24,7 @@ READ_CHARS = {
     "_SHORT_VALUE": 240,
     "_LONG_VALUE": 240,
     "_LOGIN_BEFORE": 80,
+    "_SAID_BEFORE": 80,
     "_SLASH_COMMAND": 8192,
     "_TOKEN": 800,
 }

@@ -13,20 +13,39 @@ _MIN_MIXING: Final = 0.1
 _MAX_KEY_CHARS: Final = 20_000
 
 _USER_INFO: Final = re.compile(
-    r"://([^\s/:@\"'<>\\]{0,200})"
-    r"(?::((?!\d{1,5}[/?#\s\"'\\])(?:(?!://)[^\s@\"<>]){1,200}(?:@[^\s@\"<>:]{1,100}){0,3}))?@(?=[\w.\[-])",
+    r"(?:://|(?<=\bsip:)|(?<=\bsips:))([^\s/:@\"'<>\\]{0,200})"
+    r"(?::((?!\d{1,5}[/?#\s\"'\\])(?:(?!://)[^\s@\"<>]){0,200}(?:@[^\s@\"<>:]{1,100}){0,3}))?@(?=[\w.\[-])",
     re.ASCII,
 )
 _DATA_SOURCE: Final = re.compile(
     r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?=(?:tcp|udp|unix)\()", re.ASCII
 )
-_KEY_BEGIN: Final = re.compile(
-    r"-{4,5} ?BEGIN(?:[ +_]|%20|[A-Z0-9]){1,40}?PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?(?: ?-{4,5})"
+_ENCODED_USER_INFO: Final = re.compile(
+    r"%3A%2F%2F[\w.~-]{0,60}%3A((?:[\w.~!*-]|%(?!40|2F|3A)[0-9A-F]{2}){1,200}?)%40", re.IGNORECASE
 )
-_KEY_END: Final = re.compile(r"-{4,5} ?END(?:[ +_]|%20|[A-Z0-9]){1,60}-{4,5}")
+_PASSWORD_FILE: Final = re.compile(
+    r"(?<![\w.*-])[\w.*-]{1,80}:(?:\d{4}|\*):[\w*-]{1,60}:[\w*.-]{1,60}:([^\s:\"'\\]{3,100})", re.ASCII
+)
+"""A line of `.pgpass`: host, port, database, user and password."""
+_KEY_BEGIN: Final = re.compile(
+    r"-{4,5} ?BEGIN(?:[ +_]|%20|[A-Za-z0-9]){1,40}?"
+    r"(?:PRIVATE(?:[ +_]|%20)KEY|Static key V1)(?:(?:[ +_]|%20)BLOCK)?(?: ?-{4,5})"
+)
+_PLAIN_SHAPES: Final = (
+    (("%40",), _ENCODED_USER_INFO),
+    ((":5432:", ":*:"), _PASSWORD_FILE),
+    (("@tcp(", "@unix("), _DATA_SOURCE),
+)
+"""Other places of a password, and the texts without which there is none."""
+_KEY_END: Final = re.compile(
+    r"-{4,5} ?END(?:[ +_]|%20|[A-Za-z0-9]){1,60}-{4,5}|Private-MAC:[ ]?[0-9a-f]{40,64}"
+)
+_PUTTY_BEGIN: Final = re.compile(r"Private-Lines:[ ]?\d{1,4}")
 _CUT_KEY_END: Final = re.compile(
     r"-{4,5} ?END(?:[ +_]|%20|[A-Z0-9]){1,40}?PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?-{4,5}"
 )
+KEY_HINTS: Final = ("PRIVATE", "Private-Lines", "Static key")
+"""Texts without which no key in a text begins."""
 _TEMPLATES: Final = frozenset({"password", "pass", "passwd", "pwd", "secret", "token", "xxx", "xxxx", "pw"})
 _CUT: Final = "characters]…"
 _ENCODED_KEY: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{40,20000}")
@@ -38,27 +57,25 @@ def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
     >>> [text[a:b] for text in ["https://ann:hunter2@example.org"] for a, b, _ in find_url_credentials(text)]
     ['ann:hunter2']
     """
-    if "@" not in text:
+    for hints, pattern in _PLAIN_SHAPES:
+        if any(hint in text for hint in hints):
+            yield from (Span(*match.span(1), "URL credentials") for match in pattern.finditer(text))
+    if "@" not in text or ("://" not in text and "sip" not in text):
         return
-    if "://" in text:
-        for match in _USER_INFO.finditer(text):
-            user, password = match[1], match[2]
-            if password is None:
-                if _is_token_user(user):
-                    yield Span(*match.span(1), "URL credentials")
-            elif is_gate or not _is_template(password):
-                yield Span(match.start(1), match.end(2), "URL credentials")
-    if "@tcp(" not in text and "@unix(" not in text:
-        return
-    for match in _DATA_SOURCE.finditer(text):
-        yield Span(*match.span(1), "URL credentials")
+    for match in _USER_INFO.finditer(text):
+        user, password = match[1], match[2]
+        if not password:
+            if _is_token_user(user):
+                yield Span(*match.span(1), "URL credentials")
+        elif is_gate or not _is_template(password):
+            yield Span(match.start(1), match.end(2), "URL credentials")
 
 
 def find_private_keys(text: str) -> Iterator[Span]:
     """Yield private keys, also where the text was cut in the middle of one."""
     at = 0
-    if "PRIVATE" in text:
-        for match in _KEY_BEGIN.finditer(text):
+    if any(hint in text for hint in KEY_HINTS):
+        for match in sorted((*_KEY_BEGIN.finditer(text), *_PUTTY_BEGIN.finditer(text)), key=re.Match.start):
             if match.start() < at:
                 continue
             end = _KEY_END.search(text, match.end(), match.end() + _MAX_KEY_CHARS)

@@ -2,8 +2,9 @@
 
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import groupby, takewhile
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,10 +18,15 @@ _RULE: Final = "command argument"
 _MAX_LINE_CHARS: Final = 2000
 _MAX_WORDS_BEFORE: Final = 16
 _ARGUMENT: Final = re.compile(
-    r"\"((?:[^\"\\]|\\.){0,400})\"|'([^']{0,400})'|\\\"([^\"\\]{0,400})\\\"|([^\s\"'`|;&<>()\\]{1,400})|([|;&()`\n\\])"
+    r"\"((?:[^\"\\]|\\.){0,400})\"|'([^']{0,400})'|\\\"([^\"\\]{0,400})\\\""
+    r"|\\\r?\n|\\{2,4}\\n|([^\s\"'`|;&<>()\\]{1,400})|([|;&()`\n]|\\{1,4}[nr])"
 )
-_FLAG: Final = re.compile(r"[ \"'ntr,\n]-{1,2}[a-zA-Z]|/rp|[\w]/\w|login|add_user", re.ASCII)
-"""A first look at what follows the name of a command: a flag, or what some take without one."""
+_LIST_ARGUMENT: Final = re.compile(
+    r"\\{0,4}[\"'][ \t]{0,4},(?:[ \t\r\n]|\\{1,4}n){0,8}[\[(]?\\{0,4}[\"']([^\"'\\]{1,400})(?=\\{0,4}[\"'])"
+)
+_QUOTES: Final = frozenset("\"'")
+_SHORT_NAME_CHARS: Final = 4
+"""The longest name of a command that is searched for only where it ends a word."""
 _ENDS: Final = 5
 """The group of what ends a command."""
 
@@ -39,6 +45,7 @@ class CommandRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     separator: str = ":"
     ends: str = ""
     position: int = 0
+    after: tuple[str, ...] = ()
     needs: str = ""
     is_careful: bool = False
 
@@ -64,15 +71,30 @@ def find_command_secrets(text: str) -> Iterator[Span]:
             continue
         places, arguments = [command.start], [command.text]
         at = command.end
-        for word in _ARGUMENT.finditer(text, command.end, command.start + _MAX_LINE_CHARS):
-            if word.lastindex == _ENDS:
-                break
-            group = word.lastindex or 0
-            places.append(word.start(group))
-            arguments.append(word[group])
-            at = word.end()
+        for start, end, argument in _read_arguments(text, command):
+            places.append(start)
+            arguments.append(argument)
+            at = end
         for index, start, end in find_secret_arguments(arguments):
             yield Span(places[index] + start, places[index] + end, _RULE)
+
+
+def _read_arguments(text: str, command: Word) -> Iterator[Word]:
+    """Yield what follows a command, in a list of quoted words or in a line of a shell."""
+    limit = command.start + _MAX_LINE_CHARS
+    item = _LIST_ARGUMENT.match(text, command.end, limit) if text[command.start - 1] in _QUOTES else None
+    if item:
+        while item:
+            yield Word(*item.span(1), item[1])
+            item = _LIST_ARGUMENT.match(text, item.end(), limit)
+        return
+    for word in _ARGUMENT.finditer(text, command.end, limit):
+        if word.lastindex == _ENDS:
+            return
+        group = word.lastindex
+        if group is None:  # the command goes on in the next line
+            continue
+        yield Word(word.start(group), word.end(group), word[group])
 
 
 def find_secret_arguments(arguments: Sequence[str]) -> Iterator[Argument]:
@@ -81,26 +103,43 @@ def find_secret_arguments(arguments: Sequence[str]) -> Iterator[Argument]:
     for first, argument in enumerate(arguments[:_MAX_WORDS_BEFORE]):
         rules = by_command.get(argument.rpartition("/")[2])
         if rules:
+            flags = frozenset(flag for rule in rules for flag in (*rule.separate, *rule.pair))
             for rule in rules:
-                yield from _apply(rule, arguments, first)
+                yield from _apply(rule, arguments, first, flags)
             return
 
 
 def find_commands(data: bytes) -> Iterator[Word]:
     """Yield the names of commands that take a password, in a text of one byte a character."""
     rules = _load_rules()
-    search = compile_search(frozenset(rules))
-    return (word for word in find_words(data, data, search) if word.text in rules)
+    return (word for word in find_words(data, data, _load_search()) if word.text in rules)
 
 
-def may_have_secret_argument(text: str, end: int) -> bool:
-    """Return whether a command that ends here, in encoded text or not, may be followed by a password."""
-    return _FLAG.search(text, end, end + _MAX_LINE_CHARS) is not None
+def may_have_secret_argument(text: str, command: Word) -> bool:
+    """Return whether what a command takes a password with follows it, in encoded text or not."""
+    return _load_flags(command.text).search(text, command.end, command.end + _MAX_LINE_CHARS) is not None
 
 
 def load_command_names() -> frozenset[str]:
     """Return the names of all commands that take a password."""
     return frozenset(_load_rules())
+
+
+def load_command_hints() -> frozenset[str]:
+    """Return what to search for to find the names of all commands, in small letters."""
+    return _write_hints(map(str.lower, _load_rules()))
+
+
+def _write_hints(names: Iterable[str]) -> frozenset[str]:
+    """Return the names as `compile_search` takes them; of names that begin alike what they have in common."""
+    hints = set()
+    for _, group in groupby(sorted(names), key=lambda name: name[:_SHORT_NAME_CHARS]):
+        alike = list(group)
+        pairs = zip(alike[0], alike[-1], strict=False)
+        common = "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        is_short = common in alike and len(common) <= _SHORT_NAME_CHARS
+        hints.add(common + "," if is_short else common)
+    return frozenset(hints)
 
 
 def load_command_rules() -> tuple[CommandRule, ...]:
@@ -109,22 +148,22 @@ def load_command_rules() -> tuple[CommandRule, ...]:
     return msgspec.toml.decode(data or b"", type=dict[str, tuple[CommandRule, ...]])["rule"]
 
 
-def _apply(rule: CommandRule, arguments: Sequence[str], first: int) -> Iterator[Argument]:
+def _apply(
+    rule: CommandRule, arguments: Sequence[str], first: int, with_value: frozenset[str]
+) -> Iterator[Argument]:
+    """Yield the secrets that one rule finds; what follows a flag with a value is not counted."""
     plain = 0
+    is_counting = not rule.after
     flags = "".join(argument for argument in arguments[first + 1 :] if argument.startswith("-"))
     for index in range(first + 1, len(arguments)):
         argument = arguments[index]
-        is_plain = not argument.startswith("-") and arguments[index - 1] not in rule.separate
-        plain += is_plain
-        start = -1
-        if rule.position:
-            start = 0 if is_plain and plain == rule.position and rule.needs in flags else -1
-        elif rule.pair:
-            start = _find_pair(rule, arguments, index)
-        else:
-            start = _find_start(rule, arguments, index)
-        if start >= 0:
-            yield from _judge(rule, index, start, argument)
+        is_plain = not argument.startswith("-") and arguments[index - 1] not in with_value
+        plain += is_plain and is_counting
+        is_counted = is_plain and is_counting and plain == rule.position and rule.needs in flags
+        is_counting = is_counting or argument in rule.after
+        start = _find_pair(rule, arguments, index) if rule.pair else _find_start(rule, arguments, index)
+        if is_counted or start >= 0:
+            yield from _judge(rule, index, max(start, 0), argument)
 
 
 def _find_start(rule: CommandRule, arguments: Sequence[str], index: int) -> int:
@@ -168,6 +207,21 @@ def _judge(rule: CommandRule, index: int, start: int, argument: str) -> Iterator
     is_secret = looks_like_password(secret) if rule.is_careful else not is_ordinary(secret)
     if secret and is_secret and not secret.startswith(("$", "[redacted")):
         yield Argument(index, start, end)
+
+
+@cache
+def _load_search() -> re.Pattern[bytes]:
+    return compile_search(_write_hints(_load_rules()))
+
+
+@cache
+def _load_flags(command: str) -> re.Pattern[str]:
+    """Return a pattern that finds what a command takes a password with; any word when it needs nothing."""
+    rules = _load_rules()[command]
+    if any(rule.position and not rule.after for rule in rules):
+        return re.compile(r"[ \"']")
+    flags = {flag for rule in rules for flag in (*rule.separate, *rule.attached, *rule.pair, *rule.after)}
+    return re.compile("|".join(map(re.escape, sorted(flags))))
 
 
 @cache

@@ -20,6 +20,12 @@ _HARMLESS_ENDINGS: Final = {
 }
 """How common words go on that begin like the name of a secret: passed, author, keyboard."""
 
+_COMMON_LETTERS: Final = "etaoinsrhldcumfy"
+_MAX_MOVED: Final = 3
+"""So many words that start at a common letter may start at a letter of other words instead."""
+
+_ENDINGS: Final = {"|": "(?![A-Za-z0-9_])", ",": "(?= |\\\\{0,8}[\"'],)"}
+
 _WORD_CHARACTERS: Final = bytes(
     0x61 if chr(byte) in string.ascii_letters + string.digits + "_.-" else 0x20 for byte in range(256)
 )
@@ -54,19 +60,42 @@ def find_words(data: bytes, lowered: bytes, search: re.Pattern[bytes]) -> Iterat
 def compile_search(words: frozenset[str]) -> re.Pattern[bytes]:
     """Return a pattern that finds any of these words, fast: it starts at the rarest letter of each.
 
+    A word with a bar behind it is found only where it ends, one with a comma behind it only where it
+    may be a command: before a space, or as an item of a list.
+
     An ordinary alternation tries every word at every second letter of a text; starting at the
     letters that are rare in texts, with the rest of the word matched around it, takes a third.
     What follows the letter is compared before what is in front of it: the engine passes over an
     alternative that begins with another character at once, but not over one that looks behind.
     """
-    by_letter: dict[str, list[str]] = {}
-    for word in sorted(_drop_longer(words)):
-        at = max(range(len(word)), key=lambda i: _CHARACTERS_BY_FREQUENCY.find(word[i]) % 64)
+    alternatives: dict[str, list[str]] = {}
+    for given, letter in sorted(_choose_letters(_drop_longer(words)).items()):
+        word = given.rstrip("|,")
+        at = word.index(letter)
         behind = f"(?<={re.escape(word)})" if at else ""
         ending = f"(?!{_HARMLESS_ENDINGS[word]})" if word in _HARMLESS_ENDINGS else ""
-        by_letter.setdefault(word[at], []).append(re.escape(word[at + 1 :]) + behind + ending)
-    alternatives = [f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()]
-    return re.compile("|".join(alternatives).encode())
+        ending += _ENDINGS.get(given[-1], "")
+        alternatives.setdefault(letter, []).append(re.escape(word[at + 1 :]) + behind + ending)
+    groups = (f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in alternatives.items())
+    return re.compile("|".join(groups).encode())
+
+
+def _choose_letters(words: set[str]) -> dict[str, str]:
+    """Return the letter of each word to start at: a rare one, and few different ones for all words."""
+    chosen = {word: max(word.rstrip("|,"), key=_measure_rarity) for word in words}
+    for letter in filter(set(chosen.values()).__contains__, _COMMON_LETTERS):
+        own = [word for word in words if chosen[word] == letter]
+        others = set(chosen.values()) - {letter}
+        shared = [others.intersection(word.rstrip("|,")) for word in own]
+        if len(own) <= _MAX_MOVED and all(shared):
+            chosen |= {
+                word: max(letters, key=_measure_rarity) for word, letters in zip(own, shared, strict=True)
+            }
+    return chosen
+
+
+def _measure_rarity(letter: str) -> tuple[int, str]:
+    return _CHARACTERS_BY_FREQUENCY.find(letter) % 64, letter
 
 
 def _drop_longer(words: Iterable[str]) -> set[str]:

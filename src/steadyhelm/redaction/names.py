@@ -11,6 +11,14 @@ MAX_NAME_CHARS: Final = 128
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\dA-Za-z_]+")
 
 
+DESCRIPTIVE_MEMBERS: Final = frozenset(
+    {"type", "name", "description", "title", "kind", "provider", "scope", "url", "host", "region", "label",
+     "status", "username", "user", "login", "email", "port", "path", "expires", "algorithm",
+     "format", "required"}
+)  # fmt: skip
+"""Members that say something about a secret and are none."""
+
+
 class Strength(enum.IntEnum):
     """How much a name alone says about its value."""
 
@@ -33,7 +41,12 @@ def judge_name(name: str) -> Strength:
     ['STRONG', 'NONE', 'WEAK', 'HEADER']
     """
     name = name[-MAX_NAME_CHARS:]
-    if name.strip("-._$:").lower() in words_of("whole names") or name.lower() in words_of("whole names"):
+    whole = (
+        name.strip("-._$:").removeprefix("D").lower()
+        if name.startswith("-D")
+        else name.strip("-._$:").lower()
+    )
+    if whole in words_of("whole names") or name.lower() in words_of("whole names"):
         return Strength.STRONG
     words = [word.lower() for word in _WORD.findall(name)]
     for at in range(len(words) - 1, -1, -1):

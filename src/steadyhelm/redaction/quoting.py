@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 
 QUOTE: Final = r"(?:\\{0,8}[\"'`]|%2[27]|&quot;|&#3[49];|&apos;|\\{1,4}u002[27])"
 SPACE: Final = r"(?:[ \t\r\n]|\\{1,8}[nrt]|%20|%0[AaDd])"
-OPERATOR: Final = r"(?:=>|:=|\?=|->|={1,3}|:|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
+BREAK: Final = r"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
+OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|:|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
 
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096

@@ -10,30 +10,22 @@ import msgspec
 from steadyhelm.errors import SettingsError
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.redaction.addresses import find_private_keys, find_url_credentials
+from steadyhelm.redaction.addresses import KEY_HINTS, find_private_keys, find_url_credentials
 from steadyhelm.redaction.assignments import NameFinder, find_assigned, find_basic_credentials
-from steadyhelm.redaction.commands import find_command_secrets, load_command_names, may_have_secret_argument
+from steadyhelm.redaction.commands import (
+    find_command_secrets,
+    load_command_hints,
+    load_command_names,
+    may_have_secret_argument,
+)
+from steadyhelm.redaction.foreign_names import find_foreign_assigned, may_have_foreign_name
 from steadyhelm.redaction.hints import compile_search, find_words
 from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.structures import StructureRedactor
 from steadyhelm.redaction.tokens import Span, find_random_text, find_tokens, may_have_random_text, to_bytes
 
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
-_FOREIGN_NAMES: Final = (
-    "\N{KELVIN SIGN}", "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "\u043f\u0430\u0440\u043e\u043b\u044c",
-    "\u5bc6\u7801", "\u5bc6\u78bc", "\u30d1\u30b9\u30ef\u30fc\u30c9", "ontrase\u00f1a", "\u00f6senord",
-    "as\u0142o",
-)  # fmt: skip
-_NOT_ASCII_NAMES: Final = re.compile("|".join(_FOREIGN_NAMES).encode())
-_NOT_ASCII_LETTERS: Final = re.compile(
-    "|".join(next(letter for letter in name if not letter.isascii()) for name in _FOREIGN_NAMES).encode()
-)
-_ASCII: Final = bytes(range(128))
-_NOT_ASCII_ASSIGNMENT: Final = re.compile(
-    "(?i:\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u30d1\u30b9\u30ef\u30fc\u30c9|contrase\u00f1a|l\u00f6senord|has\u0142o)"
-    r"[\"'\\]{0,4}\s{0,4}[:=\uff1a]\s{0,4}[\"'\\]{0,4}([^\s\"'\\,;]{4,200})"
-)
-_KEY_HINTS: Final = ('"kty"', "PRIVATE", "LS0tLS1CRUdJTi")
+_KEY_HINTS: Final = ('"kty"', *KEY_HINTS, "LS0tLS1CRUdJTi")
 
 
 class Redactor:
@@ -52,7 +44,7 @@ class Redactor:
             )
         self._custom = [_compile_pattern(pattern) for pattern in patterns]
         self._names = NameFinder(further)
-        words = (words_of("stems") | load_command_names() - {"http"}).union(further, ["basic ", "http "])
+        words = (words_of("stems") | load_command_hints()).union(further, ["basic "])
         self._words = compile_search(words)
         self._hints = compile_search(words | _load_shape_literals())
         self._structures = StructureRedactor(self._names, self._redact_all)
@@ -68,7 +60,7 @@ class Redactor:
             self._confirm_hint(text, encoded)
             or any(find_tokens(text, encoded))
             or any(find_url_credentials(text, is_gate=True))
-            or (not encoded.isascii() and _has_foreign_name(encoded))
+            or may_have_foreign_name(encoded)
         )
 
     def _confirm_hint(self, text: str, encoded: bytes) -> bool:
@@ -81,7 +73,7 @@ class Redactor:
         for word in find_words(encoded, lowered, self._words):
             if self._names.may_name_secret(text, word):
                 return True
-            if word.text in commands and may_have_secret_argument(text, word.end):
+            if word.text in commands and may_have_secret_argument(text, word):
                 return True
             has_basic = has_basic or word.text.lower() == "basic"
         if has_basic and any(find_basic_credentials(text)):
@@ -111,28 +103,15 @@ class Redactor:
             text = _replace(text, find_private_keys(text))
             text = _replace(text, sorted(_find_plain_shapes(text)))
         text = _replace(text, find_tokens(text))
-        text = _replace(text, find_url_credentials(text))
+        text = _replace(text, sorted(find_url_credentials(text)))
         if has_hint:
+            text = _replace(text, find_command_secrets(text))
             text = _replace(text, find_assigned(text, self._names))
             text = _replace(text, find_basic_credentials(text))
-            text = _replace(text, find_command_secrets(text))
-        if not text.isascii() and _has_foreign_name(text.lower().encode("utf-8", "replace")):
-            spans = (
-                Span(*match.span(1), "assigned secret") for match in _NOT_ASCII_ASSIGNMENT.finditer(text)
-            )
-            text = _replace(text, spans)
+        text = _replace(text, find_foreign_assigned(text))
         for pattern in self._custom:
             text = pattern.sub("[redacted: custom rule]", text)
         return text if is_id else _replace(text, find_random_text(text))
-
-
-def _has_foreign_name(encoded: bytes) -> bool:
-    """Return whether UTF-8 has a name of a secret with letters outside ASCII.
-
-    Of most texts little is outside ASCII: that is searched first.
-    """
-    rest = encoded.translate(None, _ASCII)
-    return _NOT_ASCII_LETTERS.search(rest) is not None and _NOT_ASCII_NAMES.search(encoded) is not None
 
 
 @cache
@@ -166,7 +145,7 @@ def _find_plain_shapes(text: str) -> Iterator[Span]:
     """Yield the secrets that are known by a text inside them, of one rule after the other."""
     for name, entry in load_lexicon("steadyhelm.redaction", "plain_shapes").entries.items():
         if entry.can_match(text):
-            yield from (Span(*match.span(), name) for match in entry.regex.finditer(text))
+            yield from (Span(*match.span(match.lastindex or 0), name) for match in entry.regex.finditer(text))
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:

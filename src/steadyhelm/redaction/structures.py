@@ -4,19 +4,16 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from steadyhelm.redaction.assignments import NameFinder, is_secret_value
+from steadyhelm.redaction.assignments import NameFinder
 from steadyhelm.redaction.commands import find_secret_arguments
-from steadyhelm.redaction.names import Strength, has_id_name, words_of
+from steadyhelm.redaction.named_values import is_secret_value
+from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name, words_of
 from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_secret
 
 _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number", "boolean", "null"})
 _KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
-_DESCRIPTIVE: Final = frozenset(
-    {"type", "name", "description", "title", "kind", "provider", "scope", "url", "host", "region", "label",
-     "status", "username", "user", "login", "email", "port", "path", "expires", "algorithm",
-     "format", "required"}
-)  # fmt: skip
-"""Members that say something about a secret and are none."""
+_MANIFEST_DATA: Final = frozenset({"data", "stringData"})
+"""Members of a Kubernetes secret that hold what is secret, whatever their keys are."""
 _PAIR: Final = 2
 _MIN_NUMBER: Final = 1000
 _MAX_MARKER_CHARS: Final = 40
@@ -77,25 +74,30 @@ class StructureRedactor:
 
     def _redact_member(self, item: Any, name: str, key: str, strength: Strength) -> Any:
         """Return a member of an object under the name of a secret; its own name may say that it is none."""
-        if self._names.judge(name) is Strength.NONE and (has_id_name(name) or name.lower() in _DESCRIPTIVE):
+        if self._names.judge(name) is Strength.NONE and (
+            has_id_name(name) or name.lower() in DESCRIPTIVE_MEMBERS
+        ):
             return self._redact_plain(item, name)
         return self._redact_field(item, key, strength)
 
     def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
         pair = self._find_pair(value)
         is_key = "kty" in value
+        is_manifest = value.get("kind") == "Secret"
         redacted: dict[str, Any] = {}
         for name, item in value.items():
             label = pair[1] if pair and name == pair[0] else name
             if is_key and name in _KEY_MEMBERS and isinstance(item, str) and not item.startswith("[redacted"):
                 redacted[name] = self._mark("private key")
+            elif is_manifest and name in _MANIFEST_DATA and isinstance(item, dict):
+                redacted[name] = self._redact_members(item, "secret", Strength.STRONG)
             else:
                 redacted[self._redact_text(name)] = self.redact(item, label)
         return _keep(value, redacted)
 
     def _find_pair(self, value: dict[str, Any]) -> tuple[str, str] | None:
         """Return the field that holds the value of a pair, and the name that the pair gives to it."""
-        fields = {name.lower(): name for name in value}
+        fields = {_find_kind(name): name for name in value}
         for kind in words_of("name fields") & fields.keys():
             name = value[fields[kind]]
             if isinstance(name, str) and self._names.judge(name):
@@ -123,7 +125,7 @@ class StructureRedactor:
             )
             if not strength or not item or item.startswith(("[redacted", "-")):
                 continue
-            is_flag = name.startswith("-") and strength is not Strength.WEAK
+            is_flag = name.startswith("-") and (strength is not Strength.WEAK or looks_secret(item))
             if (is_flag and not is_ordinary(item)) or (
                 len(value) == _PAIR and _is_pair_value(item, strength)
             ):
@@ -131,6 +133,17 @@ class StructureRedactor:
 
     def _mark(self, key: str) -> str:
         return f"[redacted: field {self._redact_text(key)[:_MAX_MARKER_CHARS]}]"
+
+
+def _find_kind(name: str) -> str:
+    """Return what a field of a pair holds, by the last word of its name: `OptionName`, `parameter_name`."""
+    lowered = name.lower()
+    if lowered in words_of("value fields") or lowered in words_of("name fields"):
+        return lowered
+    for kind in ("name", "value"):
+        if lowered.endswith(kind):
+            return kind
+    return lowered
 
 
 def _is_pair_value(item: str, strength: Strength) -> bool:

@@ -24,6 +24,7 @@ _HEAD_CHARS: Final = 2
 _MIN_TOKEN_CHARS: Final = 20
 _MIN_RANDOM_CHARS: Final = 32
 _MIN_PART_MIXING: Final = 0.22
+_MIN_DIGITS: Final = 5
 _MIN_GATE_MIXING: Final = 0.15
 _RUNS_KEPT: Final = 2048
 _MAX_KEPT_CHARS: Final = 200
@@ -46,7 +47,9 @@ _WORD_IN_PATH: Final = re.compile(r"[a-z]{6}")
 _FILE_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,4}(?![A-Za-z0-9])")
 _ID_BEFORE: Final = re.compile(
     r"(?:(?:[iI][dD]|hash|sha\d{0,3}|digest|checksum|etag|ETag|cursor|integrity|h1|base64|fingerprint|version|commit|rev"
-    r"|nonce|signature|Signature|resolved|content)[\"'\\]{0,4}[ \t]{0,2}[:=,-][ \t]{0,2}[\"'\\]{0,4}"
+    r"|nonce|signature|Signature|resolved|content|bitcoin"
+    r"|(?:[nN]ext|[pP]age|[cC]ontinuation|[sS]ync)\w{0,16}[tT]oken)"
+    r"[\"'\\]{0,4}[ \t]{0,2}[:=,-][ \t]{0,2}[\"'\\]{0,4}"
     r"|[/?&.@~]|%2F|\w/)\Z"
 )
 _SEEN_BEFORE: Final = 32
@@ -144,6 +147,8 @@ def _may_have_token(run: str) -> bool:
 
 
 def _has_random_part(token: str) -> bool:
+    if sum(map(str.isdigit, token[_HEAD_CHARS:])) >= _MIN_DIGITS:
+        return True
     for part in _PART.findall(token[_HEAD_CHARS:]):
         digits = sum(map(str.isdigit, part))
         if (

@@ -1,0 +1,86 @@
+"""Find what is assigned to the word for a password in languages that are not written in ASCII."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.tokens import Span
+from steadyhelm.redaction.values import is_ordinary, looks_like_password
+
+_BEHIND: Final = (
+    r"[\"'\\*\u300d]{0,6}(?P<op>(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
+    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u662f|\\{1,4}u306f)|(?:\s\w{1,10}){0,2}\s(?=\S*[0-9]))"
+    r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>[^\s\"'\\,;`\u3002\u300d\uff0c]{4,200})"
+)
+"""What is between the word and the value: a sign, or a word such as `is`."""
+
+_ASCII: Final = bytes(range(128))
+_LOOKALIKES: Final = ("\N{KELVIN SIGN}".encode(), "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}".encode())
+"""Letters that are no ASCII letters and have one as their small letter."""
+
+
+def may_have_foreign_name(encoded: bytes) -> bool:
+    """Return whether canonical JSON may contain a word for a password that is not written in ASCII."""
+    has_letters = False
+    if not encoded.isascii():  # of most texts little is outside ASCII: that is searched first
+        rest = encoded.translate(None, _ASCII)
+        if any(letter in rest for letter in _LOOKALIKES):
+            return True
+        has_letters = any(start in rest for start in _load_starts())
+    if not has_letters and b"\\u" not in encoded:
+        return False
+    return _load_pattern().search(encoded.decode("utf-8", "replace")) is not None
+
+
+def find_foreign_assigned(text: str) -> Iterator[Span]:
+    """Yield the values assigned to such a word, in order.
+
+    >>> text = "mein L\u00f6senord: hunter2"
+    >>> [text[start:end] for start, end, _ in find_foreign_assigned(text)]
+    ['hunter2']
+    """
+    if not may_have_foreign_name(text.encode("utf-8", "replace")):
+        return
+    for match in _load_assignment().finditer(text):
+        value = match["value"].rstrip(".!?)")
+        is_plain = match["op"].strip() != "" and match["op"].strip()[-1] in ":=\uff1a\uff1d"
+        if not is_ordinary(value) and value.isascii() and (is_plain or looks_like_password(value)):
+            yield Span(match.start("value"), match.end("value"), "assigned secret")
+
+
+def is_foreign_name(name: str) -> bool:
+    """Return whether the name of a field contains such a word."""
+    return not name.isascii() and _load_pattern().search(name) is not None
+
+
+@cache
+def _load_starts() -> frozenset[bytes]:
+    """Return bytes of which every word has one: with it its first letter beyond ASCII begins."""
+    words = words_of("words in other scripts")
+    firsts = {next(letter for letter in word if not letter.isascii()) for word in words}
+    return frozenset(form.encode()[:1] for letter in firsts for form in (letter.lower(), letter.upper()))
+
+
+@cache
+def _load_pattern() -> re.Pattern[str]:
+    words = "|".join(map(_write_word, sorted(words_of("words in other scripts"))))
+    return re.compile(rf"(?!\\[^u])(?:{words})")
+
+
+@cache
+def _load_assignment() -> re.Pattern[str]:
+    return re.compile(_load_pattern().pattern + _BEHIND)
+
+
+def _write_word(word: str) -> str:
+    """Return a pattern for a word in small or large letters, as they are or in escapes of JSON."""
+    parts = []
+    for at, letter in enumerate(word):
+        forms = {letter.lower(), letter.upper()}
+        escapes = [f"u{ord(form):04x}" for form in sorted(forms) if not form.isascii()]
+        plain = f"[{''.join(map(re.escape, sorted(forms)))}]"
+        backslashes = r"\\{1,8}" if at else r"\\"
+        parts.append(f"(?:{plain}|{backslashes}(?:{'|'.join(escapes)}))" if escapes else plain)
+    return "".join(parts)

@@ -1,0 +1,365 @@
+"""Read the value behind the name of a secret, in each of the forms in which texts assign one."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from steadyhelm.redaction.named_values import (
+    Name,
+    is_likely_secret,
+    is_secret_value,
+    is_small_number,
+    is_weak_secret,
+    names_a_secret,
+)
+from steadyhelm.redaction.names import Strength, words_of
+from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, SPACE, Value, read_value
+from steadyhelm.redaction.values import (
+    MIN_MIXING,
+    is_ordinary,
+    is_plain_word,
+    looks_like_password,
+    looks_secret,
+    measure_mixing,
+)
+
+_SEEN_BEFORE: Final = 80
+_PAIR_SEEN_BEFORE: Final = 300
+_MIN_BEARER_CHARS: Final = 8
+_MIN_PLAIN_TOKEN_CHARS: Final = 24
+_MIN_WORD_CHARS: Final = 6
+_MAX_PHRASE_WORDS: Final = 12
+
+_BLANKS: Final = r"(?:[ \t]|%20)"
+_MARKUP: Final = (
+    r"(?:\*{1,2}|</(?:b|strong|em|i|code|label|span|dt|td|th)>(?:\s{0,4}<(?:b|code|span|dd|td)>)?)"
+)
+_TAG: Final = (
+    r"(?:!!?(?!(?:vault|Ref|Sub|GetAtt|Join|secret|env|ENV)\b)[\w:/.-]{0,40}|&[\w-]{1,40})[ \t]{1,4}"
+)
+_VALUE_WORD: Final = (
+    r"(?:(?:android:|string_?|[Pp]arameter)?[vV]alue|val|v|content|default(?:_?[vV]alue)?|data|text)"
+)
+_ASSIGN: Final = re.compile(
+    rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
+    r"(?::[ ]?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)|(?<=[ ])(?:string|String|\[\]byte)[ ]{1,4}=(?!=)"
+    rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
+    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}})?"
+    r"(?:<code>)?"
+)
+_HEADER: Final = re.compile(
+    rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?{_BLANKS}{{0,12}}(?:{OPERATOR}){_BLANKS}{{0,12}}"
+)
+_LOOSE: Final = re.compile(
+    rf"{QUOTE}?[\])]{{0,2}}{_MARKUP}?[ \t]{{0,40}}(?P<op>={{1,2}}>|-{{1,2}}>|(?<=[ \t])-{{1,2}}(?=[ \t])"
+    r"|\u2192|\u21d2|\u2013|\u2014|\\{1,4}u(?:2192|21d2|2013|2014)|\|\||\?\?|<<<|\?|(?<=[ \t])\|(?=[ \t])"
+    r"|\.{3,40}|</(?:td|th|dt|arg)>\s{0,8}<(?:td|dd|arg)[^<>]{0,40}>|>|or\b)"
+    r"[ \t]{0,40}"
+)
+_ELEMENT: Final = re.compile(
+    rf"(?:{QUOTE})?(?:[ \t][^<>\r\n]{{0,100}})?(?:>|&gt;|\\{{1,4}}u003[eE]){SPACE}{{0,24}}"
+    rf"(?:<(?:value|string)>{SPACE}{{0,8}})?(?:<!\[CDATA\[)?(?=[^<\s])"
+)
+_NAMED_ELEMENT_BEFORE: Final = re.compile(
+    rf"<[\w:.-]{{1,60}}[ \t][^<>\r\n]{{0,80}}=[ ]?{QUOTE}[\w.:/-]{{0,80}}\Z"
+)
+_ELEMENT_ENDS: Final = ("</", "]]>", "&lt;/", "\\u003c/", "\\u003C/", "<\\/")
+_PAIR: Final = re.compile(
+    rf"(?:{QUOTE}{SPACE}{{0,4}}[,;]?|[,;])?(?:</\w{{1,20}}>)?"
+    rf"(?:[ \t]{{0,4}}\{{(?:{SPACE}{{1,24}}\w{{1,30}}[ \t]{{0,20}}=[^\r\n\\]{{0,80}}){{0,4}}?)?"
+    rf"(?:{SPACE}{{1,24}}[\w:-]{{1,20}}={QUOTE}[^\"'<>\\]{{0,60}}{QUOTE}){{0,4}}"
+    rf"(?:{SPACE}{{1,24}}#[^\r\n\\]{{0,80}})?{SPACE}{{0,24}}"
+    rf"(?:{QUOTE}?{_VALUE_WORD}{QUOTE}?{_BLANKS}{{0,8}}{OPERATOR}{_BLANKS}{{0,4}}"
+    r"|<(?:value|string|data|Value)>)"
+)
+_VALUE_BEFORE: Final = re.compile(
+    rf"\b[vV]al(?:ue)?{QUOTE}?[ ]?[:=][ ]?(?:({QUOTE})([^\"'\\\r\n]{{1,200}}){QUOTE}|([^\s\"'\\,;]{{1,200}}))"
+    rf"(?:[,;]|{SPACE}){SPACE}{{0,24}}"
+    rf"{QUOTE}?(?:name|Name|key|Key|type|field|id){QUOTE}?[ ]?[:=][ ]?{QUOTE}?\Z"
+)
+_SAID_BEFORE: Final = re.compile(
+    r"(?:^|[\s`\"'])([^\s`\"']{6,60})[`\"']?[ ](?:as|is)(?: the| my| your| our| a)?(?: \w{1,12})?[ ]\Z"
+)
+_COMMA: Final = re.compile(rf"(?P<quote>{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
+_CALL: Final = re.compile(rf"\([ ]?(?=[bfruN@]{{0,2}}{QUOTE})")
+_CHAIN: Final = re.compile(
+    rf"{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
+    rf"|press_?[sS]equentially|set_?[tT]ext|enter_?\w{{0,10}}|write|paste)\([ ]?(?={QUOTE})"
+)
+_FLAG: Final = re.compile(r"[ \t]{1,4}(?![-<|>&;])")
+_QUALIFIER: Final = (
+    r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de)[ \t]{1,3}"
+    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?)"
+)
+_IS: Final = re.compile(
+    rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
+    r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
+    r"|ist|lautet|war|est|sera|es|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
+)
+_USER_AND_PASSWORD: Final = re.compile(
+    r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
+)
+_GAP: Final = re.compile(rf"{SPACE}{{1,6}}(?:[0-9][ ](?=\S))?")
+_MULTIPART: Final = re.compile(
+    rf"{QUOTE}[^\r\n\\]{{0,80}}(?:{SPACE}{{1,2}}[Cc]ontent-[^\r\n\\]{{1,80}}){{0,2}}{BREAK}{{2}}"
+)
+_LINE: Final = re.compile(r"[^\r\n\"'`\\<>]{1,4000}")
+_WHOLE_LINE: Final = re.compile(r"[^\r\n\\]{1,4000}")
+_PARAMETERS: Final = re.compile(r"(?:[^\r\n\\]|\\(?![nr])){1,4000}")
+_HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
+_WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")
+_XML_VALUE: Final = re.compile(r"[^<&\r\n\\\]]{1,400}")
+_LOGIN_BEFORE: Final = re.compile(r"(?:login|machine|default|user|account)(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z")
+_CALL_BEFORE: Final = re.compile(
+    r"(?:define|putenv|setenv|[sS]et\w{0,30}|put|add\w{0,20}|append|header|option|param|with\w{0,20}|environ"
+    r"|getenv|get|fetch|env|of|fill|type|Pair)\([ ]?[\"'][#.]?\Z"
+)
+_QUOTE: Final = re.compile(QUOTE)
+_SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
+_SCHEMES: Final = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
+_CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
+_SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
+
+
+def _read_assigned(text: str, name: Name) -> Value | None:
+    if name.strength is Strength.HEADER:
+        header = _HEADER.match(text, name.end)
+        return _read_header(text, header.end()) if header else None
+    match = _ASSIGN.match(text, name.end)
+    value = read_value(text, match.end()) if match else None
+    if not match or not value:
+        return None
+    if match["op"] is None and not value.quote:  # `password: str = get()`
+        return None
+    return value if _is_assigned_secret(text, name, match, value) else None
+
+
+def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Value) -> bool:
+    content = text[value.start : value.end]
+    if value.quote:
+        return len(content.split()) <= _MAX_PHRASE_WORDS and is_secret_value(
+            content, name.text, name.strength
+        )
+    if text[value.end : value.end + 1] in {"(", "["} and _CODE_CALL.match(content):
+        return False
+    if name.strength is Strength.WEAK:
+        return is_weak_secret(content, name.text)
+    if (
+        is_ordinary(content, is_quoted=False)
+        or is_small_number(content, name.text)
+        or names_a_secret(content)
+    ):
+        return False
+    return not content.replace("_", "").isalpha() or _is_word_secret(text, name, match, value, content)
+
+
+def _is_word_secret(text: str, name: Name, match: re.Match[str], value: Value, content: str) -> bool:
+    """Return whether a value of letters alone is a secret, and not a variable or a word of a sentence."""
+    if not content.islower() and measure_mixing(content) < MIN_MIXING and not content.isupper():
+        return False
+    following, before = text[value.end : value.end + 2], text[max(0, name.start - 2) : name.start]
+    is_compact = match["op"] is not None and match[0].endswith("=") and not match["gap"]
+    if is_compact:
+        is_argument = before.endswith(("(", ", ")) or following[:1] in {")", ","}
+        return not is_argument and "_" not in content
+    if (
+        following[:1] not in {"", "\n", "\r", "\\", '"', "'"}
+        or "_" in content
+        or len(content) < _MIN_WORD_CHARS
+    ):
+        return False
+    return match["op"] == ":" or bool(_SECTION.search(text[:2000]))
+
+
+def _read_header(text: str, start: int) -> Value | None:
+    """Read a header's value: to the end of its line, or to the quote that ends it."""
+    quote = _QUOTE.match(text, start)
+    start = quote.end() if quote else start
+    pattern = _PARAMETERS if _HAS_PARAMETERS.match(text, start) else _LINE
+    match = pattern.match(text, start)
+    if not match:
+        return None
+    value = match[0].strip()
+    scheme = _SCHEME.match(value)
+    first = (scheme[2] if scheme else value).split()[0] if value else ""
+    if is_ordinary(first) or (
+        is_plain_word(first) and len(first) < _MIN_PLAIN_TOKEN_CHARS and "=" not in value
+    ):
+        return None
+    if scheme and is_ordinary(scheme[1], is_quoted=False) and scheme[1].lower() not in _SCHEMES:
+        return None
+    kept = scheme.start(2) if scheme and scheme[1].isalpha() else 0
+    begin = match.start() + len(match[0]) - len(match[0].lstrip()) + kept
+    return Value(begin, match.start() + len(match[0].rstrip()), "")
+
+
+def _read_element(text: str, name: Name) -> Value | None:
+    before = text[max(0, name.start - _PAIR_SEEN_BEFORE) : name.start]
+    is_element = before[-1:] in {"<", ":", ";"} or text.startswith("u003", max(0, name.start - 5))
+    if not is_element and not _NAMED_ELEMENT_BEFORE.search(before):
+        return None
+    match = _ELEMENT.match(text, name.end)
+    value = _XML_VALUE.match(text, match.end()) if match else None
+    if not value or not text.startswith(_ELEMENT_ENDS, value.end()):
+        return None
+    if not is_secret_value(value[0].strip(), name.text, name.strength):
+        return None
+    return Value(*value.span(), "<")
+
+
+def _read_pair(text: str, name: Name) -> Value | None:
+    match = _PAIR.match(text, name.end)
+    value = read_value(text, match.end()) if match else None
+    if not value or not is_secret_value(text[value.start : value.end], name.text, name.strength):
+        return None
+    return value
+
+
+def _read_before(text: str, name: Name) -> Value | None:
+    """Read the value in front of a name: a pair in the other order, or `use x as the password`."""
+    begin = max(0, name.start - _PAIR_SEEN_BEFORE)
+    before = text[begin : name.start]
+    match = _VALUE_BEFORE.search(before)
+    if match:
+        group = 2 if match[2] else 3
+        is_secret = is_secret_value(match[group], name.text, name.strength)
+        return Value(begin + match.start(group), begin + match.end(group), "") if is_secret else None
+    match = _SAID_BEFORE.search(before[-_SEEN_BEFORE:])
+    if not match or not looks_like_password(match[1].rstrip(".,:;!?")) or name.strength is Strength.HEADER:
+        return None
+    offset = begin + len(before) - len(before[-_SEEN_BEFORE:])
+    return Value(offset + match.start(1), offset + match.end(1), "")
+
+
+def _read_second(text: str, name: Name) -> Value | None:
+    """Read the value behind a name and a comma: arguments of a call, or a list of words of a command."""
+    match = _COMMA.match(text, name.end)
+    if not match or not (match["quote"] or name.text.isupper()):
+        return None
+    value = read_value(text, match.end())
+    if not value:
+        return None
+    content = text[value.start : value.end]
+    is_pair = name.text.startswith("-") or _CALL_BEFORE.search(
+        text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    )
+    if is_pair and not content.startswith("-"):
+        return value if is_secret_value(content, name.text, name.strength) else None
+    return (
+        value
+        if is_likely_secret(content, name)
+        or (" " in content and name.strength is Strength.HEADER and not is_ordinary(content))
+        else None
+    )
+
+
+def _read_call(text: str, name: Name) -> Value | None:
+    """Read the value in brackets behind a name, or given to what a name was looked up for."""
+    match = _CALL.match(text, name.end) or _CHAIN.match(text, name.end)
+    value = read_value(text, match.end()) if match else None
+    if not value or not value.quote:
+        return None
+    return value if is_likely_secret(text[value.start : value.end], name) else None
+
+
+def _read_flag(text: str, name: Name) -> Value | None:
+    match = _FLAG.match(text, name.end) if name.text.startswith("-") else None
+    value = read_value(text, match.end()) if match else None
+    if not value:
+        return None
+    content = text[value.start : value.end]
+    is_secret = is_secret_value(content, name.text, name.strength) and not is_ordinary(
+        content, is_quoted=bool(value.quote)
+    )
+    return value if is_secret else None
+
+
+def _read_sentence(text: str, name: Name) -> Value | None:
+    match = _IS.match(text, name.end)
+    value = read_value(text, match.end()) if match else None
+    if not value:
+        return None
+    content = (
+        text[value.start : value.end].rstrip(".,;:!?)") if not value.quote else text[value.start : value.end]
+    )
+    is_said = (
+        looks_like_password(content)
+        or (value.quote and " " not in content and not is_ordinary(content))
+        or (content.isdigit() and is_secret_value(content, name.text, name.strength))
+    )
+    return Value(value.start, value.start + len(content), value.quote) if is_said else None
+
+
+def _read_loose(text: str, name: Name) -> Value | None:
+    """Read the value behind a sign that does not always assign: an arrow, a dash, a cell of a table, `||`."""
+    match = _LOOSE.match(text, name.end)
+    value = read_value(text, match.end()) if match else None
+    if not match or not value or (match["op"] in {"||", "??", "or"} and not value.quote):
+        return None
+    return value if is_likely_secret(text[value.start : value.end], name) else None
+
+
+def _read_next(text: str, name: Name) -> Value | None:
+    """Read the value behind a name and a space: `login ann password x`, `PASSWORD 'x'`, `Bearer x`."""
+    match = _GAP.match(text, name.end)
+    if not match:
+        return None
+    quoted = read_value(text, match.end())
+    if quoted and quoted.quote and name.strength is not Strength.WEAK and "\n" not in match[0]:
+        content = text[quoted.start : quoted.end]
+        return (
+            quoted
+            if " " not in content and not is_ordinary(content) and not names_a_secret(content)
+            else None
+        )
+    word = _WORD.match(text, match.end())
+    if not word:
+        return None
+    return Value(*word.span(), "") if _is_next_secret(text, name, word[0]) else None
+
+
+def _is_next_secret(text: str, name: Name, word: str) -> bool:
+    before = text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    if name.text.lower().endswith("bearer"):
+        return (
+            len(word) >= _MIN_BEARER_CHARS
+            and not is_ordinary(word, is_quoted=False)
+            and (any(map(str.isdigit, word)) or measure_mixing(word) >= MIN_MIXING)
+        )
+    if _LOGIN_BEFORE.search(before):
+        return not is_ordinary(word)
+    is_line = before.endswith(("\n", "\\n", '"', "'")) or not before.strip()
+    if word.startswith("-"):
+        return False
+    if is_line and name.text.lower() in words_of("whole names"):
+        return not is_ordinary(word)
+    if name.strength is not Strength.STRONG or text[name.end : name.end + 1] not in {" ", "\t"}:
+        return False
+    is_another_name = "=" in word or ":" in word
+    is_resource = name.text.lower() in {"secret", "secrets", "token"}  # `kubectl get secret db-1`
+    word = word.rstrip(".!?)")
+    return not is_another_name and (looks_secret(word) or (not is_resource and looks_like_password(word)))
+
+
+def _read_user_and_password(text: str, name: Name) -> Value | None:
+    """Read the second half of `credentials: ann / hunter2`."""
+    match = _USER_AND_PASSWORD.match(text, name.end)
+    if not match or name.strength is Strength.HEADER or not is_likely_secret(match[1].rstrip(".,;)"), name):
+        return None
+    return Value(*match.span(1), "")
+
+
+def _read_multipart(text: str, name: Name) -> Value | None:
+    match = _MULTIPART.match(text, name.end)
+    value = _WHOLE_LINE.match(text, match.end()) if match else None
+    if not value or not is_secret_value(value[0], name.text, name.strength):
+        return None
+    return Value(*value.span(), "")
+
+
+FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
+    _read_assigned, _read_element, _read_pair, _read_before, _read_second, _read_call,
+    _read_flag, _read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
+)  # fmt: skip
+"""The forms, in the order in which they are tried."""

@@ -1,0 +1,73 @@
+"""Judge what is written behind the name of a secret: the secret itself, or an ordinary value."""
+
+import re
+from typing import Final, NamedTuple
+
+from steadyhelm.redaction.names import Strength, judge_name
+from steadyhelm.redaction.values import (
+    holds_base64_pair,
+    is_ordinary,
+    is_short_number,
+    looks_like_password,
+    looks_secret,
+)
+
+_MIN_PLAIN_NUMBER: Final = 6
+_MAX_PIN_DIGITS: Final = 8
+_WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
+"""Words as people choose them for a password; elsewhere an identifier looks like this."""
+_SCHEME: Final = re.compile(r"[A-Za-z][\w-]{1,20}[ \t]+(?=\S)")
+
+
+class Name(NamedTuple):
+    """A name in a text that says something about what follows: where it is, and how much it says."""
+
+    start: int
+    end: int
+    text: str
+    strength: Strength
+
+
+def is_secret_value(value: str, name: str, strength: Strength) -> bool:
+    """Return whether the value of a field is a secret, by its name and by what it looks like."""
+    if strength is Strength.CERTAIN:
+        return bool(value)
+    if strength is Strength.WEAK:
+        return is_weak_secret(value, name)
+    if strength is Strength.HEADER:
+        value = _SCHEME.sub("", value, count=1)
+    return not is_ordinary(value) and not is_small_number(value, name) and not names_a_secret(value)
+
+
+def is_weak_secret(value: str, name: str) -> bool:
+    """Return whether a value is a secret although its name says little."""
+    lowered = name.lower()
+    if lowered.endswith("pin"):
+        return value.isdigit() and not is_short_number(value) and len(value) <= _MAX_PIN_DIGITS
+    if looks_secret(value) or holds_base64_pair(value):
+        return True
+    if lowered.endswith(("pass", "pw", "pwd")) and _WORDS_AND_NUMBER.match(value):
+        return True
+    return not lowered.endswith(("key", "keys")) and looks_like_password(value)
+
+
+def is_likely_secret(value: str, name: Name) -> bool:
+    """Return whether a value looks like a secret where it may be something else as well."""
+    if looks_like_password(value) or looks_secret(value):
+        return True
+    is_password = name.strength > Strength.WEAK and "tok" not in name.text.lower()
+    has_number = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return is_password and has_number and bool(_WORDS_AND_NUMBER.match(value))
+
+
+def is_small_number(value: str, name: str) -> bool:
+    """Return whether a value is a number too short to be a password, or too short to be a token."""
+    if value.isdigit() and "tok" in name.lower():
+        return len(value) < 2 * _MIN_PLAIN_NUMBER
+    return is_short_number(value)
+
+
+def names_a_secret(value: str) -> bool:
+    """Return whether a value is a name again: `token: access_token`."""
+    is_name = value.replace("_", "").replace("-", "").replace(".", "").isalpha()
+    return is_name and judge_name(value) > Strength.NONE
