@@ -118,6 +118,26 @@ class TestTraining:
         assert report.figures["session"]["drift AUC"].value > 0.95
         assert report.figures["project"]["class macro F1"].value > 0.85
 
+    def test_two_in_a_row(self):
+        """
+        Neighbours of one session count, found from the threshold on and right where both are labelled.
+        """
+        from steadyhelm.lab.training.validation import HeldOutResults, measure_repeats
+
+        judged = HeldOutResults(
+            sessions=["a", "a", "b", "a", "b", "b"],
+            turns=[2, 1, 1, 3, 2, 4],
+            truth=[""] * 6,
+            is_drift=[True, True, True, False, False, True],
+            drift=[0.6, 0.6, 0.7, 0.2, 0.8, 0.9],
+            found=[True] * 6,
+            primary=[""] * 6,
+        )
+        figures = measure_repeats(judged, 0.5)
+
+        assert (2, 1) == (figures.found, figures.right)
+        assert (2, 1, 1) == (figures.sessions_found, figures.sessions_right, figures.sessions_labelled)
+
     def test_every_figure_has_its_interval(self, report):
         """
         Each figure lies inside its interval.

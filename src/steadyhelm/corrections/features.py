@@ -20,6 +20,7 @@ from steadyhelm.corrections.messages import (
     take_end,
     take_start,
 )
+from steadyhelm.corrections.relations import ORDER_CUES, measure_relations
 from steadyhelm.lexicons import Lexicon, load_lexicon
 
 CUE_FILES: Final = ("objections", "protests", "observations", "continuations")
@@ -46,7 +47,6 @@ _MAX_SHOUT_LINES: Final = 6
 
 _SMALL_THEN_CAPITAL: Final = re.compile("[a-z][A-Z]")
 
-_ORDER_CUES: Final = ("orders", "ships", "orders a fix", "let us", "remove")
 _MAX_AGREEMENT: Final = 4.0
 _MIN_ECHO_SHARE: Final = 0.6
 _WORD_OR_TWO, _PHRASE, _SENTENCE, _PARAGRAPH = 3, 8, 15, 30
@@ -95,6 +95,14 @@ def extract_features(
     numbers |= score_cues(cues, first_cues, len(message.words), is_report=is_report)
     numbers |= _measure_context(message, agent, prompt)
     numbers |= _measure_agreement(cues, first_cues, numbers, message, agent, rules)
+    numbers |= measure_relations(
+        message,
+        agent,
+        prompt,
+        _locate_objections(found),
+        cues,
+        max(0.0, numbers["cue score of the first sentence"]),
+    )
     numbers |= _measure_circumstances(interrupted, tool_calls, tool_errors, turn)
     return ReplyFeatures(numbers, message, cues, first_cues, agent, rules)
 
@@ -117,6 +125,15 @@ def find_cues(text: str) -> dict[str, str]:
     'broken'
     """
     return {name: match.group().strip() for name, match in load_cues().search_all(text).items()}
+
+
+def _locate_objections(found: Mapping[str, re.Match[str]]) -> dict[int, float]:
+    """Return the weights of the cues that speak for a correction, by their places in the text."""
+    known, places = load_cues().entries, dict[int, float]()
+    for name, match in found.items():
+        if name in known and known[name].weight > 0:
+            places[match.start()] = places.get(match.start(), 0.0) + known[name].weight
+    return places
 
 
 def select_first_cues(cues: Mapping[str, str], message: ParsedMessage) -> dict[str, str]:
@@ -323,7 +340,7 @@ def _score_length(words: int) -> float:
 
 
 def _score_order(cues: Mapping[str, str], numbers: Mapping[str, float], agent: AgentMessage) -> float:
-    if not any(name in cues for name in _ORDER_CUES):
+    if not any(name in cues for name in ORDER_CUES):
         return 0.0
     return 1.6 * numbers["topics from the tail"] - 0.5 if agent.expects_answer else -0.9
 

@@ -1,7 +1,8 @@
 """Read the messages around a reply: the user's, without what was pasted in, and the agent's last one."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -163,6 +164,16 @@ def find_topics(words: Iterable[str]) -> frozenset[str]:
 def compute_share(part: frozenset[str], whole: frozenset[str]) -> float:
     """Return which share of the second set is in the first; 0 when the second set is empty."""
     return len(part & whole) / len(whole) if whole else 0.0
+
+
+def count_common_phrases(one: Sequence[str], two: Sequence[str], *, most: int) -> float:
+    """Return the logarithm of how many groups of three words both texts have, and one, counted up to `most`.
+
+    >>> count_common_phrases("add a test for it".split(), "please add a test".split(), most=20)
+    0.6931471805599453
+    """
+    common = {*zip(one, one[1:], one[2:], strict=False)} & {*zip(two, two[1:], two[2:], strict=False)}
+    return math.log1p(min(most, len(common)))
 
 
 def _is_mostly_signs(line: str) -> bool:

@@ -16,8 +16,12 @@ from steadyhelm.loops.steps import works_on_files
 WINDOW_MESSAGES: Final = 3
 """How many of the user's latest messages are judged together when `repeats` is given."""
 
-MIN_PROBABILITY: Final = 0.5
-"""A message counts towards repeated corrections when it is more likely one than not."""
+MIN_PROBABILITY: Final = 0.53
+"""A message counts towards repeated corrections from this probability on.
+
+Chosen on labelled replies, so that at least .85 of two in a row are both corrections: `steadyhelm lab train`
+prints how many are.
+"""
 
 _IN_A_ROW: Final = 2
 """How many messages in a row must be corrections when `repeats` is not given."""
@@ -53,9 +57,9 @@ class _Memory(Struct):
 class UserCorrection(Detector):
     """Signal when the user corrects the agent: a single correction as LOW, repeated ones as MED.
 
-    Repeated are two messages in a row that were, more likely than not, corrections. A user who, more likely
-    than not, loses patience counts the same, but not in a coding session. The finding is about the turn
-    before the message. An answer to an agent that did nothing but ask does not count as one of the two.
+    Repeated are two messages in a row that were likely corrections (`MIN_PROBABILITY`). A user who is likely
+    to have lost patience counts the same, but not in a coding session. The finding is about the turn before
+    the message. An answer to an agent that did nothing but ask does not count as one of the two.
 
     Args:
         repeats: Corrections among the user's last three messages that are reported, 1 to 3, and lost patience

@@ -19,6 +19,7 @@ from steadyhelm.lab.training.classifier_metrics import count_confusions, tabulat
 from steadyhelm.lab.training.fitting import Fold, make_folds
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.lab.training.validation import (
+    REPEAT_THRESHOLDS,
     AlternativeFigures,
     HeldOutResults,
     LeakFigure,
@@ -26,6 +27,7 @@ from steadyhelm.lab.training.validation import (
     estimate_figures,
     judge_held_out,
     measure_alternatives,
+    measure_repeats,
 )
 from steadyhelm.lab.training.weights import learn_weights, prepare
 
@@ -99,6 +101,7 @@ def format_report(report: TrainingReport) -> str:
     for name, judged in report.judged.items():
         parts += [f"By {name}, labelled kind (down) and predicted kind (across):", _format_confusion(judged)]
         parts += [f"By {name}, predicted and actual drift:", _format_calibration(judged)]
+        parts += [f"By {name}, two corrections in a row:", _format_repeats(judged)]
     parts += [
         "Change of the log-odds of a correction per standard deviation:",
         _format_importances(report.importances),
@@ -137,6 +140,24 @@ def _format_calibration(judged: HeldOutResults) -> str:
     return format_table(
         ("predicted", "actual", "replies"),
         [(f"{mean:.3f}", f"{share:.3f}", count) for mean, share, count in rows],
+    )
+
+
+def _format_repeats(judged: HeldOutResults) -> str:
+    figures = [measure_repeats(judged, threshold) for threshold in REPEAT_THRESHOLDS]
+    return format_table(
+        ("from", "pairs found", "right", "sessions found", "right", "of sessions labelled"),
+        [
+            (
+                f"{it.threshold:g}",
+                it.found,
+                it.right,
+                it.sessions_found,
+                it.sessions_right,
+                it.sessions_labelled,
+            )
+            for it in figures
+        ],
     )
 
 

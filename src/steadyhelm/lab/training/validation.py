@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from steadyhelm.corrections.reply_classifier import label_reply
+from steadyhelm.detectors.user_correction import MIN_PROBABILITY
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.training.classifier_metrics import (
     auc,
@@ -27,6 +29,7 @@ class HeldOutResults(Struct, frozen=True, kw_only=True):
     """
 
     sessions: list[str]
+    turns: list[int]
     truth: list[str]
     is_drift: list[bool]
     drift: list[float]
@@ -45,6 +48,7 @@ def judge_held_out(cases: Sequence[PreparedReply], make_folds: Sequence[Fold]) -
             drift[place], found[place], primary[place] = label.drift, label.is_drift, label.primary
     return HeldOutResults(
         sessions=[case.reply.session for case in cases],
+        turns=[case.reply.turn for case in cases],
         truth=[case.reply.labels.primary for case in cases],
         is_drift=[case.reply.is_drift for case in cases],
         drift=drift,
@@ -57,6 +61,7 @@ def select_results(judged: HeldOutResults, places: Sequence[int]) -> HeldOutResu
     """Return the results of some of the replies."""
     return HeldOutResults(
         sessions=[judged.sessions[place] for place in places],
+        turns=[judged.turns[place] for place in places],
         truth=[judged.truth[place] for place in places],
         is_drift=[judged.is_drift[place] for place in places],
         drift=[judged.drift[place] for place in places],
@@ -81,6 +86,49 @@ _FIGURES: Final[dict[str, Callable[[HeldOutResults], float | None]]] = {
     "drift AUC": lambda judged: auc(judged.is_drift, judged.drift),
     "class macro F1": lambda judged: macro_f1(judged.truth, judged.primary),
 }
+
+
+# Two corrections in a row are what a reminder follows: how often is that right, from which probability on?
+
+REPEAT_THRESHOLDS: Final = (0.4, 0.45, 0.5, MIN_PROBABILITY, 0.55, 0.6)
+
+
+class RepeatFigures(Struct, frozen=True, kw_only=True):
+    """Two replies in a row that are both corrections with this probability or more.
+
+    `found` and `right` count such pairs, and those of which both are labelled as drift; the others count
+    sessions: with such a pair, of these the right ones, and all with two labelled in a row.
+    """
+
+    threshold: float
+    found: int
+    right: int
+    sessions_found: int
+    sessions_right: int
+    sessions_labelled: int
+
+
+def measure_repeats(judged: HeldOutResults, threshold: float) -> RepeatFigures:
+    """Return how often two corrections in a row are found, and rightly so, by session."""
+    order = sorted(range(len(judged.turns)), key=lambda place: (judged.sessions[place], judged.turns[place]))
+    pairs = [
+        (one, two)
+        for one, two in pairwise(order)
+        if judged.sessions[one] == judged.sessions[two] and judged.turns[two] - judged.turns[one] == 1
+    ]
+    labelled = [pair for pair in pairs if all(judged.is_drift[place] for place in pair)]
+    found = [pair for pair in pairs if all(judged.drift[place] >= threshold for place in pair)]
+    sessions_found, sessions_labelled = (
+        {judged.sessions[one] for one, _ in some} for some in (found, labelled)
+    )
+    return RepeatFigures(
+        threshold=threshold,
+        found=len(found),
+        right=len(set(found) & set(labelled)),
+        sessions_found=len(sessions_found),
+        sessions_right=len(sessions_found & sessions_labelled),
+        sessions_labelled=len(sessions_labelled),
+    )
 
 
 # Shuffle what the figures must come from, and check that they fall to chance. Shuffled labels leave nothing

@@ -20,7 +20,7 @@ from steadyhelm.lab.training.labelled_replies import LabelledReply
 REPLY_RECIPE: Final = Recipe(
     strength=0.001,
     trusted=("cue score", "agreement score"),
-    trust=4.0,
+    trust=8.0,
     term_weight=16.0,
     term_owners=3,
     term_texts=4,
