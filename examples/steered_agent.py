@@ -10,6 +10,7 @@ It needs no key and no network, and leaves nothing behind.
 
 # ruff: noqa: INP001 - an example is a script, not a package
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -220,6 +221,8 @@ def _list_places(event_ids: tuple[str, ...] | list[str]) -> list[int]:
 
 def main() -> None:
     """Run the chosen scenarios, then print a summary."""
+    # The screen shows each incident: it need not be in the log as well.
+    logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("scenario", nargs="?", choices=SCENARIOS, help="one of them; all without it")
     parser.add_argument("--fast", action="store_true", help="no pauses")

@@ -150,7 +150,7 @@ def test_a_denial_reaches_the_model_and_a_stop_ends_the_run(place):
     made = len((place.project / "log").read_text().splitlines())
     denied = [it for it in model.texts() if "hook error" in it]
     assert 4 == made
-    assert "with this call: Bash called 5 times in a row" in denied[0]
+    assert "this call would make it: Bash called 5 times in a row" in denied[0]
     assert ("hook_stopped", False) == (result["terminal_reason"], result["is_error"])
     assert made < len(model.requests[""]) < 20
     (run,) = place.runs()

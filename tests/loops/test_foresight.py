@@ -245,7 +245,7 @@ class TestAProbe:
         finding = foreseen(ActionLoop(), LOOK, LOOK, then=LOOK)
 
         assert ["run.0", "run.1"] == finding.event_ids
-        assert finding.message.startswith("with this call: Read called 3 times")
+        assert finding.message.startswith("this call would make it: Read called 3 times")
 
     @pytest.mark.parametrize("make", DETECTORS)
     @pytest.mark.parametrize(

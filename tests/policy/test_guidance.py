@@ -33,6 +33,17 @@ class TestGuidance:
         """
         assert ("", "") == write_guidance(DriftAction.CONTINUE, [finding(severity=Severity.LOW)], "a goal")
 
+    def test_a_blocked_call_is_named_as_such_first(self):
+        """
+        The text of a blocked call says that it was not run, then why, then what to do.
+        """
+        lines = said(DriftAction.SUMMARIZE_REPLAN, [finding()], "book a flight", is_blocked=True).splitlines()
+
+        assert "This call was not run." == lines[0]
+        assert lines[1].startswith("- ")
+        assert lines[2].startswith("Stop here.")
+        assert "Your goal: book a flight" == lines[3]
+
     def test_the_evidence_and_the_goal(self):
         """
         The words name what repeats, what to do instead, and the goal.

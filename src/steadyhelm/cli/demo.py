@@ -1,5 +1,6 @@
 """`steadyhelm demo`: a scripted agent gets stuck in a loop, and is steered out of it."""
 
+import logging
 import os
 import shlex
 import sys
@@ -77,6 +78,8 @@ def _start_monitor(path: Path) -> Iterator["DriftMonitor"]:
     from steadyhelm.assembly import DriftMonitor
     from steadyhelm.components import open_store
 
+    # The screen shows the incident: it need not be in the log as well.
+    logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
     with _without_settings() as empty:
         monitor = DriftMonitor(AGENT, alert_webhook="", db_path=path, mode="guide", config=empty)
     try:

@@ -97,11 +97,17 @@ def read_answer(answer: object) -> tuple[bool | None, str]:
     return False if answers["refuses"].search(plain) else None, text
 
 
+_UNASKED: Final = (
+    " The user should have been asked, and there was no way to:"
+    " give wrap() a function that asks the user, as `ask=`."
+)
+
+
 def format_reason(decision: Decision) -> str:
     """Return the reason for a decision in a sentence: what was noticed, the worst first."""
     reported = [it for it in decision.findings if it.severity is not Severity.LOW]
     noticed = [it.message for it in sorted(reported, key=lambda it: -it.score)]
-    unasked = " The user should have been asked, and there was no way to." if decision.wanted == "ask" else ""
+    unasked = _UNASKED if decision.wanted == "ask" else ""
     if not noticed and decision.budget is not None and decision.budget.exhausted:
         noticed = ["the budget is used up"]
     reason = f"Noticed: {'; '.join(noticed)}." if noticed else decision.guidance or "The run is drifting."

@@ -39,6 +39,7 @@ def make_decision(
         wordings=drift.steering.wordings,
         tried=incidents.past_messages(findings),
         user_words=drift.user_words,
+        is_blocked=verdicts[0] == "deny",
     )
     decision = Decision(
         action=response.action,

@@ -113,7 +113,7 @@ class LoopDetector(Detector):
     def report_foreseen(self, call: TraceEvent, match: LoopMatch, **context: object) -> DriftEvent:
         """Return the finding for a match of a call not yet made; only past events are its evidence."""
         evidence = tuple(event_id for event_id in match.event_ids if event_id != call.event_id)
-        message = f"with this call: {match.message}"
+        message = f"this call would make it: {match.message}"
         return self.report(call, structs.replace(match, event_ids=evidence, message=message), **context)
 
 

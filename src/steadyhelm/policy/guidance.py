@@ -11,6 +11,9 @@ from steadyhelm.findings import DriftEvent, Severity
 
 _MAX_LINE_CHARS: Final = 300
 
+NOT_RUN: Final = "This call was not run."
+"""How the text about a blocked call begins."""
+
 
 class Wordings(Struct, frozen=True, kw_only=True):
     """The opening sentence of each response level. Your own sentence is measured under its own name."""
@@ -45,9 +48,11 @@ def write_guidance(
     wordings: Wordings = DEFAULT_WORDINGS,
     tried: Sequence[str] = (),
     user_words: str = "",
+    is_blocked: bool = False,
 ) -> GuidanceText:
     """Return the guidance for an action, with the evidence; empty for CONTINUE.
 
+    Where a call `is_blocked` that comes first: the model must not take the text for the call's result.
     `tried` are earlier attempts that led nowhere, which the model should not repeat; `user_words` is what
     the user said since the goal was set.
     """
@@ -56,8 +61,8 @@ def write_guidance(
     level = _LEVEL_NAMES[action]
     opening: str = getattr(wordings, level)
     worst = _worst_by_kind(findings)
-    lines = [opening]
-    lines += [f"- {_one_line(finding.message)}. {finding.suggested_action}" for finding in worst]
+    reasons = [f"- {_one_line(finding.message)}. {finding.suggested_action}" for finding in worst]
+    lines = [NOT_RUN, *reasons, opening] if is_blocked else [opening, *reasons]
     if tried:
         lines.append(f"Already tried, do not repeat: {'; '.join(_one_line(it) for it in tried)}")
     if goal:
