@@ -3,7 +3,6 @@
 import errno
 import logging
 import os
-import signal
 import subprocess
 import time
 
@@ -17,28 +16,11 @@ from fault_tools import (
     record,
     start_process,
     wait_until,
-    with_tools,
 )
 
 from steadyhelm.engine.run_recorder import NOT_STORED
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.sink import Sink
-
-RECORDS_UNTIL_KILLED = """
-import os, struct, sys
-from steadyhelm import DriftMonitor
-from fault_tools import OFF
-monitor = DriftMonitor("doomed", db_path=sys.argv[1], durability=sys.argv[2], detectors=OFF)
-answered = 0
-while True:
-    if answered % 40 == 0:
-        if answered:
-            monitor.end_run()
-        monitor.start_run()
-    monitor.record_event("tool_call", "search", input_data=answered)
-    answered += 1
-    os.write(1, struct.pack("<I", answered))
-"""
 
 
 @pytest.fixture
@@ -190,77 +172,6 @@ class TestAStoreThatIsAway:
         account = Account(database)
         assert account.losses["journal full"] == account.lost > 0
         assert 5000 == account.stored + account.lost
-
-    def test_losses_while_the_store_is_away_survive_a_kill(self, database):
-        """
-        What was counted while the store was away is in the journal: a kill does not undo it.
-        """
-        source = """
-import os, sqlite3, sys, time
-from fault_tools import make_monitor, record
-monitor = make_monitor(sys.argv[1])
-monitor._dispatch._backlog.journal._cap = 600_000
-monitor.start_run("run")
-monitor.flush()
-other = sqlite3.connect(sys.argv[1], isolation_level=None)
-other.execute("BEGIN IMMEDIATE")
-record(monitor, 8000)
-monitor._dispatch._pause(0.0)
-print(monitor.health.lost, flush=True)
-os.kill(os.getpid(), 9)
-"""
-        with start_process(source, database, env=with_tools()) as child:
-            lost = int(child.stdout.read())
-        adopt(database)
-
-        account = Account(database)
-        assert lost == account.lost > 0
-        assert 8000 == account.stored + account.lost
-
-
-class TestKill:
-    @pytest.mark.parametrize("mode", ["fast", "durable"])
-    @pytest.mark.parametrize("after", [1, 90, 1234])
-    def test_what_was_answered_is_kept(self, database, mode, after):
-        """
-        After kill -9 every event whose recording had returned is stored by the next monitor.
-        """
-        with start_process(RECORDS_UNTIL_KILLED, database, mode, env=with_tools()) as child:
-            said = child.stdout.read(4 * after)
-            os.kill(child.pid, signal.SIGKILL)
-            said += child.stdout.read()
-        answered = len(said) // 4
-        adopt(database)
-
-        account = Account(database)
-        assert answered <= account.stored <= answered + 1
-        assert (0, []) == (account.lost, account.faults)
-
-    def test_a_fork_in_the_middle(self, database):
-        """
-        Parent and child of a fork each have a journal: what both recorded is kept when both are killed.
-        """
-        source = """
-import os, sys, time
-from fault_tools import make_monitor, record
-monitor = make_monitor(sys.argv[1])
-monitor.start_run("run")
-record(monitor, 30)
-child = os.fork()
-record(monitor, 20)
-time.sleep(0.3 if child else 0.1)
-record(monitor, 10)
-if child:
-    os.waitpid(child, 0)
-os.kill(os.getpid(), 9)
-"""
-        with start_process(source, database, env=with_tools()) as child:
-            child.wait(20)
-        adopt(database)
-
-        account = Account(database)
-        assert [30, 60] == sorted(account.runs.values())
-        assert 0 == account.lost
 
 
 class TestOthersFail:

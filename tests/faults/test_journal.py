@@ -217,6 +217,42 @@ class TestAdopting:
         account = Account(database)
         assert (4, 3) == (account.stored, account.lost)
 
+    @pytest.mark.parametrize("count", [b"\x00\x00", b"\xff\xff"])
+    def test_a_damaged_count(self, database, count):
+        """
+        A frame whose count of records alone is damaged is whole, and stored.
+        """
+        path, places = leave_behind(database, *([it] for it in recorded(3)))
+        change(path, places[1] + 2, count)
+        adopt(database)
+
+        account = Account(database)
+        assert (3, 0) == (account.stored, account.lost)
+
+    def test_a_damaged_head(self, database):
+        """
+        Of a frame whose head is damaged as a whole, the records behind it are counted.
+        """
+        group = recorded(6)
+        path, places = leave_behind(database, group[:1], group[1:5], group[5:])
+        change(path, places[1], b"\xff" * 12)
+        adopt(database)
+
+        account = Account(database)
+        assert (2, 4) == (account.stored, account.lost)
+
+    def test_a_journal_of_the_first_version(self, database):
+        """
+        A journal that an older version left is stored as well.
+        """
+        path, places = leave_behind(database, recorded(3))
+        content = path.read_bytes()
+        path.write_bytes(content[:8] + b"\x01\x00\x00\x00" + content[places[0] :])
+        adopt(database)
+
+        account = Account(database)
+        assert (3, 0) == (account.stored, account.lost)
+
     def test_a_damaged_length(self, database):
         """
         After a frame whose length is damaged the next one is found again.

@@ -7,12 +7,13 @@ lost or changes places.
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.journal.files import Journal, is_possible
-from steadyhelm.journal.frames import Entry, encode_frame
+from steadyhelm.journal.files import Journal, Segment, is_possible
+from steadyhelm.journal.frames import Entry, encode_frame, encode_held, encode_withdrawal
 from steadyhelm.sink import Loss, Record, RecordedEvent
 
 
@@ -45,9 +46,17 @@ class Backlog:
         self._in_file = 0
         self._overflow: deque[Entry] = deque()
         self._not_in_file: deque[tuple[int, int]] = deque()
+        self._not_in_file_count = 0
+        self._dropped = 0
+        self._dropped_late = 0
+        self._dropped_and_kept = 0
+        self.dropped_and_counted = 0
+        """Events dropped so far that are counted in memory."""
+        self._held = 0
+        self._held_missing = 0
         self._is_closed = False
-        self._is_putting = False
-        self._reentered: deque[tuple[str, Sequence[Record]]] = deque()
+        self._is_working = False
+        self._reentered: deque[Callable[[], int]] = deque()
 
     @property
     def remaining(self) -> int:
@@ -56,26 +65,47 @@ class Backlog:
 
     @property
     def is_reentered(self) -> bool:
-        """Whether this thread is inside `put` already: in a signal handler, or in a finalizer."""
-        return self._is_putting and self.lock.is_held()
+        """Whether this thread is at work here already: it is in a signal handler, or in a finalizer."""
+        return self._is_working and self.lock.is_held()
 
     def put(self, epoch: str, records: Sequence[Record]) -> int:
         """Add records that belong together; return how many events were dropped instead."""
         frame = b"" if self.journal is None else encode_frame(epoch, records)
+        dropped = self._do(partial(self._add, frame, epoch, records))
+        if self._dropped_late:
+            with self.lock:
+                dropped, self._dropped_late = dropped + self._dropped_late, 0
+        return dropped
+
+    def _do(self, job: Callable[[], int]) -> int:
+        """Do a job under the lock, then those of code that interrupted it; return what they dropped."""
         with self.lock:
-            if self._is_putting:
-                self._reentered.append((epoch, records))
+            if self._is_working:
+                self._reentered.append(job)
                 return 0
-            self._is_putting = True
-            try:
-                dropped = self._add(frame, epoch, records)
-                while self._reentered:
-                    epoch, records = self._reentered.popleft()
-                    frame = b"" if self.journal is None else encode_frame(epoch, records)
-                    dropped += self._add(frame, epoch, records)
-            finally:
-                self._is_putting = False
+            dropped = self._do_alone(job)
+            # Looked at while no job is under way: what comes later does its job itself.
+            while self._reentered:
+                dropped += self._do_alone(self._do_reentered)
             return dropped
+
+    def _do_other(self, job: Callable[[], object]) -> None:
+        """Do a job that drops nothing. What is dropped behind it is reported by the next `put`."""
+        dropped = self._do(lambda: (job(), 0)[1])
+        if dropped:
+            with self.lock:
+                self._dropped_late += dropped
+
+    def _do_alone(self, job: Callable[[], int]) -> int:
+        self._is_working = True
+        try:
+            return job()
+        finally:
+            self._is_working = False
+
+    def _do_reentered(self) -> int:
+        # Code that interrupted us just now may have done it.
+        return self._reentered.popleft()() if self._reentered else 0
 
     def _add(self, frame: bytes, epoch: str, records: Sequence[Record]) -> int:
         count, journal = len(records), self.journal
@@ -85,7 +115,8 @@ class Backlog:
         # An event comes alone: what it led to comes behind it.
         may_drop = self._may_drop and count == 1 and type(records[0]) is RecordedEvent
         is_in_file = False
-        if journal is not None and frame and not self._overflow:
+        if journal is not None and not self._overflow:
+            frame = frame or encode_frame(epoch, records)
             if not fits and not self._in_file:
                 journal.mark()
             is_in_file = journal.append(frame, self.put_count + count, may_refuse=may_drop)
@@ -94,13 +125,26 @@ class Backlog:
         elif is_in_file:
             self._in_file += count
         elif may_drop and len(self._queue) + len(self._overflow) >= self._cap:
+            self._dropped += count
+            self._note_missing()
             return count
         else:
             self._overflow.extend([(epoch, record) for record in records])
         self.put_count += count
         if journal is not None and not is_in_file:
-            self._not_in_file.append((self.put_count, count))
+            self._add_not_in_file(self.put_count, count)
+            self._note_missing()
         return 0
+
+    def _add_not_in_file(self, last: int, count: int) -> None:
+        self._not_in_file.append((last, count))
+        self._not_in_file_count += count
+
+    def _note_missing(self) -> None:
+        """Write down how many records a kill would lose, and how many were dropped and not counted there."""
+        if self.journal is not None:
+            dropped = max(0, self._dropped - self._dropped_and_kept)
+            self.journal.note_missing(self._not_in_file_count + self._held_missing + dropped)
 
     def take(self, limit: int) -> tuple[list[Entry], int]:
         """Return the next records, in order, and how many could not be read back from the journal."""
@@ -130,7 +174,8 @@ class Backlog:
         with self.progress:
             self.done_count += count
             while self._not_in_file and self._not_in_file[0][0] <= self.done_count:
-                self._not_in_file.popleft()
+                self._not_in_file_count -= self._not_in_file.popleft()[1]
+            self._note_missing()
             self.progress.notify_all()
 
     def wait_until_done(self, mark: int, timeout_s: float | None) -> bool:
@@ -138,41 +183,110 @@ class Backlog:
         with self.progress:
             return self.progress.wait_for(lambda: self.done_count >= mark, timeout_s)
 
+    # --- records of a run that waits for its saved state ------------------------------------------
+
+    def hold(self, epoch: str, records: Sequence[Record]) -> None:
+        """Append records to the journal alone: they are put, or withdrawn, when the saved state is there."""
+        frame = encode_held(epoch, records)
+        self._do_other(partial(self._hold, frame, len(records)))
+
+    def _hold(self, frame: bytes, count: int) -> None:
+        if self.journal is not None and self.journal.append(frame, self.put_count, may_refuse=True):
+            self._held += count
+        else:
+            self._miss(count)
+
+    def miss(self, count: int) -> None:
+        """Count records that are not even held."""
+        self._do_other(partial(self._miss, count))
+
+    def _miss(self, count: int) -> None:
+        self._held += count
+        self._held_missing += count
+        self._note_missing()
+
+    def release(self, count: int, *, withdrawn: str = "") -> None:
+        """Hold that many records no longer; with an epoch, its records are recorded in another way."""
+        self._do_other(partial(self._release, count, withdrawn))
+
+    def _release(self, count: int, withdrawn: str) -> None:
+        self._held -= count
+        if withdrawn and self.journal is not None:
+            self.journal.append(encode_withdrawal(withdrawn), self.put_count, may_refuse=False)
+        if not self._held:
+            self._held_missing = 0
+            self._note_missing()
+
+    # --- the journal ------------------------------------------------------------------------------
+
     def tidy_journal(self) -> None:
         """Delete what is stored from the journal, begin a new file where needed, open it if there is none."""
-        if self.journal is None:
+        journal = self.journal
+        if journal is None:
             self.open_journal()
             return
-        with self.lock:
-            if not self.remaining:
-                self.journal.clear()
+        is_deleted = journal.is_deleted
+        self._do_other(partial(self._delete_stored, journal, is_deleted=is_deleted))
+        # What is held and what withdraws it are in one file.
+        if is_deleted or (journal.is_long and not self._is_holding):
+            fresh = journal.create_file()
+            self._do_other(partial(self._continue_in, fresh))
+
+    @property
+    def _is_holding(self) -> bool:
+        return self._held > self._held_missing
+
+    def _delete_stored(self, journal: Journal, *, is_deleted: bool) -> None:
+        if is_deleted or journal.is_long:
+            self._held_missing = self._held
+            self._note_missing()
+        if not self._is_holding:
+            if self.remaining:
+                journal.discard(self.done_count)
             else:
-                self.journal.discard(self.done_count)
-        if self.journal.needs_new_file:
-            fresh = self.journal.create_file()
-            with self.lock:
-                self.journal.continue_in(fresh)
+                journal.clear()
+
+    def _continue_in(self, fresh: Segment) -> None:
+        if self.journal is not None:
+            self.journal.continue_in(fresh)
 
     def open_journal(self) -> None:
         """Open the journal, and append what is in memory; raises OSError when it cannot be written."""
         if self._database is None or not is_possible():
             return
-        journal = Journal(self._database, cap=self._journal_cap)
-        with self.lock:
-            waiting = (*self._queue, *self._overflow)
-            in_hand = self.remaining - len(waiting)
-            if in_hand:
-                self._not_in_file.append((self.done_count + in_hand, in_hand))
-            for epoch, record in waiting:
-                if not journal.append(encode_frame(epoch, [record]), self.put_count, may_refuse=False):
-                    self._not_in_file.append((self.put_count, 1))
-            self.journal = journal
+        self._do_other(partial(self._use_journal, Journal(self._database, cap=self._journal_cap)))
 
-    def keep(self, records: Sequence[Record]) -> None:
-        """Append records to the journal alone, for the next writer that reads it."""
+    def _use_journal(self, journal: Journal) -> None:
+        waiting = (*self._queue, *self._overflow)
+        in_hand = self.remaining - len(waiting)
+        if in_hand:
+            self._add_not_in_file(self.done_count + in_hand, in_hand)
+        for epoch, record in waiting:
+            if not journal.append(encode_frame(epoch, [record]), self.put_count, may_refuse=False):
+                self._add_not_in_file(self.put_count, 1)
+        self.journal = journal
+        self._note_missing()
+
+    def note_counted(self, dropped: int) -> None:
+        """Note that so many events that `put` dropped are counted in memory."""
         with self.lock:
-            if self.journal is not None:
-                self.journal.append(encode_frame("", records), self.put_count, may_refuse=False)
+            self.dropped_and_counted += dropped
+
+    def note_kept(self, dropped: int) -> None:
+        """Note that the count of so many dropped events is where a kill does not undo it."""
+        with self.lock:
+            self._dropped_and_kept = max(self._dropped_and_kept, dropped)
+            self._note_missing()
+
+    def keep(self, records: Sequence[Record]) -> bool:
+        """Append records to the journal alone, for the next writer that reads it; return whether it did."""
+        kept: list[bool] = []
+        self._do_other(partial(self._keep, encode_frame("", records), kept))
+        return any(kept)
+
+    def _keep(self, frame: bytes, kept: list[bool]) -> None:
+        if self.journal is not None:
+            kept.append(self.journal.append(frame, self.put_count, may_refuse=False))
 
     def hand_over(self, entries: Sequence[Entry]) -> bool:
         """Write records to a file that another process stores; return whether that was possible."""
@@ -188,12 +302,17 @@ class Backlog:
         """Records that are done here, and that no other process has stored yet."""
         return 0 if self._hands_over is None else self._hands_over.count_handed_over()
 
-    def close(self) -> int:
-        """Take no more records, and release the journal; return how many records are nowhere else."""
+    def stop(self) -> int:
+        """Take no more records; return how many are nowhere but in memory."""
         with self.lock:
             self._is_closed = True
+            return self.remaining if self.journal is None else self._not_in_file_count
+
+    def close(self, *, is_counted: bool) -> None:
+        """Release the journal; with `is_counted` it says elsewhere what is not in it."""
+        with self.lock:
             journal, self.journal = self.journal, None
-            if journal is None:
-                return self.remaining
-            journal.close(keep=self.remaining > 0)
-            return sum(count for _, count in self._not_in_file)
+            if journal is not None:
+                if is_counted:
+                    journal.note_missing(0)
+                journal.close(keep=self.remaining > 0)

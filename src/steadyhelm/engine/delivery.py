@@ -23,6 +23,7 @@ _PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 2.0
 _STORE_IS_DOWN: Final = (StoreError, OSError, MemoryError)
 DAMAGED: Final = "record in the journal damaged"
+NOT_WRITTEN: Final = "not written before exit"
 
 
 class Delivery:
@@ -197,7 +198,8 @@ class Delivery:
                 if self._store(entries) is None:
                     return False
                 entries = []
-        losses = [Loss(DAMAGED, damaged, time.time(), journal.token)] if damaged else []
+        counts = {DAMAGED: damaged, NOT_WRITTEN: journal.missing}
+        losses = [Loss(reason, n, time.time(), journal.token) for reason, n in counts.items() if n]
         if (entries or losses) and self._store(entries, losses) is None:
             return False
         journal.delete()

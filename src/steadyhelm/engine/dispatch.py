@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from steadyhelm.engine.backlog import Backlog
-from steadyhelm.engine.delivery import DAMAGED, Delivery
+from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, Delivery
 from steadyhelm.engine.health import Health
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.journal.abandoned import list_pending
@@ -145,6 +145,19 @@ class Dispatch:
         else:
             reason = "queue full" if self._backlog.journal is None else "journal full"
         self._health.lose(reason, count)
+        self._backlog.note_counted(count)
+
+    def hold(self, epoch: str, records: Sequence[Record]) -> None:
+        """Keep records of a run that waits for its saved state, so that they survive the process."""
+        self._backlog.hold(epoch, records)
+
+    def miss(self, count: int) -> None:
+        """Write down that so many records of such a run would not survive the process."""
+        self._backlog.miss(count)
+
+    def release(self, count: int, *, withdrawn: str = "") -> None:
+        """Keep that many records no longer, of which those of the epoch given were recorded otherwise."""
+        self._backlog.release(count, withdrawn=withdrawn)
 
     def run_on_writer(self, job: Callable[[], None]) -> bool:
         """Run a job on the writer's thread soon, before the next batch; False after the close. Never waits.
@@ -286,8 +299,10 @@ class Dispatch:
         self._adopt()
         self._run_jobs()
         while self._take():
+            dropped = self._backlog.dropped_and_counted
             if not self._delivery.deliver(self._in_hand):
                 return False
+            self._backlog.note_kept(dropped)
             self._complete_batch()
             self._run_jobs()
         if not self._delivery.is_down:
@@ -359,12 +374,18 @@ class Dispatch:
     def _hand_over(self, entries: Sequence[Entry]) -> bool:
         return self._backlog.hand_over(entries)
 
-    def _keep_losses(self) -> None:
-        """Append what was counted to the journal, where it survives the process while the store is down."""
-        totals = self._health.totals()
+    def _keep_losses(self) -> bool:
+        """Append what was counted to the journal, where it survives the process while the store is down.
+
+        Returns whether it is there.
+        """
+        dropped, totals = self._backlog.dropped_and_counted, self._health.totals()
         if totals != self._kept_totals:
+            if not self._backlog.keep(self._health.list_losses(time.time())):
+                return False
             self._kept_totals = totals
-            self._backlog.keep(self._health.list_losses(time.time()))
+            self._backlog.note_kept(dropped)
+        return True
 
     def _run_jobs(self) -> None:
         now = time.monotonic()
@@ -382,11 +403,11 @@ class Dispatch:
 
     def _finish(self) -> None:
         """Keep what is left, and let go of the sinks."""
-        if self._backlog.remaining:
-            self._keep_losses()
-        lost = self._backlog.close()
+        lost = self._backlog.stop()
         if lost:
-            self._health.lose("not written before exit", lost)
+            self._health.lose(NOT_WRITTEN, lost)
+        self._backlog.close(is_counted=not self._backlog.remaining or self._keep_losses())
+        if lost:
             self._delivery.deliver_losses()
         for sink in self._sinks:
             try:

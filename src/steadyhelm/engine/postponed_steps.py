@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from steadyhelm.forks import ReentrantEvent
 from steadyhelm.sink import Record
@@ -14,13 +14,36 @@ STEPS_AT_ONCE: Final = 16
 Step = Callable[[], object]
 
 
-class PostponedSteps:
-    """Steps in the order they were taken, and their records. Methods are called under the lock of the run."""
+class RecordHolder(Protocol):
+    """Keeps records that are not queued yet where they survive the process."""
 
-    def __init__(self) -> None:
+    def hold(self, epoch: str, records: Sequence[Record]) -> None:
+        """Keep records of the run with this epoch."""
+        ...
+
+    def miss(self, count: int) -> None:
+        """Write down that so many more have no record yet: they do not survive the process."""
+        ...
+
+    def release(self, count: int, *, withdrawn: str = "") -> None:
+        """Keep that many no longer, of which those of the epoch given were recorded otherwise."""
+        ...
+
+
+class PostponedSteps:
+    """Steps in the order they were taken, and their records. Methods are called under the lock of the run.
+
+    Args:
+        holder: Keeps the records of the new run that it may be after all.
+        epoch: The epoch of that run.
+    """
+
+    def __init__(self, holder: RecordHolder, epoch: str) -> None:
+        self._holder = holder
+        self._epoch = epoch
         self._steps: deque[Step] = deque()
-        self.held: list[Sequence[Record]] = []
-        """The records of the new run that it may be after all."""
+        self._held: list[Sequence[Record]] = []
+        self._behind = 0
         self.is_waiting = True
         """Whether it is not known yet how the run continues."""
         self.done = ReentrantEvent()
@@ -33,6 +56,28 @@ class PostponedSteps:
     def is_full(self) -> bool:
         """Whether no further step should wait."""
         return len(self._steps) >= MOST_POSTPONED
+
+    def hold(self, records: Sequence[Record]) -> None:
+        """Keep records until it is known how the run continues."""
+        self._held.append(records)
+        self._holder.hold(self._epoch, records)
+
+    def count_behind(self) -> None:
+        """Count a step that has no record yet: its caller did not wait until those before it were judged."""
+        self._behind += 1
+        self._holder.miss(1)
+
+    def withdraw_held(self) -> None:
+        """Drop what is held: its steps were judged again."""
+        held, self._held = self._held, []
+        self._holder.release(sum(map(len, held)) + self._behind, withdrawn=self._epoch)
+
+    def queue_held(self, queue: Callable[[Sequence[Record]], None]) -> None:
+        """Queue what is held: the run is a new one."""
+        held, self._held = self._held, []
+        for records in held:
+            queue(records)
+        self._holder.release(sum(map(len, held)))
 
     def add(self, step: Step) -> None:
         """Add a step behind the others."""

@@ -15,7 +15,7 @@ from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
 from steadyhelm.engine.incident_updates import IncidentUpdates
-from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps
+from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.engine.turns import Turns
@@ -229,7 +229,7 @@ class RunRecorder:
         if not records:
             return
         if self.postponed is not None and self.postponed.is_waiting:
-            self.postponed.held.append(records)
+            self.postponed.hold(records)
             return
         self._services.queue.put(self.session.run.epoch, *records)
         incidents = [it for it in records if isinstance(it, Incident)]
@@ -331,9 +331,12 @@ class RunRecorder:
 
     # --- waiting for a saved state ----------------------------------------------------------------
 
-    def wait_for_state(self) -> None:
-        """Judge steps as those of a new run until it is known whether it continues a suspended one."""
-        self.postponed = PostponedSteps()
+    def wait_for_state(self, holder: RecordHolder) -> None:
+        """Judge steps as those of a new run until it is known whether it continues a suspended one.
+
+        The holder keeps their records meanwhile.
+        """
+        self.postponed = PostponedSteps(holder, self.session.run.epoch)
 
     def resume(self, session: Session, reference: Reference | None, *, pin: bool) -> bool:
         """Continue as the suspended run of this session; False when the run did not wait any more.
@@ -372,8 +375,7 @@ class RunRecorder:
             if postponed is None or not postponed.is_waiting:
                 return False
             self.postponed = None
-            for records in postponed.held:
-                self._put_records(*records)
+            postponed.queue_held(lambda records: self._put_records(*records))
             postponed.done.set()
         return True
 
@@ -384,6 +386,8 @@ class RunRecorder:
         self.postponed.add(step)
         if not is_waiting:
             again: T | None = self._do_postponed(STEPS_AT_ONCE)
+            if self.postponed is not None:
+                self.postponed.count_behind()
             return again
         done = step()
         if self.postponed.is_full and self.start_anew():
@@ -394,6 +398,7 @@ class RunRecorder:
         """Do the first postponed steps; returns the result of the last of all, None while others are left."""
         postponed = self.postponed
         done = postponed.do_some(self._turns.try_late, most) if postponed is not None else None
-        if not postponed:
+        if postponed is not None and not postponed:
             self.postponed = None
+            postponed.withdraw_held()
         return done

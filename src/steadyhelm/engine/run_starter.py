@@ -20,7 +20,7 @@ from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import ForkedStoreError, StoreError
 from steadyhelm.events import BUDGET_SET, RunInfo, new_id
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.host_objects import is_a
@@ -139,7 +139,7 @@ class RunStarter:
         session = self._sessions.begin(info, reference, can=can, budget=reserve)
         recorder = RunRecorder(session, self._services, is_sampled=is_sampled, reference=reference)
         if is_waiting:
-            recorder.wait_for_state()
+            recorder.wait_for_state(self._dispatch)
         if is_sampled:
             recorder.announce(pin=True)
         return recorder
@@ -255,6 +255,8 @@ class RunStarter:
         try:
             agent_id = self._services.agent_id
             suspended = take_suspended(self._store, agent_id, stored_id) if stored_id is not None else None
+        except ForkedStoreError:
+            suspended = None  # it never can be read in this process
         except (StoreError, OSError):
             return False
         self._knowledge.remove_suspended(run_id)

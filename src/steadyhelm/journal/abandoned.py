@@ -9,8 +9,8 @@ from typing import Final, Self
 from msgspec import Struct
 
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.journal.files import HEADER, MAGIC, SUFFIX, VERSION, Journal, is_possible, try_lock
-from steadyhelm.journal.frames import Damage, Entry, encode_frame, scan_frames
+from steadyhelm.journal.files import SUFFIX, FileStart, Journal, is_possible, read_start, try_lock
+from steadyhelm.journal.frames import Damage, Entry, Held, Withdrawal, encode_frame, scan_frames
 from steadyhelm.sink import Record
 
 _NO_CAP: Final = 1 << 62
@@ -36,8 +36,11 @@ class AbandonedJournal:
     Use it in a `with` block, and delete it when everything in it is stored.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int, start: FileStart) -> None:
         self.path = path
+        self.missing = start.missing
+        """Records that were in the memory of the writer alone when it died."""
+        self._start = start.size
         self._descriptor = descriptor
         self._end = os.fstat(descriptor).st_size
 
@@ -53,8 +56,7 @@ class AbandonedJournal:
         os.close(self._descriptor)
 
     def __iter__(self) -> Iterator[list[Entry] | Damage]:
-        for _, found in scan_frames(self._descriptor, HEADER.size, self._end):
-            yield found
+        return _read(self._descriptor, self._start, self._end)
 
     def delete(self) -> None:
         """Delete the file."""
@@ -82,8 +84,7 @@ def claim(path: Path) -> AbandonedJournal | None:
         return None
     try:
         if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
-            _require_readable(descriptor, path)
-            return AbandonedJournal(path, descriptor)
+            return AbandonedJournal(path, descriptor, _require_readable(descriptor, path))
     except BaseException:
         os.close(descriptor)
         raise
@@ -135,7 +136,7 @@ def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
         groups = [found for found in journal if not isinstance(found, Damage)]
         kept = [[entry for entry in group if not is_unwanted(entry[1])] for group in groups]
         if kept != groups:
-            _write_copy(database, [group for group in kept if group])
+            _write_copy(database, [group for group in kept if group], journal.missing)
             journal.delete()
 
 
@@ -146,8 +147,19 @@ def delete_older(database: Path, before: float) -> None:
             journal.delete()
 
 
-def _write_copy(database: Path, groups: list[list[Entry]]) -> None:
+def _read(descriptor: int, start: int, end: int) -> Iterator[list[Entry] | Damage]:
+    """Yield the records of each frame, without those that were withdrawn."""
+    withdrawn = {it.epoch for _, it in scan_frames(descriptor, start, end) if isinstance(it, Withdrawal)}
+    for _, found in scan_frames(descriptor, start, end):
+        if isinstance(found, Held):
+            yield [entry for entry in found.entries if entry[0] not in withdrawn]
+        elif not isinstance(found, Withdrawal):
+            yield found
+
+
+def _write_copy(database: Path, groups: list[list[Entry]], missing: int) -> None:
     copy = Journal(database, cap=_NO_CAP)
+    copy.note_missing(missing)
     for group in groups:
         frame = encode_frame(group[0][0], [record for _, record in group])
         if not copy.append(frame, 0, may_refuse=False):
@@ -164,8 +176,8 @@ def _describe(path: Path) -> PendingFile | None:
     try:
         size = os.fstat(descriptor).st_size
         is_live = not try_lock(descriptor)
-        _require_readable(descriptor, path)
-        found = [it for _, it in scan_frames(descriptor, HEADER.size, size)]
+        start = _require_readable(descriptor, path)
+        found = list(_read(descriptor, start.size, size))
         records = sum(it.records if isinstance(it, Damage) else len(it) for it in found)
         return PendingFile(path=str(path), bytes=size, records=records, is_live=is_live)
     except NewerJournalError:
@@ -174,11 +186,11 @@ def _describe(path: Path) -> PendingFile | None:
         os.close(descriptor)
 
 
-def _require_readable(descriptor: int, path: Path) -> None:
-    header = os.pread(descriptor, HEADER.size, 0)
-    # A writer that died at once left less than a header, and no record.
-    if len(header) == HEADER.size and HEADER.unpack(header) != (MAGIC, VERSION):
+def _require_readable(descriptor: int, path: Path) -> FileStart:
+    start = read_start(descriptor)
+    if start is None:
         raise NewerJournalError(
             f"The journal {path} was written by a newer Steadyhelm, or by another program. "
             f"It was left as it is."
         )
+    return start

@@ -4,12 +4,13 @@ import contextlib
 import os
 import struct
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from steadyhelm.events import new_id
-from steadyhelm.journal.frames import Damage, Entry, scan_frames
+from steadyhelm.journal.frames import Damage, Entry, Found, scan_frames
 
 try:
     import fcntl
@@ -18,13 +19,18 @@ except ImportError:  # pragma: no cover - Windows has neither these locks nor `o
 
 SUFFIX: Final = ".pending"
 MAGIC: Final = b"STDYpend"
-VERSION: Final = 1
-HEADER: Final = struct.Struct("<8sHxx")
+VERSION: Final = 2
+HEADER: Final = struct.Struct("<8sHxxII")
+"""Mark, version, the records that are in memory alone, and the checksum of their number."""
 SEGMENT_BYTES: Final = 8 << 20
 """The size from which a writer goes on in a new file: what is stored can then be deleted."""
 
+_FIRST_VERSION: Final = 1
+_FIRST_HEADER: Final = struct.Struct("<8sHxx")
+_MISSING: Final = struct.Struct("<II")
 _PRIVATE_FILE: Final = 0o600
 _TRIES: Final = 5
+_MOST_MISSING: Final = (1 << 32) - 1
 
 
 def is_possible() -> bool:
@@ -39,6 +45,34 @@ def try_lock(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+class FileStart(NamedTuple):
+    """Where the frames of a journal begin, and how many records of its writer never got into it."""
+
+    size: int
+    missing: int
+
+
+def read_start(descriptor: int) -> FileStart | None:
+    """Return how a journal starts; None when this version cannot read it."""
+    header = os.pread(descriptor, HEADER.size, 0)
+    # A writer that died at once left less than a header, and no record.
+    if len(header) < _FIRST_HEADER.size:
+        return FileStart(HEADER.size, 0)
+    magic, version = _FIRST_HEADER.unpack_from(header)
+    if magic == MAGIC and version == _FIRST_VERSION:
+        return FileStart(_FIRST_HEADER.size, 0)
+    if magic != MAGIC or version != VERSION:
+        return None
+    if len(header) < HEADER.size:
+        return FileStart(HEADER.size, 0)
+    missing, checksum = _MISSING.unpack_from(header, _FIRST_HEADER.size)
+    return FileStart(HEADER.size, missing if checksum == _sum_missing(missing) else 0)
+
+
+def _sum_missing(missing: int) -> int:
+    return zlib.crc32(missing.to_bytes(4, "little"))
 
 
 class Segment:
@@ -61,6 +95,11 @@ class Segment:
             return False
         self.end += len(content)
         return True
+
+    def write_start(self, missing: int) -> None:
+        """Write the start of the file, with how many records are in memory alone."""
+        missing = min(missing, _MOST_MISSING)
+        os.pwrite(self.descriptor, HEADER.pack(MAGIC, VERSION, missing, _sum_missing(missing)), 0)
 
     def remove(self) -> None:
         """Delete the file."""
@@ -88,6 +127,7 @@ class Journal:
         self._segments: list[Segment] = [self.create_file()]
         self._cursor: tuple[Segment, int] | None = None
         self._bytes = 0
+        self._missing = 0
         self._handed_over: list[tuple[Path, int, int]] = []
 
     @property
@@ -122,12 +162,13 @@ class Journal:
             if isinstance(found, Damage):
                 damaged += found.records
             else:
-                entries += found
+                # What is held is queued when it is known how its run continues.
+                entries += found if isinstance(found, list) else []
             if len(entries) >= limit:
                 break
         return entries, damaged
 
-    def _scan(self) -> Iterator[tuple[tuple[Segment, int], list[Entry] | Damage]]:
+    def _scan(self) -> Iterator[tuple[tuple[Segment, int], Found]]:
         if self._cursor is None:
             return
         segments = list(self._segments)
@@ -157,16 +198,32 @@ class Journal:
                 self._cursor = (self._segments[0], HEADER.size)
             stored.remove()
 
+    def note_missing(self, count: int) -> None:
+        """Write down that this many records are in memory alone: they are lost if the process is killed."""
+        if count != self._missing:
+            self._missing = count
+            with contextlib.suppress(OSError):  # what is there can be written over on a full disk
+                self._segments[-1].write_start(count)
+
     @property
-    def needs_new_file(self) -> bool:
-        """Whether its file has become long, or was deleted."""
-        segment = self._segments[-1]
-        return segment.end > SEGMENT_BYTES or os.fstat(segment.descriptor).st_nlink == 0
+    def is_long(self) -> bool:
+        """Whether its file has become long."""
+        return self._segments[-1].end > SEGMENT_BYTES
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its file was deleted."""
+        return os.fstat(self._segments[-1].descriptor).st_nlink == 0
 
     def continue_in(self, fresh: "Segment") -> None:
         """Append to a new file from here on."""
-        self._bytes += self._segments[-1].end
+        before = self._segments[-1]
+        self._bytes += before.end
         self._segments.append(fresh)
+        if self._missing:
+            with contextlib.suppress(OSError):
+                fresh.write_start(self._missing)
+                before.write_start(0)
 
     def close(self, *, keep: bool) -> None:
         """Release the files: for the next writer when `keep` is true, else delete them."""
@@ -214,7 +271,8 @@ class Journal:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE)
             # Another writer may have found the file before it was locked: then it belongs to that one.
             if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
-                os.pwrite(descriptor, HEADER.pack(MAGIC, VERSION), 0)
-                return Segment(path, descriptor)
+                segment = Segment(path, descriptor)
+                segment.write_start(0)
+                return segment
             os.close(descriptor)
         raise OSError(f"no file beside {self._database} can be locked")

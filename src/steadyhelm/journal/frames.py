@@ -26,6 +26,9 @@ _MARK: Final = b"\xf5\x9d"
 _FRAME: Final = struct.Struct("<2sHII")
 _MAX_RECORDS: Final = 0xFFFF
 _READ_BYTES: Final = 1 << 20
+_LEAST_RECORD_BYTES: Final = 8
+_HELD: Final = "\x00"
+_WITHDRAWN: Final = "\x01"
 
 
 Entry = tuple[str, Record]
@@ -36,6 +39,22 @@ class Damage(NamedTuple):
     """A frame that cannot be read, and how many records it held."""
 
     records: int
+
+
+class Held(NamedTuple):
+    """Records of a run that waits for its saved state: stored unless they are withdrawn behind them."""
+
+    entries: list[Entry]
+
+
+class Withdrawal(NamedTuple):
+    """What is held of the run with this epoch is recorded in another way."""
+
+    epoch: str
+
+
+Found = list[Entry] | Held | Withdrawal | Damage
+"""What a frame holds."""
 
 
 class _StoredEvent(Struct, array_like=True):
@@ -77,6 +96,16 @@ _decoders: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
 }
 
 
+def encode_held(epoch: str, records: Sequence[Record]) -> bytes:
+    """Return a frame with records that may be withdrawn."""
+    return encode_frame(_HELD + epoch, records)
+
+
+def encode_withdrawal(epoch: str) -> bytes:
+    """Return a frame that withdraws what is held of the run with this epoch."""
+    return encode_frame(_WITHDRAWN + epoch, ())
+
+
 def encode_frame(epoch: str, records: Sequence[Record]) -> bytes:
     """Return one frame with these records. A value that cannot be encoded is replaced by one that can."""
     try:
@@ -116,9 +145,15 @@ def _describe(record: Record) -> tuple[str, Any]:
     )
 
 
-def _decode(body: bytes) -> list[Entry]:
+def _decode(body: bytes) -> tuple[int, list[Entry] | Held | Withdrawal]:
+    """Return how many records there are, and what they are."""
     epoch, described = _frame_decoder.decode(body)
-    return [(epoch, _decode_record(name, raw)) for name, raw in described]
+    if epoch.startswith(_WITHDRAWN):
+        return len(described), Withdrawal(epoch[len(_WITHDRAWN) :])
+    is_held = epoch.startswith(_HELD)
+    epoch = epoch.removeprefix(_HELD)
+    entries = [(epoch, _decode_record(name, raw)) for name, raw in described]
+    return len(described), Held(entries) if is_held else entries
 
 
 def _decode_record(name: str, raw: msgspec.Raw) -> Record:
@@ -149,7 +184,7 @@ class _Window:
         return self._piece[offset : offset + size]
 
 
-def scan_frames(descriptor: int, start: int, end: int) -> Iterator[tuple[int, list[Entry] | Damage]]:
+def scan_frames(descriptor: int, start: int, end: int) -> Iterator[tuple[int, Found]]:
     """Yield what each frame holds, with the place behind it.
 
     An unfinished frame at the end is left out: its append never returned. Behind a damaged frame, reading
@@ -159,17 +194,16 @@ def scan_frames(descriptor: int, start: int, end: int) -> Iterator[tuple[int, li
     at = start
     while at < end:
         behind = _find_end(window, at)
-        entries = None if behind is None else _read_whole(window, at, behind)
-        if entries is not None and behind is not None:
+        found = None if behind is None else _read_whole(window, at, behind)
+        if found is not None and behind is not None:
             at = behind
-            yield at, entries
+            yield at, found
             continue
         following = _find_whole(window, at + 1)
         if following is None and behind is None:
             return
-        count = _count_records(window, at) if behind in (following, end) else 1
-        at = end if following is None else following
-        yield at, Damage(count)
+        place, at = at, end if following is None else following
+        yield at, Damage(_count_records(window, place, at))
 
 
 def _find_end(window: _Window, at: int) -> int | None:
@@ -182,21 +216,30 @@ def _find_end(window: _Window, at: int) -> int | None:
     return behind if mark == _MARK and behind <= window.end else None
 
 
-def _count_records(window: _Window, at: int) -> int:
-    count: int = _FRAME.unpack(window.get(at, _FRAME.size))[1]
-    return max(1, count)
+def _count_records(window: _Window, at: int, behind: int) -> int:
+    """Return how many records a damaged frame held: by what follows its head, else as its head says."""
+    frame = window.get(at, behind - at)
+    body = frame[_FRAME.size :]
+    try:
+        return max(1, _decode(body)[0])
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
+        pass
+    _, count, length, _ = _FRAME.unpack_from(frame) if len(frame) >= _FRAME.size else (b"", 1, 0, 0)
+    # A head whose length is wrong may have any count.
+    return max(1, min(count, length // _LEAST_RECORD_BYTES)) if length == len(body) else 1
 
 
-def _read_whole(window: _Window, at: int, behind: int) -> list[Entry] | None:
+def _read_whole(window: _Window, at: int, behind: int) -> list[Entry] | Held | Withdrawal | None:
     frame = window.get(at, behind - at)
     _, count, _, checksum = _FRAME.unpack_from(frame)
     body = frame[_FRAME.size :]
-    if zlib.crc32(body, count) != checksum:
-        return None
     try:
-        return _decode(body)
+        records, found = _decode(body)
     except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
         return None
+    # Where the count alone is damaged, the records are whole.
+    is_whole = zlib.crc32(body, count) == checksum or zlib.crc32(body, records) == checksum
+    return found if is_whole else None
 
 
 def _find_whole(window: _Window, at: int) -> int | None:
