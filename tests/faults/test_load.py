@@ -27,7 +27,7 @@ class TestLoad:
                 monitor.end_run(run_id)
 
         run_in_threads(work, 8)
-        result = monitor.flush(60)
+        result = monitor.flush(600)
         monitor.close()
 
         account = Account(database)
@@ -49,7 +49,7 @@ class TestLoad:
                 monitor.end_run(run_id)
 
         run_in_threads(work, 4)
-        result = monitor.flush(60)
+        result = monitor.flush(600)
         monitor.close()
 
         account = Account(database)
@@ -62,4 +62,4 @@ def run_in_threads(work, count):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.journal.files import Journal, Segment, is_possible
@@ -48,7 +49,7 @@ class Backlog:
         self._not_in_file: deque[tuple[int, int]] = deque()
         self._not_in_file_count = 0
         self._dropped = 0
-        self._dropped_late = 0
+        self._dropped_unreported = 0
         self._dropped_and_kept = 0
         self.dropped_and_counted = 0
         """Events dropped so far that are counted in memory."""
@@ -56,7 +57,7 @@ class Backlog:
         self._held_missing = 0
         self._is_closed = False
         self._is_working = False
-        self._reentered: deque[Callable[[], int]] = deque()
+        self._reentered: deque[Callable[[], None]] = deque()
 
     @property
     def remaining(self) -> int:
@@ -71,46 +72,39 @@ class Backlog:
     def put(self, epoch: str, records: Sequence[Record]) -> int:
         """Add records that belong together; return how many events were dropped instead."""
         frame = b"" if self.journal is None else encode_frame(epoch, records)
-        dropped = self._do(partial(self._add, frame, epoch, records))
-        if self._dropped_late:
-            with self.lock:
-                dropped, self._dropped_late = dropped + self._dropped_late, 0
-        return dropped
-
-    def _do(self, job: Callable[[], int]) -> int:
-        """Do a job under the lock, then those of code that interrupted it; return what they dropped."""
         with self.lock:
-            if self._is_working:
-                self._reentered.append(job)
-                return 0
-            dropped = self._do_alone(job)
-            # Looked at while no job is under way: what comes later does its job itself.
-            while self._reentered:
-                dropped += self._do_alone(self._do_reentered)
+            self._do(self._add, frame, epoch, records)
+            dropped, self._dropped_unreported = self._dropped_unreported, 0
             return dropped
 
-    def _do_other(self, job: Callable[[], object]) -> None:
-        """Do a job that drops nothing. What is dropped behind it is reported by the next `put`."""
-        dropped = self._do(lambda: (job(), 0)[1])
-        if dropped:
-            with self.lock:
-                self._dropped_late += dropped
+    def _do(self, job: Callable[..., None], *args: Any) -> None:
+        """Do a job under the lock, then those of code that interrupted it."""
+        with self.lock:
+            if self._is_working:
+                self._reentered.append(partial(job, *args))
+                return
+            self._do_alone(job, args)
+            # Looked at while no job is under way: code that interrupts us now does its job itself.
+            while self._reentered:
+                self._do_alone(self._do_reentered, ())
 
-    def _do_alone(self, job: Callable[[], int]) -> int:
+    def _do_alone(self, job: Callable[..., None], args: tuple[Any, ...]) -> None:
         self._is_working = True
         try:
-            return job()
+            job(*args)
         finally:
             self._is_working = False
 
-    def _do_reentered(self) -> int:
+    def _do_reentered(self) -> None:
         # Code that interrupted us just now may have done it.
-        return self._reentered.popleft()() if self._reentered else 0
+        if self._reentered:
+            self._reentered.popleft()()
 
-    def _add(self, frame: bytes, epoch: str, records: Sequence[Record]) -> int:
+    def _add(self, frame: bytes, epoch: str, records: Sequence[Record]) -> None:
         count, journal = len(records), self.journal
         if self._is_closed:
-            return count
+            self._dropped_unreported += count
+            return
         fits = not self._in_file and not self._overflow and len(self._queue) < self._cap
         # An event comes alone: what it led to comes behind it.
         may_drop = self._may_drop and count == 1 and type(records[0]) is RecordedEvent
@@ -126,15 +120,15 @@ class Backlog:
             self._in_file += count
         elif may_drop and len(self._queue) + len(self._overflow) >= self._cap:
             self._dropped += count
+            self._dropped_unreported += count
             self._note_missing()
-            return count
+            return
         else:
             self._overflow.extend([(epoch, record) for record in records])
         self.put_count += count
         if journal is not None and not is_in_file:
             self._add_not_in_file(self.put_count, count)
             self._note_missing()
-        return 0
 
     def _add_not_in_file(self, last: int, count: int) -> None:
         self._not_in_file.append((last, count))
@@ -188,7 +182,7 @@ class Backlog:
     def hold(self, epoch: str, records: Sequence[Record]) -> None:
         """Append records to the journal alone: they are put, or withdrawn, when the saved state is there."""
         frame = encode_held(epoch, records)
-        self._do_other(partial(self._hold, frame, len(records)))
+        self._do(self._hold, frame, len(records))
 
     def _hold(self, frame: bytes, count: int) -> None:
         if self.journal is not None and self.journal.append(frame, self.put_count, may_refuse=True):
@@ -198,7 +192,7 @@ class Backlog:
 
     def miss(self, count: int) -> None:
         """Count records that are not even held."""
-        self._do_other(partial(self._miss, count))
+        self._do(self._miss, count)
 
     def _miss(self, count: int) -> None:
         self._held += count
@@ -207,7 +201,7 @@ class Backlog:
 
     def release(self, count: int, *, withdrawn: str = "") -> None:
         """Hold that many records no longer; with an epoch, its records are recorded in another way."""
-        self._do_other(partial(self._release, count, withdrawn))
+        self._do(self._release, count, withdrawn)
 
     def _release(self, count: int, withdrawn: str) -> None:
         self._held -= count
@@ -226,17 +220,17 @@ class Backlog:
             self.open_journal()
             return
         is_deleted = journal.is_deleted
-        self._do_other(partial(self._delete_stored, journal, is_deleted=is_deleted))
+        self._do(self._delete_stored, journal, is_deleted)
         # What is held and what withdraws it are in one file.
         if is_deleted or (journal.is_long and not self._is_holding):
             fresh = journal.create_file()
-            self._do_other(partial(self._continue_in, fresh))
+            self._do(self._continue_in, fresh)
 
     @property
     def _is_holding(self) -> bool:
         return self._held > self._held_missing
 
-    def _delete_stored(self, journal: Journal, *, is_deleted: bool) -> None:
+    def _delete_stored(self, journal: Journal, is_deleted: bool) -> None:
         if is_deleted or journal.is_long:
             self._held_missing = self._held
             self._note_missing()
@@ -254,7 +248,7 @@ class Backlog:
         """Open the journal, and append what is in memory; raises OSError when it cannot be written."""
         if self._database is None or not is_possible():
             return
-        self._do_other(partial(self._use_journal, Journal(self._database, cap=self._journal_cap)))
+        self._do(self._use_journal, Journal(self._database, cap=self._journal_cap))
 
     def _use_journal(self, journal: Journal) -> None:
         waiting = (*self._queue, *self._overflow)
@@ -281,7 +275,7 @@ class Backlog:
     def keep(self, records: Sequence[Record]) -> bool:
         """Append records to the journal alone, for the next writer that reads it; return whether it did."""
         kept: list[bool] = []
-        self._do_other(partial(self._keep, encode_frame("", records), kept))
+        self._do(self._keep, encode_frame("", records), kept)
         return any(kept)
 
     def _keep(self, frame: bytes, kept: list[bool]) -> None:
