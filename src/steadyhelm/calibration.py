@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from statistics import fmean
 from typing import Any, Final
@@ -13,6 +12,7 @@ from msgspec import structs
 from steadyhelm.baselines import BaselineStats, Spread, Trend
 from steadyhelm.embedders.idf import add_run_words, halve_counts
 from steadyhelm.events import RunSummary
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.windows import next_trend, quantile
 
 RUN_START: Final = ""
@@ -45,7 +45,7 @@ class RecentRuns:
     def __init__(self, runs: Sequence[RunSummary]) -> None:
         self.runs = runs
 
-    @cached_property
+    @lazy_property
     def statistics(self) -> dict[str, Any]:
         """The fields of a baseline that these runs alone decide."""
         tokens = [float(summary.tokens) for summary in self.runs]
