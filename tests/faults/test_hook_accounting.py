@@ -13,13 +13,18 @@ SLOW = "time.sleep(2)"
 KILLED = "os.kill(os.getpid(), 9)"
 HARMED = """
 import os, sys, time
-harms = {harms!r}
-def watch(frame, event, function):
-    own = event == "call" and "steadyhelm" in frame.f_code.co_filename
-    name = frame.f_code.co_name if own else "fork" if function is os.fork and event == "c_call" else ""
-    if name in harms:
-        exec(harms.pop(name))
-sys.setprofile(watch)
+def harm(moment, what):
+    def watch(frame, event, function):
+        own = event == "call" and "steadyhelm" in frame.f_code.co_filename
+        is_fork = event == "c_call" and function is os.fork
+        if (frame.f_code.co_name if own else "fork" if is_fork else "") == moment:
+            watches.remove(moment)
+            exec(what)
+    watches = [moment]
+    return lambda *call: watch(*call) if watches else None
+# An error in one of them turns it off.
+for arm, (moment, what) in zip((sys.setprofile, sys.settrace), {harms!r}.items()):
+    arm(harm(moment, what))
 """
 IN_THE_HOOK = ("_read_input", "ask_resident", "_start_resident", "_handle_in_copy", "fork")
 IN_A_COPY = ("_detach", "become_resident", "run_resident", "handle_alone", "handle_request", "_record_event")
@@ -39,7 +44,7 @@ def host(request):
 
 
 def run_harmed(hooks, n, harms, body=None, **host):
-    """Run a hook to which these things happen when it, or a copy of it, gets to these functions."""
+    """Run a hook to which one or two things happen when it, or a copy of it, gets to these functions."""
     body = call(n, f"/p/{n}.py") if body is None else body
     child = hooks.start(body, code=HARMED.format(harms=harms) + HOOK, **host)
     finish(child)
@@ -75,7 +80,7 @@ def test_after_its_time(hooks, host, harm):
     A hook whose time is over is held up, or killed, once more while it leaves its step to a copy.
     """
     for n, moment in enumerate(TOO_LATE):
-        run_harmed(hooks, n, {"ask_resident": SLOW, moment: harm}, **host)
+        run_harmed(hooks, n, {moment: harm, "ask_resident": SLOW}, **host)
     sent, accounted = hooks.count_steps(len(TOO_LATE), **host)
     assert sent == accounted
 
@@ -103,7 +108,7 @@ def test_while_a_bad_event_is_counted(hooks, host, harm):
     """
     moments = ("_report_error", "_log_error", "fork", "_detach", "count_loss")
     for n, moment in enumerate(moments):
-        run_harmed(hooks, n, {"_read_input": SLOW, moment: harm}, **host)
+        run_harmed(hooks, n, {moment: harm, "_read_input": SLOW}, **host)
     run_harmed(hooks, 0, {"count_loss": harm}, b"no JSON", **host)
     sent, accounted = hooks.count_steps(len(moments) + 1, **host)
     assert sent == accounted
