@@ -122,8 +122,9 @@ def delete_run(
         row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
         name = f"run {safe(row.run_id)} of {safe(row.agent_id)}"
         confirm(f"Delete {name} with {pluralize(row.events, 'step')}, permanently?", yes=yes)
+        waiting = _delete_waiting(context, row.agent_id, row.run_id)
         deleted = store.delete_run(row.agent_id, row.run_id)
-    say(f"Deleted {name}: {pluralize(deleted, 'step')}.")
+    say(f"Deleted {name}: {pluralize(deleted, 'step')}{waiting}.")
 
 
 @app.command("delete-agent")
@@ -139,8 +140,22 @@ def delete_agent(
             fail(f"to delete an agent its whole name is needed: {safe(name)}.")
         runs = next(row.runs for row in store.list_agents() if row.agent_id == name)
         confirm(f"Delete agent {safe(name)} with {pluralize(runs, 'run')}, permanently?", yes=yes)
+        waiting = _delete_waiting(context, name)
         deleted = store.delete_agent(name)
-    say(f"Deleted agent {safe(name)}: {pluralize(deleted, 'run')}.")
+    say(f"Deleted agent {safe(name)}: {pluralize(deleted, 'run')}{waiting}.")
+
+
+def _delete_waiting(context: typer.Context, agent_id: str, run_id: str | None = None) -> str:
+    """Delete the steps from hooks that are not stored yet; return how many, for the message."""
+    from steadyhelm.hooks.sessions import build_hook_parts
+    from steadyhelm.hooks.waiting_steps import count_waiting, delete_steps
+
+    if not count_waiting():
+        return ""
+    settings: Settings = context.obj.load().settings
+    capture = build_hook_parts(settings).capture
+    deleted = delete_steps(str(settings.database), capture, agent_id, run_id)
+    return f", and {pluralize(deleted, 'step')} from hooks not stored yet" if deleted else ""
 
 
 @app.command("path")

@@ -32,7 +32,7 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
 ) -> None:
-    """Check the installation. Includes settings, database, alerts, models and an example for each detector.
+    """Check the installation. Includes settings, database, hooks, alerts, models and each detector.
 
     The exit status is 1 when a check FAILs.
     """
@@ -256,6 +256,18 @@ def _check_deliveries(store: "Outbox") -> Iterator[Check]:
         yield Check(name="alerts", status="ok", message=f"{len(waiting)} waiting, none failed")
 
 
+def _check_hooks(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - all checks have it
+    from steadyhelm.hooks.waiting_steps import count_waiting
+
+    waiting = count_waiting()
+    message = f"{pluralize(waiting, 'step')} not recorded yet"
+    if waiting:
+        advice = "The next hook records them, once it can write to the database."
+        yield Check(name="hooks", status="warning", message=message, advice=advice)
+    else:
+        yield Check(name="hooks", status="ok", message=message)
+
+
 def _check_address(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.components import find_channel
     from steadyhelm.sinks.alerts.address_guard import parse_url
@@ -348,6 +360,7 @@ def _check_steering(settings: "Settings") -> Iterator[Check]:
 
 _CHECKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
     ("database", _check_database),
+    ("hooks", _check_hooks),
     ("alerts", _check_address),
     ("embedder", _check_embedder),
     ("steering", _check_steering),

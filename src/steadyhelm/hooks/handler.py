@@ -14,6 +14,7 @@ from steadyhelm.hooks.request import STATUS_LINE, STEP, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep
+from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
 from steadyhelm.recordings.lenient_json import repair_json
 from steadyhelm.redaction import Redactor
@@ -72,7 +73,9 @@ def _handle(request: HookRequest) -> bytes:
         return b"steadyhelm: off" if command == STATUS_LINE else b""
     payload = _decode_payload(request.body)
     if command == STATUS_LINE:
-        return status_line(payload, settings, timeout_s=min(LOCK_TIMEOUT_S, request.deadline.left_s()))
+        timeout_s = min(LOCK_TIMEOUT_S, request.deadline.left_s())
+        name = _get_parts(settings).capture.name(claude_code.AGENT)
+        return status_line(payload, settings, agent=name, timeout_s=timeout_s)
     event = _read_event(request, agent, payload, settings)
     if event is None:
         request.remove_note()

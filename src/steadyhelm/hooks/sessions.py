@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from steadyhelm.settings import Settings
     from steadyhelm.store import Store
 
-SUBAGENT: Final = "/subagent"
 _GOAL_CHARS: Final = 4000
 _MAX_RUNS_PER_SESSION: Final = 50
 _POSITIONS_KEPT: Final = 256
@@ -159,7 +158,8 @@ class HookSessions:
     def _open(self, step: HookStep, *, late: bool) -> tuple[RunRecorder, HookMemory, RecordList] | None:
         """Return the run this step belongs to; a session that has ended continues as another run."""
         settings = self._parts.settings
-        agent = self._dialect.agent + (SUBAGENT if step.part else "")
+        capture = self._parts.capture
+        agent = capture.name(step.get_agent(self._dialect.agent))
         sessions = Sessions(
             make_detectors=lambda: list(self._parts.make_detectors()),
             health=self._parts.health,
@@ -177,7 +177,7 @@ class HookSessions:
             agent_id=agent,
             run_id=step.run_id,
             started_at=self._clock(),
-            version=settings.version,
+            version=capture.name(settings.version),
             parent_run_id=step.session_id if step.part else None,
         )
         can = self._dialect.can.get(step.kind, frozenset(("proceed", "guide")))

@@ -16,14 +16,16 @@ _MILLION: Final = 1_000_000
 _MAX_RESUMES: Final = 50
 
 
-def status_line(payload: dict[str, Any], settings: "Settings", *, timeout_s: float = 0.3) -> bytes:
-    """Return the line for one session; wait at most that long for a locked store."""
+def status_line(
+    payload: dict[str, Any], settings: "Settings", *, agent: str = claude_code.AGENT, timeout_s: float = 0.3
+) -> bytes:
+    """Return the line for one session of this agent; wait at most that long for a locked store."""
     session = get_id(payload, "session_id")
     if not session or not settings.database.exists():
         return b"steadyhelm: watching"
     store = SQLiteStore(settings.database, read_only=True, timeout_s=timeout_s)
     try:
-        run = _find_latest_run(store, session)
+        run = _find_latest_run(store, session, agent)
         if run is None:
             return b"steadyhelm: watching"
         incidents = store.list_incidents(run.agent_id, run.run_id, limit=100)
@@ -51,12 +53,12 @@ def format_count(count: float) -> str:
     return f"{count / _THOUSAND:.0f}k" if count >= _THOUSAND else f"{count:.0f}"
 
 
-def _find_latest_run(store: "RunStore", session: str) -> "RunRow | None":
+def _find_latest_run(store: "RunStore", session: str, agent: str) -> "RunRow | None":
     found = None
     for n in range(1, _MAX_RESUMES):
         run_id = session if n == 1 else f"{session}~{n}"
         try:
-            row = store.find_run(run_id, agent_id=claude_code.AGENT)
+            row = store.find_run(run_id, agent_id=agent)
         except SteadyhelmError:
             return found
         if row.run_id != run_id:

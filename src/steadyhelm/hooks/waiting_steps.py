@@ -7,6 +7,7 @@ and a step that two processes keep is kept once.
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ _NOTE_WRITTEN_S: Final = 5.0
 _OPEN_KEPT_S: Final = 2 * LATE_TIMEOUT_S
 """The same where files cannot be locked: their alarm has ended the processes at work on it."""
 _HOLD_PAUSE_S: Final = 0.02
+_DELETE_PATIENCE_S: Final = 10.0
+_RESUMED: Final = re.compile(r"~\d+$")
+"""What is added to the id of a run for each time its session is resumed."""
 
 
 class WaitingStep(Struct, frozen=True, kw_only=True):
@@ -163,6 +167,26 @@ def remove(name: str) -> None:
     for file in (name.removesuffix(STEP) + OPEN, name):
         with contextlib.suppress(OSError):
             (Path(steps_folder()) / file).unlink()
+
+
+def delete_steps(database: str, capture: Capture, agent_id: str, run_id: str | None = None) -> int:
+    """Delete the steps of an agent, or of one of its runs, that wait for this database; return how many.
+
+    A session that was resumed has several runs. To which of them a step belongs is known when it is recorded:
+    the steps of the whole session are deleted.
+    """
+    run_ids = {run_id, _RESUMED.sub("", run_id or "")}
+    deleted = 0
+    with hold_folder(_DELETE_PATIENCE_S):
+        for name in list_names():
+            waiting = read_step(name) if name.endswith(STEP) else None
+            if waiting is None or waiting.step is None or waiting.database != database:
+                continue
+            is_of_agent = capture.name(waiting.step.get_agent(waiting.agent)) == agent_id
+            if is_of_agent and (run_id is None or waiting.step.run_id in run_ids):
+                remove(name)
+                deleted += 1
+    return deleted
 
 
 def token_of(name: str) -> str:

@@ -11,6 +11,8 @@ from steadyhelm.fingerprints import encode_canonical
 
 StepKind = Literal["prompt", "notice", "before_tool", "after_tool", "after_batch", "reply", "end", "other"]
 
+SUBAGENT: Final = "/subagent"
+"""The ending of the name under which the runs of sub-agents are stored."""
 _MAX_ID_CHARACTERS: Final = 120
 _MAX_NUMBER: Final = 1e300
 _DURATION_KEYS: Final = frozenset({"durationMs", "duration_ms", "durationSeconds", "totalDurationMs"})
@@ -57,6 +59,10 @@ class HookStep(Struct, frozen=True, kw_only=True):
     def run_id(self) -> str:
         """The run it belongs to: the session's, or the sub-agent's inside it."""
         return f"{self.session_id}/{self.part}" if self.part else self.session_id
+
+    def get_agent(self, agent: str) -> str:
+        """Return under which name its run is stored: the coding agent's, or that of its sub-agents."""
+        return agent + SUBAGENT if self.part else agent
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
