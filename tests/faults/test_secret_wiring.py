@@ -49,7 +49,8 @@ CALLS = {
 
 WITHOUT_TEXT = {
     "after_fork", "budget", "close", "count_events", "flush", "get_baseline", "get_findings",
-    "get_last_checkpoint", "get_recent_alerts", "model", "not_checked", "on_drift", "on_response", "progress",
+    "get_last_checkpoint", "get_recent_alerts", "guidance", "model", "not_checked", "on_decision", "on_drift",
+    "on_incident", "on_response", "progress",
     "roll_back", "run", "status", "stop_before_next", "suspend", "suspend_all",
     "tool", "use_baseline", "waiting_stop", "within", "wrap", "declare",
 }  # fmt: skip

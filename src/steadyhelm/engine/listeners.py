@@ -1,16 +1,21 @@
-"""Callbacks of the host: for findings, and for hooks such as `force_checkpoint`."""
+"""Callbacks of the host: for findings, decisions, incidents, and hooks such as `force_checkpoint`."""
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from steadyhelm.decisions import HOOKS, Decision, Hook
+from steadyhelm.bounded import BoundedDict
+from steadyhelm.decisions import HOOKS, Decision, DriftAction, Hook
 from steadyhelm.engine.health import Health
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident, IncidentState
 
 Callback = Callable[[DriftEvent], object]
 HookCallback = Callable[[Decision], object]
+IncidentCallback = Callable[[Incident], object]
+
+_INCIDENTS_KEPT: Final = 1000
 
 
 class Listeners:
@@ -24,6 +29,9 @@ class Listeners:
         self._health = health
         self._findings: list[tuple[Callback, Severity]] = []
         self._hooks: list[tuple[Hook, HookCallback]] = []
+        self._decisions: list[HookCallback] = []
+        self._incidents: list[IncidentCallback] = []
+        self._known: BoundedDict[str, tuple[IncidentState, int]] = BoundedDict(_INCIDENTS_KEPT)
         self._calling = threading.local()
 
     def add(self, callback: Callback, least: Severity) -> None:
@@ -36,10 +44,20 @@ class Listeners:
             raise SettingsError(f"There is no hook {hook!r}. Hooks: {', '.join(HOOKS)}.")
         self._hooks.append((hook, callback))
 
+    def add_for_decisions(self, callback: HookCallback) -> None:
+        """Call this with every decision that calls for more than going on."""
+        self._decisions.append(callback)
+
+    def add_for_incidents(self, callback: IncidentCallback) -> None:
+        """Call this with every incident that opens, gets worse or closes."""
+        self._incidents.append(callback)
+
     def notify(self, decision: Decision) -> None:
-        """Call the callbacks for the findings and hooks of a decision."""
+        """Call the callbacks for a decision, its findings and its hooks."""
         if decision.findings and self._findings:
             self.notify_findings([it for it in decision.findings if not it.is_ongoing])
+        for on_decision in self._decisions if decision.action is not DriftAction.CONTINUE else ():
+            self._call("on_decision callback", on_decision, decision)
         for hook, callback in self._hooks if decision.hooks else ():
             if hook in decision.hooks:
                 self._call(f"{hook} callback", callback, decision)
@@ -51,11 +69,22 @@ class Listeners:
                 if finding.severity.rank >= least.rank:
                     self._call("on_drift callback", callback, finding)
 
+    def notify_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Call the callbacks for those of these incidents that are new, worse than before, or closed."""
+        for incident in incidents if self._incidents else ():
+            now = incident.state, incident.severity.rank
+            before = self._known.get(incident.incident_id)
+            if before is not None and before[0] == now[0] and before[1] >= now[1]:
+                continue
+            self._known[incident.incident_id] = now
+            for callback in self._incidents:
+                self._call("on_incident callback", callback, incident)
+
     def after_fork(self) -> None:
         """Start afresh in a child process: no callback is being called there."""
         self._calling = threading.local()
 
-    def _call(self, what: str, callback: Callable[[Any], object], subject: Decision | DriftEvent) -> None:
+    def _call(self, what: str, callback: Callable[[Any], object], subject: object) -> None:
         if getattr(self._calling, "now", False):
             return  # a callback that records events of its own must not call itself without end
         self._calling.now = True

@@ -201,12 +201,23 @@ class Run:
         self._monitor = monitor
         self._options = options
         self.run_id = ""
-        self.decision: Decision = PROCEED
+        self._last_decision: Decision = PROCEED
 
     def record(self, action_type: str, action_name: str, **fields: Any) -> Decision:
         """Record one event of this run, whatever context it is called from."""
-        self.decision = self._monitor.record_event(action_type, action_name, run_id=self.run_id, **fields)
-        return self.decision
+        return self._monitor.record_event(action_type, action_name, run_id=self.run_id, **fields)
+
+    @property
+    def last_decision(self) -> Decision:
+        """The decision about the latest event of this run, whoever recorded it."""
+        recorder = self._monitor.runs.get(self.run_id)
+        if recorder is not None:
+            self._last_decision = recorder.last_decision
+        return self._last_decision
+
+    def guidance(self) -> str:
+        """Return the guidance for the next request to the model, each once; empty when there is none."""
+        return self._monitor.guidance(self.run_id) if self.run_id else ""
 
     def __enter__(self) -> Self:
         options = {"parent_run_id": find_outer_run_id(), **self._options}
@@ -219,6 +230,7 @@ class Run:
         error: BaseException | None,
         trace: "TracebackType | None",
     ) -> None:
+        self._last_decision = self.last_decision
         self._monitor.end_run(self.run_id, outcome=describe_outcome(error))
 
     async def __aenter__(self) -> Self:

@@ -34,7 +34,7 @@ from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.listeners import Callback, HookCallback
+from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import LiveRuns, Run
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import Price, RunServices
@@ -455,10 +455,28 @@ class Monitor:
         self._services.listeners.add(callback, Severity(min_severity))
         return callback
 
+    def on_decision(self, callback: HookCallback) -> HookCallback:
+        """Call this with every decision that calls for more than going on, before `record_event` returns.
+
+        It runs where `on_drift` runs, and is told what is to be done: `verdict`, `guidance`, `findings`.
+        """
+        self._services.listeners.add_for_decisions(callback)
+        return callback
+
+    def on_incident(self, callback: IncidentCallback) -> IncidentCallback:
+        """Call this with every incident that opens, gets worse or closes, where `on_drift` runs too."""
+        self._services.listeners.add_for_incidents(callback)
+        return callback
+
     def on_response(self, hook: Hook, callback: HookCallback) -> HookCallback:
         """Call this with the decision that asks to `force_checkpoint` or to `switch_model`."""
         self._services.listeners.add_hook(hook, callback)
         return callback
+
+    def guidance(self, run_id: str | None = None) -> str:
+        """Return the guidance for a run's next request to its model, each once; empty when there is none."""
+        recorder = self.runs.get(self._identify(run_id) or self.runs.find_current() or "")
+        return recorder.take_guidance() if recorder is not None else ""
 
     # --- what is known ---------------------------------------------------------------------------
 

@@ -69,6 +69,9 @@ class RunRecorder:
         self._services = services
         self._turns = Turns(self.lock, services)
         self._incident_updates = IncidentUpdates()
+        self.last_decision = PROCEED
+        """The decision about the latest event."""
+        self._guidance = ""
 
     @property
     def next_seq(self) -> int:
@@ -135,9 +138,19 @@ class RunRecorder:
         decision = PROCEED if seen is None else seen.decision
         if services.queue.is_durable and not logger.is_held() and not self._acknowledge():
             decision = structs.replace(decision, not_stored=NOT_STORED)
+        self.last_decision = decision
+        if decision.guidance and decision.verdict != "proceed":
+            self._guidance = decision.guidance
         if decision.findings or decision.hooks:
             services.listeners.notify(decision)
+        if seen is not None and seen.incidents:
+            services.listeners.notify_incidents(seen.incidents)
         return decision
+
+    def take_guidance(self) -> str:
+        """Return the latest guidance for the model, once; empty when there is none."""
+        guidance, self._guidance = self._guidance, ""
+        return guidance
 
     def _now_if_postponed(self) -> float | None:
         return None if self.postponed is None else self._services.clock()
@@ -322,6 +335,7 @@ class RunRecorder:
         self._acknowledge()
         if ending is not None:
             services.listeners.notify_findings(ending.findings)
+            services.listeners.notify_incidents(ending.incidents)
 
     def _end(self, outcome: str, at: float | None) -> Ending:
         at = self._services.clock() if at is None else at

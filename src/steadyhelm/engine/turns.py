@@ -50,6 +50,7 @@ class Turns:
             logger.release(held)
         while held is None and (seen := _take(self._late)) is not None:
             self._services.listeners.notify(seen.decision)
+            self._services.listeners.notify_incidents(seen.incidents)
         return done
 
     def try_late(self, job: Callable[[], object]) -> object:
