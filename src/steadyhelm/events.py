@@ -18,6 +18,7 @@ BUDGET_SET: Final = "budget_set"
 CALL_REFUSED: Final = "call_refused"
 CHECKPOINT_TAKEN: Final = "checkpoint_taken"
 EXTENSION_REQUESTED: Final = "extension_requested"
+NEW_GOAL: Final = "new_goal"
 NOT_CARRIED_OUT: Final = "not_carried_out"
 PROGRESS: Final = "progress"
 ROLLED_BACK: Final = "rolled_back"
@@ -69,8 +70,8 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of a reply or a message, wherever the caller put it; empty when there is none."""
-        if self.action_type == USER_MESSAGE:
+        """The text of a reply, message or goal, wherever the caller put it; empty when there is none."""
+        if self.action_type in {USER_MESSAGE, STATE_TRANSITION}:
             return _find_text(self.input_data) or _find_text(self.output_data)
         return _find_text(self.output_data)
 

@@ -39,6 +39,29 @@ def incidents(monitor):
     return monitor.store.list_incidents("researcher")
 
 
+class TestNewGoal:
+    def test_guidance_states_it(self, monitor):
+        """
+        Once the host has reported another goal, guidance states that one.
+        """
+        with monitor.run(goal="find a flight") as run:
+            search(monitor)
+            run.new_goal("compare the trains to Bergen")
+            search(monitor, 4)
+            decision = monitor.before_tool("search", {"q": "flights to Oslo"})
+
+        assert "compare the trains to Bergen" in decision.guidance
+        assert "find a flight" not in decision.guidance
+
+    def test_it_is_no_step(self, monitor):
+        """
+        Reporting it asks for nothing, from inside the run or by its id.
+        """
+        with monitor.run() as run:
+            assert "proceed" == run.new_goal("find a flight").verdict
+            assert "proceed" == monitor.new_goal("find a train", run_id=run.run_id).verdict
+
+
 class TestBeforeTheCall:
     def test_the_fifth_fruitless_call_is_refused(self, monitor):
         """

@@ -66,6 +66,38 @@ class TestKinds:
         """
         assert "new_goal" == kind(message)
 
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "Actually, stop. I need you to fix the login bug instead",
+            "Forget that. Can you translate the brochure into Finnish?",
+            "stop, look at the flaky billing tests",
+            "Never mind, let's plan the offsite in Lisbon",
+            "Wait, stop. Write a blog post about sourdough starters",
+        ],
+    )
+    def test_who_breaks_off_and_names_other_work_sets_a_new_goal(self, message):
+        """
+        A user who stops the agent and names other work in one breath has set another task.
+        """
+        assert "new_goal" == kind(message)
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "Stop. I need you to use MySQL instead",
+            "stop, fix the users endpoint",
+            "Actually, use UUIDs instead",
+            "Wait, stop. Let's do it with sequences",
+            "stop what you are doing",
+        ],
+    )
+    def test_who_breaks_off_to_correct_sets_none(self, message):
+        """
+        Who stops the agent over how it does the task, or to do more of it, stays with the task.
+        """
+        assert kind(message) in {"refines", "same"}
+
     def test_an_answer_is_no_new_task(self):
         """
         What answers the agent's question belongs to the task, whatever its words.

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.events import NEW_GOAL, STATE_TRANSITION, TOOL_CALL, TraceEvent
 from steadyhelm.goals.tracker import GoalTracker, is_plan_name
 
 GOAL = "Build a REST API for user management with PostgreSQL"
@@ -29,6 +29,57 @@ def after(*replies, goal=GOAL):
     for reply in replies:
         tracker.record_reply(reply)
     return tracker.drift
+
+
+def new_goal(text):
+    return TraceEvent(
+        agent_id="a",
+        run_id="r",
+        action_type=STATE_TRANSITION,
+        action_name=NEW_GOAL,
+        input_data={"text": text},
+        timestamp=0.0,
+    )
+
+
+class TestNewGoal:
+    def test_the_host_reports_another_task(self):
+        """
+        From then on that is the goal, and how far replies were from the one before is forgotten.
+        """
+        tracker = tracking()
+        for reply in (ON, OFF, OFF):
+            tracker.record_reply(reply)
+        tracker.observe(new_goal("Explain quantum entanglement to physicists"))
+
+        assert ("Explain quantum entanglement to physicists", None, 1) == (
+            tracker.current,
+            tracker.drift,
+            tracker.changes,
+        )
+        tracker.record_reply(OFF)
+        assert tracker.drift < 0.2
+
+    def test_the_first_goal_of_a_run(self):
+        """
+        In a run without a goal it is the goal, whether or not the user has said something before.
+        """
+        silent, spoken = GoalTracker(), GoalTracker()
+        spoken.record_user_message("hello there")
+        for tracker in (silent, spoken):
+            tracker.observe(new_goal(GOAL))
+
+        assert [(GOAL, GOAL)] * 2 == [(it.current, it.given) for it in (silent, spoken)]
+
+    @pytest.mark.parametrize("text", ["", GOAL])
+    def test_nothing_new(self, text):
+        """
+        An empty goal, or the same again, changes nothing.
+        """
+        tracker = tracking()
+        tracker.observe(new_goal(text))
+
+        assert (GOAL, 0) == (tracker.current, tracker.changes)
 
 
 class TestDrift:

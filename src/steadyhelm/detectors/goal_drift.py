@@ -97,6 +97,11 @@ class GoalDrift(Detector):
         """The current goal of the run: a later user message may have changed it."""
         return self._tracker.goal or self._goal
 
+    @property
+    def _has_goal(self) -> bool:
+        """Whether a goal was given, with the run or later by the host."""
+        return bool(self._goal or self._tracker.given)
+
     def follow_goal(self, tracker: GoalTracker) -> None:
         """Use the goal that the session tracks. Used alone, a detector tracks the goal itself."""
         self._followed = tracker
@@ -127,7 +132,7 @@ class GoalDrift(Detector):
         if self.similarity_threshold is not None:
             return self._check_output(text, event, baseline)
         memory.level = self.level = tracker.drift
-        if not self._goal:
+        if not self._has_goal:
             return None
         drift = self._measure_reply(text, baseline)
         is_compared = memory.steps.add(drift, tracker.reply_names, event.event_id)
@@ -163,7 +168,7 @@ class GoalDrift(Detector):
 
     def _check_call(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Add a call to the run's drift. An embedder compares replies only."""
-        if self.similarity_threshold is not None or not self._goal or not isinstance(self._embedder, Idf):
+        if self.similarity_threshold is not None or not self._has_goal or not isinstance(self._embedder, Idf):
             return None
         compared = self._tracker.compare_call(event)
         if compared is None:
@@ -226,7 +231,7 @@ class GoalDrift(Detector):
     # --- by a threshold that was given -------------------------------------------------------------------
 
     def _check_output(self, text: str, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
-        compared = self._compare(text, baseline) if self._goal else None
+        compared = self._compare(text, baseline) if self._has_goal else None
         memory = self._memory
         memory.level = self.level = _combine(self._tracker, compared)
         if compared is None or compared.is_usual:

@@ -20,6 +20,7 @@ from steadyhelm.events import (
     CHECKPOINT_TAKEN,
     EXTENSION_REQUESTED,
     LLM_REQUEST,
+    NEW_GOAL,
     PROGRESS,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -128,7 +129,7 @@ class DriftState:
         is_judged = runner.detectors or self.budget is not None or self.steering.context_window
         gained = self._track_progress(event) if is_judged or kind == STATE_TRANSITION else 0.0
         if kind == STATE_TRANSITION:
-            self._note_report(event, gained)
+            self._note_report(event, gained, goal)
             return ()
         if self.budget is not None:
             self._spend(event, gained, findings)
@@ -273,7 +274,7 @@ class DriftState:
         )
 
     def _note_user_message(self, event: TraceEvent, goal: str) -> None:
-        """Update the goal by a user's message; one that sets no new goal is kept beside it."""
+        """Update the goal by a message or a report of a new goal; one that sets none is kept beside it."""
         memory, before = self._memory, self._known_goal
         self._known_goal = goal
         is_new = before is not None and self._known_goal != before
@@ -281,7 +282,9 @@ class DriftState:
             memory.goal = self._known_goal or memory.goal
         memory.user_words = "" if is_new or not memory.turn else event.text[:USER_WORDS_KEPT_CHARS]
 
-    def _note_report(self, event: TraceEvent, gained: float) -> None:
+    def _note_report(self, event: TraceEvent, gained: float, goal: str) -> None:
+        if event.action_name == NEW_GOAL:
+            self._note_user_message(event, goal)
         if event.action_name == PROGRESS:
             self._memory.reported_stuck = to_share((event.metadata or {}).get("stuck"))
             # A report that nothing has moved is a report too.

@@ -219,6 +219,11 @@ class Run:
         """Return the guidance for the next request to the model, each once; empty when there is none."""
         return self._monitor.guidance(self.run_id) if self.run_id else ""
 
+    def new_goal(self, goal: str) -> Decision:
+        """Report that this run has another task from now on; see `Monitor.new_goal`."""
+        self.decision = self._monitor.new_goal(goal, run_id=self.run_id)
+        return self.decision
+
     def __enter__(self) -> Self:
         options = {"parent_run_id": find_outer_run_id(), **self._options}
         self.run_id = self._monitor.start_run(**options)

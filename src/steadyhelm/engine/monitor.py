@@ -46,8 +46,10 @@ from steadyhelm.events import (
     BUDGET_GRANTED,
     CALL_REFUSED,
     EXTENSION_REQUESTED,
+    NEW_GOAL,
     NOT_CARRIED_OUT,
     PROGRESS,
+    STATE_TRANSITION,
     RunInfo,
     new_id,
 )
@@ -332,6 +334,13 @@ class Monitor:
         What is reported counts more than what is inferred from the steps.
         """
         return self._report(PROGRESS, {"value": value, "stuck": stuck}, run_id=run_id)
+
+    def new_goal(self, goal: str, *, run_id: str | None = None) -> Decision:
+        """Report that the run has another task from now on: its steps are compared with that alone.
+
+        For hosts that know it. Without it, another task is recognised by the words of the user's messages.
+        """
+        return self.record_event(STATE_TRANSITION, NEW_GOAL, input_data={"text": goal}, run_id=run_id)
 
     # --- budgets ---------------------------------------------------------------------------------
 

@@ -6,7 +6,14 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.events import (
+    LLM_REQUEST,
+    NEW_GOAL,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    USER_MESSAGE,
+    TraceEvent,
+)
 from steadyhelm.fingerprints import encode_arguments
 from steadyhelm.goals.tokens import sum_weights, to_text, tokenize
 from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StepComparison
@@ -79,8 +86,11 @@ class GoalTracker(Struct):
                 self.record_reply(text)
         elif kind == USER_MESSAGE:
             self.record_user_message(event.text)
-        elif kind == STATE_TRANSITION and is_plan_name(event.action_name):
-            self.record_plan(event.input_data or event.output_data)
+        elif kind == STATE_TRANSITION:
+            if event.action_name == NEW_GOAL:
+                self.set_goal(event.text)
+            elif is_plan_name(event.action_name):
+                self.record_plan(event.input_data or event.output_data)
 
     def record_call(self, event: TraceEvent) -> None:
         """Record which file a call names. Its words are read with the next reply, to keep calls cheap."""
@@ -123,14 +133,30 @@ class GoalTracker(Struct):
         if change.accepts and change.kind != "new_goal":
             dna.learn(self.said, "accepted")
         self.dna = apply_change(dna, message, change)
+        if change.kind == "new_goal":
+            self._start_task(message)
+            return True
         self.has_asked = False
-        if change.kind != "new_goal":
-            self.is_added_to = self.is_added_to or (change.kind == "refines" and bool(change.new))
-            return False
-        self.goal, self.is_added_to, self.drift = to_text(message)[:GOAL_CHARS_KEPT], False, None
-        self.has_replied, self.said = False, []
+        self.is_added_to = self.is_added_to or (change.kind == "refines" and bool(change.new))
+        return False
+
+    def set_goal(self, goal: str) -> None:
+        """Replace the task by another one that the host reports. An empty one changes nothing."""
+        if not goal:
+            return
+        if self.dna is None:
+            self.start(goal)
+        elif goal != self.current:
+            self.given = self.given or goal
+            self._update_vocabulary(self.dna)
+            self.dna = self.dna.start_new_goal(goal)
+            self._start_task(goal)
+
+    def _start_task(self, task: str) -> None:
+        """Forget how far the replies were from the task before."""
+        self.goal, self.is_added_to, self.drift = to_text(task)[:GOAL_CHARS_KEPT], False, None
+        self.has_replied, self.has_asked, self.said = False, False, []
         self.changes += 1
-        return True
 
     def record_reply(self, text: str) -> None:
         """Update the drift by a reply. What the reply adds to the task counts from the next one on."""
@@ -196,6 +222,8 @@ _MIN_DETAIL_WEIGHT: Final = 1.5
 _MIN_TASK_WEIGHT: Final = 2.8
 _MIN_TASK_WORDS: Final = 4
 _MIN_KNOWN_WORDS: Final = 3
+_FOREIGN_SHARE: Final = 2.0
+"""How much more than its known words the new words of a message weigh that breaks off the task."""
 
 
 class GoalChange(Struct, frozen=True, kw_only=True):
@@ -246,6 +274,8 @@ def _classify(
     dna: GoalDNA, opening: str, known: _Stems, new: _Stems, *, accepts: bool, answering: bool
 ) -> tuple[ChangeKind, str]:
     weight = sum_weights(new)
+    if new and weight >= _FOREIGN_SHARE * sum_weights(known) and _matches("switches task", opening):
+        return "new_goal", "it breaks off the task and names another"
     if _matches("takes back", opening):
         return "refines", "it takes something back"
     if not new or (accepts and weight < _MIN_DETAIL_WEIGHT):
