@@ -9,11 +9,13 @@ from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import to_text
 from steadyhelm.host_objects import name_type
 from steadyhelm.lexicons import load_lexicon
+from steadyhelm.policy.drift_engine import SIGNAL_NAMES
 from steadyhelm.policy.response_levels import VERDICTS
 
 _STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
 _GUIDANCE_KEPT: Final = 8
 _GOAL_SHOWN_CHARS: Final = 200
+_LEAST_PART_SHOWN: Final = 0.005
 
 NOT_CALLED: Final[dict[str, str]] = {
     "rollback": "Not called: you are about to be taken back to an earlier point.",
@@ -69,12 +71,26 @@ class PendingDecisions:
 
 
 def format_question(decision: Decision, goal: str) -> str:
-    """Return the question for the user: the goal, what was noticed, and the possible answers."""
+    """Return the question for the user: the goal, what was noticed, the drift score, the possible answers."""
     about = f" with: {_shorten(goal)}" if goal.strip() else ""
+    is_spent = decision.budget is not None and decision.budget.exhausted
+    state = "has used up its budget" if is_spent else "does not make progress"
+    allowed = "with a quarter more" if is_spent else "as it wants to"
     return (
-        f"The agent does not make progress{about}. {format_reason(decision)} "
-        "How should it continue? (yes: as it wants to; no: not at all; or say what to do instead)"
+        f"The agent {state}{about}. {format_reason(decision)}{_format_score(decision)} "
+        f"How should it continue? (yes: {allowed}; no: not at all; or say what to do instead)"
     )
+
+
+def _format_score(decision: Decision) -> str:
+    """Return the drift score with the signals it is made of, the largest first; empty where there is none."""
+    assessment = decision.assessment
+    if assessment is None or not assessment.overall_score:
+        return ""
+    parts = sorted(assessment.contributions.items(), key=lambda it: -it[1])
+    shares = [f"{SIGNAL_NAMES[name]} {part:.2f}" for name, part in parts if part >= _LEAST_PART_SHOWN]
+    made_of = f" ({', '.join(shares)})" if shares else ""
+    return f" Drift score: {assessment.overall_score:.2f} of 1{made_of}."
 
 
 def read_answer(answer: object) -> tuple[bool | None, str]:
