@@ -24,8 +24,8 @@ def test_a_loop(monitor):
             decision = monitor.record_event("tool_call", "search", input_data={"q": 1}, output_data="none")
 
     assert format_question(decision, GOAL) == (
-        "The agent does not make progress with: find a flight. Noticed: search called 7 times in a row with the "
-        "same arguments and the same result. Drift score: 0.56 of 1 (risk of a loop 0.56). How should it "
+        "The agent does not make progress with: find a flight. Noticed: search called 7 times in a row with "
+        "the same arguments and the same result. Drift score: 0.56 of 1 (risk of a loop 0.56). How should it "
         "continue? (yes: as it wants to; no: not at all; or say what to do instead)"
     )
 
