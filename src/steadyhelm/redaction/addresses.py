@@ -13,7 +13,7 @@ _MIN_MIXING: Final = 0.1
 _MAX_KEY_CHARS: Final = 20_000
 
 _USER_INFO: Final = re.compile(
-    r"(?:://|(?<=\bsip:)|(?<=\bsips:))([^\s/:@\"'<>\\]{0,200})"
+    r"(?:://|(?<=\bsip:))([^\s/:@\"'<>\\]{0,200})"
     r"(?::((?!\d{1,5}[/?#\s\"'\\])(?:(?!://)[^\s@\"<>]){0,200}(?:@[^\s@\"<>:]{1,100}){0,3}))?@(?=[\w.\[-])",
     re.ASCII,
 )
@@ -31,12 +31,6 @@ _KEY_BEGIN: Final = re.compile(
     r"-{4,5} ?BEGIN(?:[ +_]|%20|[A-Za-z0-9]){1,40}?"
     r"(?:PRIVATE(?:[ +_]|%20)KEY|Static key V1)(?:(?:[ +_]|%20)BLOCK)?(?: ?-{4,5})"
 )
-_PLAIN_SHAPES: Final = (
-    (("%40",), _ENCODED_USER_INFO),
-    ((":5432:", ":*:"), _PASSWORD_FILE),
-    (("@tcp(", "@unix("), _DATA_SOURCE),
-)
-"""Other places of a password, and the texts without which there is none."""
 _KEY_END: Final = re.compile(
     r"-{4,5} ?END(?:[ +_]|%20|[A-Za-z0-9]){1,60}-{4,5}|Private-MAC:[ ]?[0-9a-f]{40,64}"
 )
@@ -57,10 +51,15 @@ def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
     >>> [text[a:b] for text in ["https://ann:hunter2@example.org"] for a, b, _ in find_url_credentials(text)]
     ['ann:hunter2']
     """
-    for hints, pattern in _PLAIN_SHAPES:
-        if any(hint in text for hint in hints):
-            yield from (Span(*match.span(1), "URL credentials") for match in pattern.finditer(text))
-    if "@" not in text or ("://" not in text and "sip" not in text):
+    if "%40" in text:
+        yield from _find_groups(_ENCODED_USER_INFO, text)
+    if ":5432:" in text or ":*:" in text:
+        yield from _find_groups(_PASSWORD_FILE, text)
+    if "@" not in text:
+        return
+    if "@tcp(" in text or "@unix(" in text:
+        yield from _find_groups(_DATA_SOURCE, text)
+    if "://" not in text and "sip:" not in text:
         return
     for match in _USER_INFO.finditer(text):
         user, password = match[1], match[2]
@@ -96,6 +95,10 @@ def _find_cut_key(text: str, at: int) -> Iterator[Span]:
     end = _CUT_KEY_END.search(text, cut)
     if end and "-----" not in text[cut : end.start()]:
         yield Span(cut + len(_CUT), end.end(), "private key")
+
+
+def _find_groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    return (Span(*match.span(1), "URL credentials") for match in pattern.finditer(text))
 
 
 def _is_template(password: str) -> bool:

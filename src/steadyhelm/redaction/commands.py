@@ -4,7 +4,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import groupby, takewhile
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import msgspec
@@ -131,14 +131,11 @@ def load_command_hints() -> frozenset[str]:
 
 
 def _write_hints(names: Iterable[str]) -> frozenset[str]:
-    """Return the names as `compile_search` takes them; of names that begin alike what they have in common."""
-    hints = set()
-    for _, group in groupby(sorted(names), key=lambda name: name[:_SHORT_NAME_CHARS]):
-        alike = list(group)
-        pairs = zip(alike[0], alike[-1], strict=False)
-        common = "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        is_short = common in alike and len(common) <= _SHORT_NAME_CHARS
-        hints.add(common + "," if is_short else common)
+    """Return the names as `compile_search` takes them."""
+    hints: set[str] = set()
+    for name in sorted(names):
+        if not hints.intersection(accumulate(name)):  # a name that begins like a whole one is found by that
+            hints.add(name + "," if len(name) <= _SHORT_NAME_CHARS else name)
     return frozenset(hints)
 
 

@@ -29,7 +29,7 @@ def may_have_foreign_name(encoded: bytes) -> bool:
         if any(letter in rest for letter in _LOOKALIKES):
             return True
         has_letters = any(start in rest for start in _load_starts())
-    if not has_letters and b"\\u" not in encoded:
+    if not has_letters and (b"\\u" not in encoded or not _load_escapes().search(encoded)):
         return False
     return _load_pattern().search(encoded.decode("utf-8", "replace")) is not None
 
@@ -61,6 +61,15 @@ def _load_starts() -> frozenset[bytes]:
     words = words_of("words in other scripts")
     firsts = {next(letter for letter in word if not letter.isascii()) for word in words}
     return frozenset(form.encode()[:1] for letter in firsts for form in (letter.lower(), letter.upper()))
+
+
+@cache
+def _load_escapes() -> re.Pattern[bytes]:
+    """Return a pattern that finds the first letter beyond ASCII of any word, in an escape of JSON."""
+    words = words_of("words in other scripts")
+    firsts = {next(letter for letter in word if not letter.isascii()) for word in words}
+    codes = {f"{ord(form):04x}" for letter in firsts for form in (letter.lower(), letter.upper())}
+    return re.compile(rf"\\u(?:{'|'.join(sorted(codes))})".encode())
 
 
 @cache

@@ -24,7 +24,12 @@ _COMMON_LETTERS: Final = "etaoinsrhldcumfy"
 _MAX_MOVED: Final = 3
 """So many words that start at a common letter may start at a letter of other words instead."""
 
-_ENDINGS: Final = {"|": "(?![A-Za-z0-9_])", ",": "(?= |\\\\{0,8}[\"'],)"}
+_ANY_ENDING: Final = (("", ""),)
+_ENDINGS: Final = {
+    "|": (("[^A-Za-z0-9_]", ""),),
+    ",": (("[ ]", ""), ("[\"'\\\\]", "(?:(?<=[\"'])|\\\\{0,7}[\"']),")),
+}
+"""What follows a word that is found only where it ends: a character, and what must come after that."""
 
 _WORD_CHARACTERS: Final = bytes(
     0x61 if chr(byte) in string.ascii_letters + string.digits + "_.-" else 0x20 for byte in range(256)
@@ -72,10 +77,10 @@ def compile_search(words: frozenset[str]) -> re.Pattern[bytes]:
     for given, letter in sorted(_choose_letters(_drop_longer(words)).items()):
         word = given.rstrip("|,")
         at = word.index(letter)
-        behind = f"(?<={re.escape(word)})" if at else ""
-        ending = f"(?!{_HARMLESS_ENDINGS[word]})" if word in _HARMLESS_ENDINGS else ""
-        ending += _ENDINGS.get(given[-1], "")
-        alternatives.setdefault(letter, []).append(re.escape(word[at + 1 :]) + behind + ending)
+        for end, last in _ENDINGS.get(given[-1], _ANY_ENDING):
+            behind = f"(?<={re.escape(word)}{end})" if at else ""
+            ending = f"(?!{_HARMLESS_ENDINGS[word]})" if word in _HARMLESS_ENDINGS else last
+            alternatives.setdefault(letter, []).append(re.escape(word[at + 1 :]) + end + behind + ending)
     groups = (f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in alternatives.items())
     return re.compile("|".join(groups).encode())
 
