@@ -60,6 +60,14 @@ def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
     return issubclass(type(value), kind)
 
 
+def has_base(value: object, kind: type) -> bool:
+    """Return whether an object's real type inherits from a class, which may be an abstract one.
+
+    A class that was only registered as one is not found: an abstract class would ask its hooks for it.
+    """
+    return any(base is kind for base in _get_mro(type(value)))
+
+
 def read_field(value: object, name: str) -> Any:
     """Return an attribute that an object or its type holds; `MISSING` where only code could compute it."""
     own, found = _read_own_attributes(value), MISSING

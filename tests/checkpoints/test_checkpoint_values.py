@@ -216,19 +216,67 @@ class TestPlainDataConverter:
         An object that raises whenever it is touched costs its own place only.
         """
 
-        class Hostile(dict):
+        class Hostile(collections.UserDict):
             def items(self):
                 raise RuntimeError("no")
 
+        class Leaver(collections.UserList):
+            def __iter__(self):
+                raise SystemExit(3)
+
+        kept, notes = reduced(["before", Hostile(a=1), Leaver(), "after"])
+
+        assert ["before", "<Hostile>", "<Leaver>", "after"] == kept
+        assert 2 == sum("cannot be read" in note for note in notes)
+
+    def test_what_an_object_says_of_its_class_is_not_asked(self):
+        """
+        A proxy that lies about its class, or ends the process when asked, is named by its real type.
+        """
+        asked = []
+
+        def ask(self, *_):
+            asked.append(self)
+            raise SystemExit(3)
+
+        class Meta(type):
+            __hash__ = __eq__ = ask
+
         class Liar:
-            @property
-            def __class__(self):
-                raise RuntimeError("no")
+            __class__ = property(lambda self: dict)
+            items = __iter__ = __len__ = __repr__ = __getattr__ = ask
 
-        kept, notes = reduced(["before", Hostile(a=1), Liar(), "after"])
+        class Proxy(metaclass=Meta):
+            __class__ = property(ask)
 
-        assert ["before", "<Hostile>", "<Liar>", "after"] == kept
-        assert 2 == len(notes)
+        kept, _ = reduced([Liar(), Proxy(), {1: Liar()}, {Proxy(): "x"}])
+
+        assert ["<Liar>", "<Proxy>", {1: "<Liar>"}, {"<Proxy>": "x"}] == kept
+        assert [] == asked
+
+    def test_classes_that_inherit_from_built_in_ones_are_read_as_those(self):
+        """
+        The methods of a class of the agent's own are not called where it inherits from a built-in type.
+        """
+
+        def fail(*_):
+            raise AssertionError("called")
+
+        own = {
+            "items": fail,
+            "__iter__": fail,
+            "__bytes__": fail,
+            "__str__": fail,
+            "__repr__": fail,
+            "__len__": fail,
+        }
+        dict_, list_, set_, bytes_, str_ = (
+            type("Own", (kind,), own) for kind in (dict, list, set, bytes, str)
+        )
+
+        kept, _ = reduced([dict_(a=1), list_([1]), set_([2]), bytes_(b"ab"), str_("cd")])
+
+        assert [{"a": 1}, [1], [2], b"ab", "cd"] == kept
 
     @pytest.mark.parametrize(
         "value",

@@ -25,9 +25,13 @@ from steadyhelm.checkpoints.plain_data import (
     PlainDataConverter,
     TooLargeError,
     is_utf8,
+    read_bytes,
+    read_pairs,
     to_utf8_text,
 )
 from steadyhelm.errors import FormatError
+from steadyhelm.host_objects import has_base, is_a, name_type
+from steadyhelm.interrupts import pass_on_signal
 
 VERSION: Final = 1
 _MAGIC: Final = b"steadyhelm checkpoint\n"
@@ -130,37 +134,40 @@ def _copy_files(value: Any, converter: PlainDataConverter) -> dict[str, FileCont
             copied[name] = _copy_content(content, location, converter)
         except TooLargeError:
             raise
-        except Exception:  # noqa: BLE001 - it may be anything
-            converter.note(location, f"left out, {type(content).__name__} is not the contents of a file")
+        except BaseException as exc:  # noqa: BLE001 - it may be anything
+            pass_on_signal(exc)
+            converter.note(location, f"left out, {name_type(content)} is not the contents of a file")
     return copied
 
 
 def _decode_path(path: Any) -> str | None:
     try:
         name = str.__str__(os.fsdecode(path))
-    except Exception:  # noqa: BLE001 - it may be anything
+    except BaseException as exc:  # noqa: BLE001 - it may be anything
+        pass_on_signal(exc)
         return None
     return name if is_utf8(name) else None
 
 
 def _read_items(value: Any, location: Location, converter: PlainDataConverter) -> list[tuple[Any, Any]]:
     try:
-        return converter.take(value.items())
+        return converter.take(read_pairs(value))
     except TooLargeError:
         raise
-    except Exception:  # noqa: BLE001 - it may be anything
-        converter.note(location, f"left out, {type(value).__name__} is not a mapping of paths to contents")
+    except BaseException as exc:  # noqa: BLE001 - it may be anything
+        pass_on_signal(exc)
+        converter.note(location, f"left out, {name_type(value)} is not a mapping of paths to contents")
         return []
 
 
 def _copy_content(content: Any, location: Location, converter: PlainDataConverter) -> FileContent:
     if content is None:
         return None
-    if isinstance(content, Mapping):
+    if is_a(content, dict) or has_base(content, Mapping):
         return {to_utf8_text(key): item for key, item in converter.convert(content, location).items()}
-    if not isinstance(content, (str, bytes, bytearray, memoryview)):
-        raise TypeError(content)
-    whole = str.__str__(content) if isinstance(content, str) else bytes(content)
+    if not is_a(content, (str, bytes, bytearray, memoryview)):
+        raise TypeError(name_type(content))
+    whole = str.__str__(content) if is_a(content, str) else read_bytes(content)
     converter.use_bytes(len(whole))
     if isinstance(whole, str) and not is_utf8(whole):
         # This is how Python returns the bytes of a text file that are not UTF-8: they are stored as bytes.
@@ -169,7 +176,7 @@ def _copy_content(content: Any, location: Location, converter: PlainDataConverte
 
 
 def _copy_modes(value: Any) -> dict[str, int]:
-    if not isinstance(value, dict):
+    if not is_a(value, dict):
         return {}
     return {
         path: mode & PERMISSION_BITS
@@ -179,11 +186,12 @@ def _copy_modes(value: Any) -> dict[str, int]:
 
 
 def _copy_state(value: Any, converter: PlainDataConverter) -> bytes:
-    if not isinstance(value, bytes):
-        converter.note((None, "session_state"), f"left out, {type(value).__name__} is not bytes")
+    if not is_a(value, bytes):
+        converter.note((None, "session_state"), f"left out, {name_type(value)} is not bytes")
         return b""
-    converter.use_bytes(len(value))
-    return bytes(value)
+    content = read_bytes(value)
+    converter.use_bytes(len(content))
+    return content
 
 
 def _copy_text(value: Any, converter: PlainDataConverter) -> str:

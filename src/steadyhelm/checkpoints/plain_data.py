@@ -4,12 +4,16 @@ Unlike the canonical form of an event, which is used for comparison, nothing is 
 stored whole or not at all. What has no plain form is stored as its fields or its text, with a note.
 """
 
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
 from steadyhelm.fingerprints import to_text
-from steadyhelm.host_objects import describe
+from steadyhelm.host_objects import describe, has_base, is_a, name_type
+from steadyhelm.interrupts import pass_on_signal
 
 _MAX_DEPTH: Final = 64
 _MAX_VALUES: Final = 500_000
@@ -17,7 +21,9 @@ _NATIVE_BITS: Final = 63
 _DECIMAL_BITS: Final = 8192
 _MAX_NOTES: Final = 20
 _MAX_KEY_SHOWN: Final = 50
-_PLAIN_TYPES: Final = frozenset({type(None), bool, float})
+_PLAIN_TYPES: Final = (type(None), bool, float)
+_COLLECTIONS: Final = (list, tuple, set, frozenset, deque, range, array)
+"""Built-in types whose own methods read a value, also one of a class that inherits from them."""
 
 Location = tuple[Any, object]
 """A position inside a value: the location of its container, and the key or index there. Used in notes."""
@@ -42,6 +48,27 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def read_bytes(value: Any) -> bytes:
+    """Return the bytes of a value by the methods of its built-in type; its own class may have others."""
+    if is_a(value, bytes):
+        return bytes.__getitem__(value, slice(None))
+    return bytes(value) if is_a(value, memoryview) else bytes(bytearray.__getitem__(value, slice(None)))
+
+
+def read_pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the items of a mapping by the methods of its built-in type. Raises TypeError when it is none."""
+    if is_a(value, MappingProxyType):
+        return read_pairs(describe(value))
+    if is_a(value, OrderedDict):
+        return OrderedDict.items(value)
+    if is_a(value, dict):
+        return dict.items(value)
+    if not has_base(value, Mapping):
+        raise TypeError(name_type(value))
+    pairs: Iterable[tuple[Any, Any]] = value.items()
+    return pairs
 
 
 class PlainDataConverter:
@@ -96,7 +123,9 @@ class PlainDataConverter:
     def convert(self, value: Any, location: Location, depth: int = 0) -> Any:
         """Return a value as plain data. `location` is its name in notes."""
         kind = type(value)
-        if kind in _PLAIN_TYPES or (kind is int and value.bit_length() <= _NATIVE_BITS):
+        if any(kind is plain for plain in _PLAIN_TYPES) or (
+            kind is int and value.bit_length() <= _NATIVE_BITS
+        ):
             return value
         if kind is str and value.isascii():
             self.use_bytes(len(value))
@@ -108,34 +137,34 @@ class PlainDataConverter:
             return self._convert_object(value, location, depth)
         except TooLargeError:
             raise
-        except Exception:  # noqa: BLE001 - reading an agent's object may raise anything
-            return self._replace(location, f"<{kind.__name__}>", f"{kind.__name__} cannot be read")
+        except BaseException as exc:  # noqa: BLE001 - reading an agent's object may raise anything
+            pass_on_signal(exc)
+            return self._replace(location, f"<{name_type(value)}>", f"{name_type(value)} cannot be read")
         finally:
             self._open_ids.discard(id(value))
 
     def _convert_object(self, value: Any, location: Location, depth: int) -> Any:
-        if isinstance(value, (dict, Mapping)):
+        # What an object says of its class is not asked: that may be code of the agent, and may not be true.
+        if is_a(value, (dict, MappingProxyType)) or has_base(value, Mapping):
             return self._convert_mapping(value, location, depth)
-        if isinstance(value, (str, bytes, bytearray, memoryview)):
-            return (
-                self._convert_text(value, location)
-                if isinstance(value, str)
-                else self._convert_bytes(value, location)
-            )
-        if isinstance(value, (list, set, frozenset, Sequence)):
+        if is_a(value, str):
+            return self._convert_text(value, location)
+        if is_a(value, (bytes, bytearray, memoryview)):
+            return self._convert_bytes(value, location)
+        if is_a(value, _COLLECTIONS) or has_base(value, Sequence):
             return self._convert_items(value, location, depth)
-        if isinstance(value, (int, float)):
+        if is_a(value, (int, float)):
             return self._convert_number(value, location)
         described = describe(value)
-        form = "text" if isinstance(described, str) else "fields"
-        self.note(location, f"{type(value).__name__} kept as its {form}")
+        form = "text" if type(described) is str else "fields"
+        self.note(location, f"{name_type(value)} kept as its {form}")
         return self.convert(described, location, depth + 1)
 
-    def _convert_mapping(self, value: Mapping[Any, Any], location: Location, depth: int) -> dict[Any, Any]:
-        if not isinstance(value, dict):
-            self.note(location, f"{type(value).__name__} kept as a dict")
+    def _convert_mapping(self, value: Any, location: Location, depth: int) -> dict[Any, Any]:
+        if not is_a(value, dict):
+            self.note(location, f"{name_type(value)} kept as a dict")
         plain: dict[Any, Any] = {}
-        for key, item in self.take(value.items()):
+        for key, item in self.take(read_pairs(value)):
             inside = (location, key)
             name = self._convert_key(key, inside)
             if name in plain:
@@ -147,18 +176,18 @@ class PlainDataConverter:
         kind = type(key)
         if (kind is str and key.isascii()) or (kind is int and key.bit_length() <= _NATIVE_BITS):
             return key
-        if isinstance(key, str):
+        if is_a(key, str):
             return self._convert_text(key, location)
-        self.note(location, f"key of type {type(key).__name__} kept as text")
+        self.note(location, f"key of type {name_type(key)} kept as text")
         return self._convert_text(to_text(key), location)
 
-    def _convert_items(self, value: Iterable[Any], location: Location, depth: int) -> list[Any]:
-        if not isinstance(value, list):
-            self.note(location, f"{type(value).__name__} kept as a list")
-        taken = self.take(value)
-        if isinstance(value, (set, frozenset)):
-            taken.sort(key=repr)
-        return [self.convert(item, (location, number), depth + 1) for number, item in enumerate(taken)]
+    def _convert_items(self, value: Any, location: Location, depth: int) -> list[Any]:
+        if not is_a(value, list):
+            self.note(location, f"{name_type(value)} kept as a list")
+        kind = next((kind for kind in _COLLECTIONS if is_a(value, kind)), None)
+        taken = self.take(value if kind is None else kind.__iter__(value))
+        plain = [self.convert(item, (location, number), depth + 1) for number, item in enumerate(taken)]
+        return sorted(plain, key=repr) if is_a(value, (set, frozenset)) else plain
 
     def _convert_text(self, value: str, location: Location) -> str:
         # A subclass may return something else from __str__.
@@ -168,15 +197,15 @@ class PlainDataConverter:
             return text
         return self._replace(location, to_utf8_text(text), "half a surrogate pair replaced")
 
-    def _convert_bytes(self, value: bytes | bytearray | memoryview, location: Location) -> bytes:
-        if not isinstance(value, bytes):
-            self.note(location, f"{type(value).__name__} kept as bytes")
-        content = bytes(value)
+    def _convert_bytes(self, value: Any, location: Location) -> bytes:
+        if not is_a(value, bytes):
+            self.note(location, f"{name_type(value)} kept as bytes")
+        content = read_bytes(value)
         self.use_bytes(len(content))
         return content
 
-    def _convert_number(self, value: float | int, location: Location) -> Any:  # noqa: PYI041 - the two are kept apart
-        if isinstance(value, float):
+    def _convert_number(self, value: Any, location: Location) -> Any:
+        if is_a(value, float):
             return float.__float__(value)
         whole = int.__int__(value)
         bits = whole.bit_length()
@@ -194,7 +223,7 @@ def _describe_location(location: Location) -> str:
     container, key = location
     if container is None:
         return str(key)
-    if isinstance(key, str):
+    if is_a(key, str):
         return f"{_describe_location(container)}.{str.__str__(key)[:_MAX_KEY_SHOWN]}"
     small = type(key) is int and key.bit_length() <= _NATIVE_BITS
-    return f"{_describe_location(container)}[{key if small else type(key).__name__}]"
+    return f"{_describe_location(container)}[{key if small else name_type(key)}]"
