@@ -191,3 +191,23 @@ class TestResults:
         read_result(output, "c1")
         assert [] == list(find_tool_messages(output))
         assert isinstance(read_text(output), str)
+
+
+class TestForeignResults:
+    def test_a_result_of_a_tool_is_not_asked_for_anything(self):
+        """
+        A tool may return a remote proxy: no attribute of it is looked up, and it is the result itself.
+        """
+        asked = []
+
+        class Proxy:
+            __class__ = property(lambda self: asked.append("class"))
+
+            def __getattr__(self, name):
+                asked.append(name)
+
+        proxy = Proxy()
+
+        assert read_result(proxy).value is proxy
+        assert [] == find_tool_messages([proxy, {"messages": proxy}])
+        assert [] == asked

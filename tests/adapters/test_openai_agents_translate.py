@@ -70,6 +70,25 @@ class TestHostileItems:
         assert isinstance(read_goal(value), str)
 
 
+class TestForeignResults:
+    def test_a_result_of_a_tool_is_not_asked_for_anything(self):
+        """
+        A proxy that has every method, as it says, is the result itself: none is called.
+        """
+        asked = []
+
+        class Proxy:
+            def __getattr__(self, name):
+                asked.append(name)
+                return asked.append
+
+        proxy = Proxy()
+
+        assert simplify(proxy) is proxy
+        assert [proxy] == simplify([proxy])
+        assert [] == asked
+
+
 class TestCalls:
     def test_items_may_be_objects_or_dicts(self):
         """

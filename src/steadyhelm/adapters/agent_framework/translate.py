@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from steadyhelm.adapter import ModelReply
+from steadyhelm.host_objects import has_methods
 
 _CALL_SUFFIX, _RESULT_SUFFIX = "_tool_call", "_tool_result"
 
@@ -79,8 +80,7 @@ def read_args(arguments: Any) -> Any:
     """Return the arguments of a call, by name."""
     if isinstance(arguments, Mapping):
         return dict(arguments)
-    dump = getattr(arguments, "model_dump", None)
-    return dump() if dump is not None else arguments
+    return arguments.model_dump() if has_methods(arguments, "model_dump") else arguments
 
 
 def read_result(result: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapter import ModelReply, ToolResult
+from steadyhelm.host_objects import MISSING, is_a, read_field
 
 _MAX_DEPTH: Final = 4
 _GOAL_KEYS: Final = ("input", "query", "question", "task", "topic", "text", "content")
@@ -77,13 +78,13 @@ def read_requested_calls(response: Any) -> list[RequestedToolCall]:
 
 def read_result(output: Any, call_id: str = "") -> ToolResult:
     """Return the result of a tool call in what its tool or its node returns."""
-    if getattr(output, "type", None) == "tool":
+    if _is_tool_message(output):
         return _read_tool_message(output)
     for message in find_tool_messages(output):
         if not call_id or message.tool_call_id == call_id:
             return _read_tool_message(message)
-    update = getattr(output, "update", None)
-    return ToolResult(value=update if not isinstance(output, Mapping) and update is not None else output)
+    update = _read_held(output, "update")
+    return ToolResult(value=output if update is None else update)
 
 
 def find_tool_messages(output: Any) -> list[Any]:
@@ -92,15 +93,26 @@ def find_tool_messages(output: Any) -> list[Any]:
     waiting: list[tuple[Any, int]] = [(output, 0)]
     while waiting:
         part, depth = waiting.pop()
-        if getattr(part, "type", None) == "tool" and hasattr(part, "tool_call_id"):
+        if _is_tool_message(part) and _read_held(part, "tool_call_id") is not None:
             found.append(part)
-        elif depth < _MAX_DEPTH and isinstance(part, list | tuple):
+        elif depth < _MAX_DEPTH and is_a(part, (list, tuple)):
             waiting.extend(zip(reversed(part), itertools.repeat(depth + 1)))
         elif depth < _MAX_DEPTH:
-            inside = part.get("messages") if isinstance(part, Mapping) else getattr(part, "update", None)
-            if isinstance(inside, Mapping | list | tuple):
+            inside = dict.get(part, "messages") if is_a(part, dict) else _read_held(part, "update")
+            if is_a(inside, (dict, list, tuple)):
                 waiting.append((inside, depth + 1))
     return found
+
+
+def _is_tool_message(output: Any) -> bool:
+    kind = _read_held(output, "type")
+    return type(kind) is str and kind == "tool"
+
+
+def _read_held(output: Any, name: str) -> Any:
+    """Return a field that an object holds. A tool may return anything, so that no code of it is called."""
+    value = None if is_a(output, dict) else read_field(output, name)
+    return None if value is MISSING else value
 
 
 def read_text(message: Any) -> str:

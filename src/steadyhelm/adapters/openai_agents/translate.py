@@ -5,10 +5,12 @@ Items are objects in the output of a model and dicts in its input; both are read
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+
+from steadyhelm.host_objects import has_methods, is_a
 
 Maker = Literal["tool", "runner", "provider"]
 
@@ -165,7 +167,7 @@ def _get(item: Any, name: str) -> Any:
 
 def simplify(value: Any) -> Any:
     """Return a model object of the SDK as a dict; anything else unchanged."""
-    if isinstance(value, list):
-        return [simplify(part) for part in value]
-    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
-    return dump(mode="json", exclude_none=True) if callable(dump) else value
+    if is_a(value, list):
+        return [simplify(part) for part in list.__iter__(value)]
+    # A tool may return anything: a proxy or a mock has no method of its own type.
+    return value.model_dump(mode="json", exclude_none=True) if has_methods(value, "model_dump") else value
