@@ -54,12 +54,11 @@ def test_every_word_is_found(text):
     """
     The search that starts at rare letters finds a word where a plain alternation does.
     """
-    harmless, ends = hints._HARMLESS_ENDINGS, hints._ENDINGS
+    harmless = hints._HARMLESS_ENDINGS
     plain = "|".join(
-        re.escape(word.rstrip("|,"))
-        + (f"(?!{harmless[word]})" if word in harmless else "")
-        + ends.get(word[-1], "")
+        re.escape(word.rstrip("|,")) + end + (f"(?!{harmless[word]})" if word in harmless else last)
         for word in hints._drop_longer(WORDS)
+        for end, last in hints._ENDINGS.get(word[-1], hints._ANY_ENDING)
     )
     text = text.lower()
 
