@@ -29,6 +29,7 @@ INCIDENTS_KEPT: Final = 1000
 INCIDENTS_EVERY_S: Final = 5.0
 """How often incidents are read again, unless a flush asks for them: those of this process are known."""
 _SUSPENDED_KEPT: Final = 10_000
+_LATEST_KEPT: Final = 100
 _DIGEST_BYTES: Final = 16
 _NEWS_SHARE: Final = 0.05
 _NUMBER_BEHIND_ID: Final = re.compile(r"~\d+\Z")
@@ -159,6 +160,7 @@ class AgentKnowledge:
         self._thresholds: dict[str, float] = {}
         self._profiles: dict[str, TaskProfile] = {}
         self._references: dict[BaselineKey, Reference] = {}
+        self._latest: BoundedDict[BaselineKey, Reference] = BoundedDict(_LATEST_KEPT)
         self._suspended: dict[str, str] = {}
         self._stored_incidents: Sequence[Incident] = ()
         self.lock = ForkSafeLock()
@@ -202,7 +204,9 @@ class AgentKnowledge:
         known = references.get(key)
         if known is None:
             baseline = self._in_use.get(key) or _make_baseline(self._agent_id, key, self._calibration_runs)
-            known = references[key] = Reference(baseline, self._thresholds, self._profiles.get(task_type))
+            known = Reference(baseline, self._thresholds, self._profiles.get(task_type))
+            # Live runs share what they are compared with while it stays the same.
+            known = references[key] = self._latest[key] = _keep_equal(self._latest.get(key), known)
         return known
 
     def may_be_suspended(self, run_id: str) -> bool:
@@ -286,6 +290,10 @@ def take_suspended(store: Store, agent_id: str, run_id: str) -> SuspendedRun | N
 def _make_baseline(agent_id: str, key: BaselineKey, required_runs: int) -> BaselineStats:
     version, task_type = key
     return BaselineStats(agent_id=agent_id, version=version, task_type=task_type, required_runs=required_runs)
+
+
+def _keep_equal(before: Reference | None, now: Reference) -> Reference:
+    return before if before is not None and before == now else now
 
 
 def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:

@@ -146,8 +146,10 @@ class LiveRuns:
     def _narrow_verdicts(self, run_id: str) -> None:
         recorder = self._live.get(run_id)
         if recorder is not None:
-            participants = self._participants.get(run_id, {})
-            recorder.session.can = recorder.own_verdicts.intersection(*participants.values())
+            can = recorder.own_verdicts
+            for verdicts in self._participants.get(run_id, {}).values():
+                can &= verdicts
+            recorder.session.can = can
 
 
 class RunActivation:

@@ -4,6 +4,7 @@ Live runs, hooks, recordings and every evaluation use this same class.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -114,7 +115,7 @@ class Session:
         self.run = run
         self.baseline = baseline
         self.mode: Mode = mode
-        self.can = frozenset(can)
+        self.can = _share_verdicts(frozenset(can))
         self.drift = DriftState(run, steering or Steering(), budget)
         self._health = health or Health()
         self._tools = tools or {}
@@ -395,6 +396,12 @@ class Session:
             return ()
         is_late = response.action.level >= DriftAction.CHECKPOINT_RESET.level
         return ("switch_model",) if is_late and self._incidents.has_failed_intervention() else ()
+
+
+@lru_cache(maxsize=128)
+def _share_verdicts(can: frozenset[Verdict]) -> frozenset[Verdict]:
+    """Return an equal set that all runs share: there are few, and every run has one."""
+    return can
 
 
 def _latest(incidents: Sequence[Incident]) -> Sequence[Incident]:

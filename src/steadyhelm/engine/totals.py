@@ -31,7 +31,8 @@ class Totals(Struct):
         """Count one event."""
         self.last_seq = event.seq
         self.events += 1
-        self.tokens += event.token_count
+        if event.token_count:  # else the same number is kept once more, not a copy of it
+            self.tokens += event.token_count
         self.marks.append(self.tokens)
         if len(self.marks) > 2 * _MARKS_KEPT:
             del self.marks[:-_MARKS_KEPT]

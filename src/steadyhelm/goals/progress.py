@@ -38,22 +38,22 @@ class SeenResults(Struct):
     """The results seen before, in two pages of bits: a full page becomes the older one.
 
     A new result is sometimes taken for an old one (less than one in ten). An old one of the last few hundred
-    is never taken for new.
+    is never taken for new. Until the first page is full there is no older one.
     """
 
     page: bytearray = field(default_factory=lambda: bytearray(_PAGE_BYTES))
-    older: bytearray = field(default_factory=lambda: bytearray(_PAGE_BYTES))
+    older: bytearray = field(default_factory=bytearray)
     noted: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.page) != _PAGE_BYTES or len(self.older) != _PAGE_BYTES:
+        if len(self.page) != _PAGE_BYTES or len(self.older) not in {0, _PAGE_BYTES}:
             raise SettingsError(f"A page of seen results has {_PAGE_BYTES} bytes, got {len(self.page)}.")
 
     def is_new(self, key: int) -> bool:
         """Record a result and return whether it was not seen before."""
         place, bit = divmod(key % (_PAGE_BYTES * 8), 8)
         mask = 1 << bit
-        if (self.page[place] | self.older[place]) & mask:
+        if self.page[place] & mask or (self.older and self.older[place] & mask):
             return False
         if self.noted >= _RESULTS_PER_PAGE:
             self.page, self.older, self.noted = bytearray(_PAGE_BYTES), self.page, 0

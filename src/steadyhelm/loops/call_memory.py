@@ -31,7 +31,7 @@ class RepeatedCall(Struct):
     news: int = 0
     count: int = 1
     in_a_row: int = 1
-    numbers: list[tuple[float, ...]] = field(default_factory=list)
+    numbers: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
     def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
@@ -58,8 +58,8 @@ class RepeatedCall(Struct):
 
     def _record_varying(self, varying: VaryingWords) -> tuple[str, ...]:
         if varying.numbers:
-            rows = self.numbers or [varying.numbers_before]
-            self.numbers = [*rows, varying.numbers][-_MAX_NUMBERS:]
+            rows = self.numbers or (varying.numbers_before,)
+            self.numbers = (*rows, varying.numbers)[-_MAX_NUMBERS:]
         return varying.words[:5]
 
     @property

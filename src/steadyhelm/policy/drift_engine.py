@@ -54,7 +54,8 @@ class ScoreHistory(Struct):
     def add(self, turn: int, score: float) -> None:
         """Add the score of a turn; only the latest are kept."""
         self.turns.append(turn)
-        self.scores.append(score)
+        # An equal score is kept as the same number: most runs have many.
+        self.scores.append(self.scores[-1] if self.scores and self.scores[-1] == score else score)
         if len(self.turns) > 2 * _MAX_HISTORY:
             del self.turns[:-_MAX_HISTORY], self.scores[:-_MAX_HISTORY]
 
