@@ -109,7 +109,9 @@ class TestHtml:
         page = page_of(runs)
 
         assert "Response levels: remind at step " in page
-        assert re.search(r"at most \d00 of 600 tokens saved</text>", page)
+        assert re.search(
+            r"at most \d00 of 600 tokens spent after it would have been stopped or re-planned</text>", page
+        )
 
     def test_clean_and_broken(self, runs):
         """

@@ -149,7 +149,7 @@ def _row_y(row: int) -> int:
 
 _TITLES: Final = (
     *("", "flagged", "precision", "recall", "F1", "balanced accuracy", "false alarms"),
-    *("in time", "delay", "tokens after", "tokens saved"),
+    *("in time", "delay", "tokens after", "tokens after a stop or re-plan, at most"),
 )
 _EVALUATION_PANELS: Final = {
     "precision": "precision",
@@ -242,7 +242,12 @@ def _format_estimate(estimate: Estimate | None) -> str:
     return "-" if estimate is None else str(estimate)
 
 
-_SIMULATION_PANELS: Final = ("loops stopped", "loops reminded", "tokens saved", "healthy disturbed")
+_SIMULATION_PANELS: Final = (
+    "loops stopped",
+    "loops reminded",
+    "tokens after a stop, at most",
+    "healthy disturbed",
+)
 
 
 def render_simulation(report: SimulationReport) -> str:

@@ -166,7 +166,9 @@ class HtmlReport:
 def _cards(totals: ScanTotals, saved: int) -> dict[str, int]:
     cards = {"runs": totals.runs, "flagged": totals.flagged}
     cards |= {f"with {kind}": n for kind, n in totals.kinds.most_common()}
-    cards |= {"tokens saved at most": saved} if saved else {}
+    cards |= (
+        {"tokens spent after the run would have been stopped or re-planned, at most": saved} if saved else {}
+    )
     cards |= {"read in part": totals.in_part} if totals.in_part else {}
     cards |= {"unreadable": totals.unreadable} if totals.unreadable else {}
     return cards
@@ -186,7 +188,7 @@ def _clean_row(judged: Judged, place: RunLocation) -> tuple[object, ...]:
 
 
 def _token_bar(judged: Judged) -> _TokenBar | None:
-    """Return the bar of tokens; None when tokens are not known or none would have been saved."""
+    """Return the bar of tokens; None when tokens are not known or none were spent after a stop or re-plan."""
     total = sum(event.token_count for event in judged.run.events)
     saved = judged.report.tokens_saved
     if not total or not saved:
@@ -194,7 +196,7 @@ def _token_bar(judged: Judged) -> _TokenBar | None:
     return _TokenBar(
         width=_TOKEN_BAR_WIDTH,
         saved_width=max(2, round(_TOKEN_BAR_WIDTH * saved / total)),
-        title=f"at most {saved:,} of {total:,} tokens saved",
+        title=f"at most {saved:,} of {total:,} tokens spent after it would have been stopped or re-planned",
     )
 
 

@@ -47,7 +47,10 @@ def format_comparison(comparison: Comparison) -> str:
     for one in comparison.sets:
         rows = [
             ("flagged", *map(str, one.flagged)),
-            ("tokens saved", *(f"{tokens:,}" for tokens in one.tokens_saved)),
+            (
+                "tokens spent after a stop or re-plan, at most",
+                *(f"{tokens:,}" for tokens in one.tokens_saved),
+            ),
         ]
         if one.f1 is not None:
             rows.append(("F1", *map(str, one.f1)))
@@ -128,7 +131,11 @@ def _format_figures(name: str, figures: Figures) -> tuple[str, ...]:
 
 def _format_tokens(figures: Figures) -> str:
     words = f"{figures.tokens_after:,}" if figures.tokens_after else "-"
-    return words if figures.tokens_saved is None else f"{words}, saved {figures.tokens_saved:,}"
+    return (
+        words
+        if figures.tokens_saved is None
+        else f"{words}, after a stop or re-plan {figures.tokens_saved:,}"
+    )
 
 
 def _format_step_figures(figures: Figures) -> tuple[str, ...]:

@@ -25,9 +25,9 @@ _NOT_HEARD_NOTE: Final = (
     "that it recovered unaided: the base rate, and the least that guidance would do. After the first re-plan "
     "or stop a live run would have continued differently: stronger levels show how long the drift lasted."
 )
-_SAVED_NOTE: Final = (
-    "Saved: spent after the first re-plan or stop, until the run's end or the next user message, in runs "
-    "that are not healthy. It is an upper bound: a re-plan costs tokens too."
+_AFTER_NOTE: Final = (
+    "After, at most: spent after the first re-plan or stop, until the run's end or the next user message, "
+    "in runs that are not healthy. It is an upper bound: a re-plan costs tokens too."
 )
 _MAX_COLUMNS: Final = 80
 _NAME_WIDTH: Final = 19
@@ -122,17 +122,19 @@ def _build_loops(report: SimulationReport) -> Section:
 
 
 def _build_tokens(report: SimulationReport) -> Section:
-    notes = [_SAVED_NOTE]
+    notes = [_AFTER_NOTE]
     tokens = report.together.tokens
     if tokens is None:
-        notes = ["No tokens were recorded in any of these runs: what is saved is unknown."]
+        notes = [
+            "No tokens were recorded in any of these runs: what was spent after a stop or re-plan is unknown."
+        ]
     elif tokens.unknown_runs:
         notes.append(f"{tokens.unknown_runs} runs recorded no tokens and are in none of these figures.")
     if tokens is not None and tokens.in_healthy:
         notes.append(f"Healthy runs and runs that succeeded spent {tokens.in_healthy:,} after theirs.")
     return Section(
         name="TOKENS",
-        titles=("spent", "saved", "share", "in loops"),
+        titles=("spent", "after, at most", "share", "in loops"),
         rows=[(one.name, *_format_tokens(one.tokens)) for one in _list_sets(report)],
         notes=notes,
     )
@@ -223,7 +225,7 @@ def _build_budget(report: SimulationReport) -> Section:
     ]
     return Section(
         name="BUDGET USED UP",
-        titles=("succeeded", "failed", "not judged", "saved"),
+        titles=("succeeded", "failed", "not judged", "spent after, at most"),
         rows=[
             (
                 name,
