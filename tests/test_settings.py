@@ -186,6 +186,23 @@ class TestBadValues:
         with pytest.raises(SettingsError, match=r"There is no setting .*steadyhelm.toml.*Settings: mode, "):
             load(path=path)
 
+    @pytest.mark.parametrize(
+        ("written", "meant"),
+        [
+            ("[alerts]\nwebhok = 'x'\n", r"Did you mean alerts\.webhook\?"),
+            ("[budgets]\nsteps = 5\n", r"Did you mean budget\.steps\?"),
+            ("min_severity = 'LOW'\n", r"Did you mean alerts\.min_severity\?"),
+        ],
+    )
+    def test_a_misspelt_name_is_answered_with_the_right_one(self, tmp_path, written, meant):
+        """
+        A name that is nearly right, or stands in the wrong table, is answered with the setting that is meant.
+        """
+        path = tmp_path / "steadyhelm.toml"
+        path.write_text(written)
+        with pytest.raises(SettingsError, match=meant):
+            load({}, environment={}, path=path)
+
     @pytest.mark.parametrize("text", ["mode = ", "\0", "mode = 'a'\nmode = 'b'"])
     def test_a_broken_file_is_named(self, file, text):
         """

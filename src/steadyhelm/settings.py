@@ -355,8 +355,22 @@ def _flatten(content: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _find_setting(name: str, where: str) -> Setting:
     if name not in _BY_NAME:
-        raise SettingsError(f"There is no setting {name!r} ({where}). Settings: {', '.join(_BY_NAME)}.")
+        hint = _suggest_setting(name) or f"Settings: {', '.join(_BY_NAME)}."
+        raise SettingsError(f"There is no setting {name!r} ({where}). {hint}")
     return _BY_NAME[name]
+
+
+def _suggest_setting(name: str) -> str:
+    """Return a question with the settings that may be meant; empty when none is like this name.
+
+    A name may be misspelt, or stand in the wrong table.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
+
+    last = name.rpartition(".")[2]
+    elsewhere = [known for known in _BY_NAME if known.rpartition(".")[2] == last]
+    close = list(dict.fromkeys([*elsewhere, *get_close_matches(name, _BY_NAME, n=3, cutoff=0.75)]))[:3]
+    return f"Did you mean {' or '.join(close)}?" if close else ""
 
 
 def _check_value(setting: Setting, value: Any) -> Any:
