@@ -177,7 +177,7 @@ class TestBadValues:
         with pytest.raises(SettingsError, match=r"alerts\.signing_secret must be text, got \(hidden\)"):
             load({"alerts.signing_secret": 12345}, environment=EMPTY)
 
-    @pytest.mark.parametrize("text", ["colour = 1", "[alerts]\ncolour = 1", "[mode]\nx = 1", "alerts = 5"])
+    @pytest.mark.parametrize("text", ["colour = 1", "[alerts]\ncolour = 1", "[paint]\nx = 1", "alerts = 5"])
     def test_an_unknown_setting_is_refused(self, file, text):
         """
         A setting nobody knows is refused, with the file it stands in and the names there are.

@@ -369,8 +369,8 @@ def _suggest_setting(name: str) -> str:
 
     last = name.rpartition(".")[2]
     elsewhere = [known for known in _BY_NAME if known.rpartition(".")[2] == last]
-    close = list(dict.fromkeys([*elsewhere, *get_close_matches(name, _BY_NAME, n=3, cutoff=0.75)]))[:3]
-    return f"Did you mean {' or '.join(close)}?" if close else ""
+    meant = elsewhere or get_close_matches(name, _BY_NAME, n=1, cutoff=0.75)
+    return f"Did you mean {' or '.join(meant)}?" if meant else ""
 
 
 def _check_value(setting: Setting, value: Any) -> Any:
