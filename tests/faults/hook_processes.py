@@ -44,20 +44,27 @@ class Hooks:
         return self.home / "hook-steps"
 
     def start(self, body, *options, code=HOOK, open_input=False, **environment):
-        child = subprocess.Popen(
-            [sys.executable, "-c", code, *(options or GUIDE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.home,
-            env={**self.environment, **environment},
-        )
-        with contextlib.suppress(BrokenPipeError):  # its time may be over on a busy machine
-            child.stdin.write(body if isinstance(body, bytes) else json.dumps(body).encode())
-            child.stdin.flush()
+        """Start a hook; what fits into a pipe is written first, so that a busy machine cannot delay it."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        sent = os.write(writer, content) if content else 0
+        os.set_blocking(writer, True)
+        with os.fdopen(reader, "rb") as own_input:
+            child = subprocess.Popen(
+                [sys.executable, "-c", code, *(options or GUIDE)],
+                stdin=own_input,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.home,
+                env={**self.environment, **environment},
+            )
+        child.stdin = os.fdopen(writer, "wb", buffering=0)
+        with contextlib.suppress(BrokenPipeError):  # its time may be over
+            while sent < len(content):
+                sent += child.stdin.write(content[sent:])
         if not open_input:
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()
+            child.stdin.close()
             child.stdin = None
         return child
 
@@ -118,8 +125,8 @@ class Hooks:
         except SteadyhelmError:
             return 0
 
-    def count_steps(self, sent, run_ids=("s1",), **environment):
-        """How many steps were sent, and how many of them are stored or counted as lost, in the end.
+    def count_steps(self, sent, **environment):
+        """How many calls were sent, and how many of them are stored or counted as lost, in the end.
 
         That is when no process is at work on one and none waits; what waits is recorded by a later hook.
         """
@@ -133,7 +140,8 @@ class Hooks:
             return is_empty
 
         self.wait_until(is_settled, "a step still waits", limit_s=90)
-        stored = sum(self.calls_kept(run_id) for run_id in (*run_ids, "later"))
+        with self.store() as store:
+            stored = sum(run.tool_calls for run in store.list_runs())
         return sent + next(later), stored + sum(self.losses().values())
 
     def has_work(self):

@@ -1,5 +1,6 @@
 """Hooks as the agents run them: real processes, one for each event."""
 
+import itertools
 import json
 import os
 import signal
@@ -46,6 +47,8 @@ def test_a_loop_is_noticed_over_processes(hooks, host):
     # On a busy machine no hook may be done in time by itself: what is found is stored all the same.
     with hooks.store() as store:
         assert "Read called" in said or store.list_incidents("claude-code", "s1", limit=5)
+    if host == "1":
+        hooks.wait_for_host()
     assert (host == "1") is hooks.socket.exists()
     assert [] == hooks.log()
 
@@ -138,11 +141,14 @@ def test_each_hook_is_answered_by_its_own_settings(hooks):
     """
     The process that helps answers each hook by that hook's settings, not by those it began with.
     """
-    for n in range(4):
-        hooks.run(call(n), "--agent", "claude-code", STEADYHELM_MODE="observe")
-    assert "Read called" in "".join(
-        hooks.run(call(n), "--agent", "claude-code", STEADYHELM_MODE="guide")[0] for n in range(4, 8)
-    )
+    calls = itertools.count()
+
+    def say(mode):
+        return hooks.run(call(next(calls)), "--agent", "claude-code", STEADYHELM_MODE=mode)[0]
+
+    assert "" == "".join(say("observe") for _ in range(4))
+    hooks.wait_for_calls(4)
+    hooks.wait_until(lambda: "Read called" in say("guide"), "no guidance")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff" * 100, b'{"session_id": 7, "hook_event_name": []}'])
@@ -155,17 +161,17 @@ def test_bad_input_is_answered_with_nothing(hooks, body):
 
 def test_a_giant_event_is_passed_over(hooks):
     """
-    An event too large to be looked at is read to its end, noted, and answered with nothing.
+    An event too large to be looked at is counted as lost, and answered with nothing.
     """
     body = json.dumps({**call(0), "tool_response": "x" * (20 << 20)}).encode()
     assert ("", "") == hooks.run(body)
-    assert 1 == len(hooks.log())
-    assert "too large" in hooks.log()[0] or "did not come in time" in hooks.log()[0]
+    sent, accounted = hooks.count_steps(1)
+    assert (sent, 1) == (accounted, sum(hooks.losses().values()))
 
 
 def test_a_locked_store_blocks_nobody_for_long(hooks):
     """
-    While the database is held, hooks come back within their time, with nothing, and it is noted.
+    While the database is held hooks end with nothing, and it is noted; their steps are recorded later.
     """
     hooks.run(call(0))
     hooks.wait_for_host()
@@ -174,10 +180,14 @@ def test_a_locked_store_blocks_nobody_for_long(hooks):
     try:
         children = [hooks.start(call(n)) for n in range(1, 3)]
         assert [b"", b""] == [child.communicate(timeout=20)[0] for child in children]
+        hooks.wait_until(lambda: not hooks.has_work(), "a process is still at work")
+        assert 1 == hooks.run_kept().tool_calls
+        assert 2 == len(list(hooks.steps.glob("*.step")))
+        assert hooks.log()
+        assert all("store cannot be used" in line for line in hooks.log())
     finally:
         holder.close()
-    assert all("store cannot be used" in line for line in hooks.log())
-    assert 1 == hooks.run_kept().tool_calls
+    hooks.wait_for_calls(3)
 
 
 def test_the_status_line(hooks):
@@ -187,7 +197,9 @@ def test_the_status_line(hooks):
     hooks.run(call(0))
     hooks.wait_for_calls(1)
     hooks.wait_for_host()
-    assert "steadyhelm: on course · 1 calls\n" == hooks.run({"session_id": "s1"}, "statusline")[0]
+    line = "steadyhelm: on course · 1 calls\n"
+    # On a busy machine it may be out of time, and then there is none.
+    hooks.wait_until(lambda: hooks.run({"session_id": "s1"}, "statusline")[0] == line, "no status line")
 
 
 def test_turned_off(hooks):
