@@ -7,14 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.prices import cost_usd
 from steadyhelm.checkpoint import CheckpointKeeper
-from steadyhelm.checkpoints.disk import DiskKeeper
-from steadyhelm.checkpoints.memory import MemoryKeeper
 from steadyhelm.corrections.model import load_weights
 from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
@@ -30,11 +28,13 @@ from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
-from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.opening import require_current
 from steadyhelm.stores.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 
 _PENDING_BATCH: Final = 500
 
@@ -189,8 +189,13 @@ def _build_steering(
 def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointKeeper:
     """Return what keeps checkpoints: a folder where one is set, else memory."""
     on_loss = health.count if health is not None else None
+    # A hook keeps no checkpoints and sends no alerts: it must not take the time to load either.
     if not settings.checkpoints_folder:
+        from steadyhelm.checkpoints.memory import MemoryKeeper  # noqa: PLC0415
+
         return MemoryKeeper(per_run=settings.checkpoints_per_run, on_loss=on_loss)
+    from steadyhelm.checkpoints.disk import DiskKeeper  # noqa: PLC0415
+
     folder = Path(settings.checkpoints_folder).expanduser()
     return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
 
@@ -212,12 +217,14 @@ def find_channel(url: str) -> str:
 
 
 def build_alert_worker(
-    settings: Settings, store: AlertStore, health: Health | None = None
-) -> AlertWorker | None:
+    settings: Settings, store: "AlertStore", health: Health | None = None
+) -> "AlertWorker | None":
     """Return the worker that sends alerts, or None when no webhook is set."""
     url = settings.alerts_webhook
     if not url:
         return None
+    from steadyhelm.sinks.alerts.worker import AlertWorker  # noqa: PLC0415 - see above
+
     return AlertWorker(
         store,
         {find_channel(url): url},

@@ -208,3 +208,16 @@ def test_turned_off(hooks):
     """
     assert ("", "") == hooks.run(call(0), STEADYHELM_DISABLED="1")
     assert [] == list(hooks.home.iterdir())
+
+
+def test_a_hook_by_itself_loads_no_more_than_it_needs(hooks):
+    """
+    A hook without help loads the engine, but not what sends alerts or keeps checkpoints: it does neither.
+    """
+    code = "import sys, steadyhelm.hooks.resident; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=hooks.environment, capture_output=True, check=True, text=True
+    )
+    loaded = done.stdout.split()
+    assert "steadyhelm.engine.session" in loaded
+    assert not {"steadyhelm.sinks.alerts.worker", "steadyhelm.checkpoints.memory", "httpx"} & set(loaded)
