@@ -1,6 +1,9 @@
 """Ordinary texts, fields and identifiers that must stay as they are."""
 # ruff: noqa: E501
 
+import json
+from pathlib import Path
+
 TEXTS = [
     "total_token_count", "promptTokens", "token_type", "secretary", "cookieConsent", "password: str", "self.secret = secret or default_secret()",
     "process.env.API_KEY", 'os.environ["TOKEN"]', "api_key = os.getenv('API_KEY')", "apiKey: process.env.API_KEY,", "password: string;", "token: Optional[str] = None",
@@ -28,3 +31,9 @@ FIELDS = [
     {"password": None, "token": ""}, {"password": True}, {"password": "${DB_PASSWORD}"}, {"key": "Enter"}, {"key": "ctrl+shift+p"}, {"key": "src/main.py"}, {"key": "ABC-1234"}, {"key": "user:42:profile"}, {"primary_key": "id"}, {"author": "Ann", "authority": "x"}, {"auth": "none"}, {"auth_type": "oauth2"},
     {"properties": {"password": {"type": "string", "description": "The password of the user"}, "token": {"type": "string"}}}, {"required": ["user", "password"]}, {"fields": ["password", "token", "secret"]}, {"name": "password", "type": "string"}, {"name": "token_count", "value": 512}, {"name": "color", "value": "blue"}, {"id": "toolu_01A09q90qw90lq917835lq9", "type": "tool_use"}, {"documentId": "1aBcD3eFgH5iJkL7mNoP9qRsT1uVwX3yZ5aB7cD9eF0g"}, {"sha": "3f786850e387550fdab836ed7e6dc881de23001b"}, {"argv": ["pytest", "-q", "-p", "no:randomly"]}, {"argv": ["docker", "run", "-p", "8080:80", "web"]}, {"argv": ["grep", "-rn", "password", "src"]}, {"headers": [["Content-Type", "application/json"], ["Accept", "*/*"]]}, {"secret_name": "db", "secret_arn": "arn:aws:secretsmanager:eu:1:secret:db"}, {"password_policy": {"min_length": 12}}, {"session_id": "550e8400-e29b-41d4-a716-446655440000"}, {"file_path": "/home/ann/project/src/auth/token_service.py"}, {"old_string": "password: str", "new_string": "password: SecretStr"}, {"todo": "rotate the API key"}, {"query": "how to reset a password"}, {"tokens_used": 12345, "cost_usd": 0.12}, {"passed": 12, "failed": 0}, {"pass": True},
 ]  # fmt: skip
+
+FURTHER = [
+    json.loads(line)
+    for line in Path(__file__).with_name("further_ordinary.jsonl").read_text("utf-8").splitlines()
+]
+"""Texts and fields that speak of secrets, or look like one, without being one."""

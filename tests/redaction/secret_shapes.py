@@ -10,6 +10,8 @@ import json
 import random
 import re
 import string
+import uuid
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -55,18 +57,35 @@ def fill(template: Any, rng: random.Random) -> tuple[Any, list[str]]:
     return walk(template), secrets
 
 
+def make_password(rng: random.Random) -> str:
+    """Return the kind of password that people choose."""
+    return rng.choice(_WORDS).capitalize() + str(rng.randint(10, 9999)) + rng.choice("!#-_")
+
+
+def make_safe_password(rng: random.Random) -> str:
+    """Return a password without a sign that means something to a shell or in an address."""
+    word = rng.choice(_WORDS)
+    return rng.choice([word, word.capitalize(), f"{rng.choice(_WORDS)}_{word}"]) + str(rng.randint(10, 9999))
+
+
+_MAKERS = {
+    "pw": make_password,
+    "safepw": make_safe_password,
+    "lowpw": lambda rng: rng.choice(_WORDS) + str(rng.randint(10, 9999)),
+    "wordpw": lambda rng: rng.choice(_WORDS) + rng.choice(_WORDS),
+    "phrase": lambda rng: " ".join(rng.sample(_WORDS, 4)),
+    "dashed": lambda rng: "-".join(rng.sample(_WORDS, 4)),
+    "uuid": lambda rng: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+    "pair64": lambda rng: base64.b64encode(f"ann:{make_password(rng)}".encode()).decode(),
+    "b64pw": lambda rng: base64.b64encode(make_password(rng).encode()).decode(),
+    "urlpw": lambda rng: f"{rng.choice(_WORDS)}%{rng.choice(['40', '21', '23'])}{rng.randint(100, 9999)}",
+}
+
+
 def make_value(kind: str, length: int, rng: random.Random) -> str:
     """Return a made-up value: random characters with all kinds in them, a password or a passphrase."""
-    if kind == "pw":  # the kind of password that people choose
-        return rng.choice(_WORDS).capitalize() + str(rng.randint(10, 9999)) + rng.choice("!#-_")
-    if kind == "lowpw":
-        return rng.choice(_WORDS) + str(rng.randint(10, 9999))
-    if kind == "wordpw":
-        return rng.choice(_WORDS) + rng.choice(_WORDS)
-    if kind == "phrase":
-        return " ".join(rng.sample(_WORDS, 4))
-    if kind == "pair64":
-        return base64.b64encode(f"ann:{make_value('pw', 0, rng)}".encode()).decode()
+    if kind in _MAKERS:
+        return _MAKERS[kind](rng)
     alphabet = _ALPHABETS[kind]
     while True:
         value = "".join(rng.choice(alphabet) for _ in range(length or 24))
@@ -398,6 +417,14 @@ AROUND = ["{}", "the token is {} now", "x={}", '"{}"', "see {}.", "https://examp
 VENDORS = [
     Shape(f"token: {name}", AROUND[i % len(AROUND)].format(token)) for i, (name, token) in enumerate(TOKENS)
 ]
+
+FURTHER = [
+    Shape(f"{shape['group']} {number}", shape["template"])
+    for number, shape in enumerate(
+        map(json.loads, Path(__file__).with_name("further_shapes.jsonl").read_text("utf-8").splitlines())
+    )
+]
+"""Shapes that were written to find what the rules miss, some of which they still do."""
 
 GROUPS = {
     "text": TEXTS, "command": COMMANDS, "header": HEADERS, "URL": URLS, "file": FILES, "private key": PEMS,

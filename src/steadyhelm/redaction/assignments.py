@@ -34,6 +34,9 @@ _SHORT_VALUE: Final = re.compile(
     r"[A-Za-z][!-~]{0,40}[0-9!@#$%^&*?~+=|]|[0-9!@#$%^&*?~+=|][!-~]{0,40}[A-Za-z]|[A-Za-z0-9+/]{8}|[0-9]{4}"
 )
 _SEEN_AFTER: Final = 240
+_CHANGED: Final = re.compile(r"\\{0,4}\"[ ]->[ ]\\{0,4}\"([^\"\\\r\n]{1,400})")
+"""The new value behind the old one, in the plan of a change."""
+_IN_MARKER: Final = re.compile(r"\[redacted: [^\]]{0,60}\Z")
 _REST: Final = re.compile(r"[^\s\"'\\]*")
 _BASIC: Final = re.compile(r"(?<![a-z])[Bb](?:asic|ASIC)[ \t]{1,4}([A-Za-z0-9+/]{6,2000}={0,2})")
 _BASIC_WORD: Final = re.compile(r"asic|ASIC")
@@ -107,7 +110,7 @@ def find_assigned(text: str, finder: NameFinder) -> Iterator[Span]:
     """
     at = 0
     for name in finder.find(text.encode("latin-1", "replace")):
-        if name.end < at:
+        if name.end < at or _IN_MARKER.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
             continue
         for value in _read_values(text, name):
             is_done = text.startswith("[redacted", value.end)  # the rest of it by another rule
@@ -121,7 +124,8 @@ def _read_values(text: str, name: Name) -> Iterable[Value]:
     for read in FORMS:
         value = read(text, name)
         if value and value.start < value.end:
-            return (value,)
+            changed = _CHANGED.match(text, value.end) if value.quote else None
+            return (value, Value(*changed.span(1), "")) if changed else (value,)
     return find_group(text, name)
 
 

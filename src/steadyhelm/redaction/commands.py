@@ -159,7 +159,7 @@ def _apply(
         is_counted = is_plain and is_counting and plain == rule.position and rule.needs in flags
         is_counting = is_counting or argument in rule.after
         start = _find_pair(rule, arguments, index) if rule.pair else _find_start(rule, arguments, index)
-        if is_counted or start >= 0:
+        if is_counted or (start >= 0 and is_counting):
             yield from _judge(rule, index, max(start, 0), argument)
 
 

@@ -97,6 +97,8 @@ _IS: Final = re.compile(
     r"|ist|lautet|war|est|sera|es|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
+_WORDS_AND_COLON: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,8}:[ ]")
+"""What is between the two in `A temporary password is generated for ann@host: hunter2`."""
 _USER_AND_PASSWORD: Final = re.compile(
     r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
 )
@@ -110,13 +112,16 @@ _PARAMETERS: Final = re.compile(r"(?:[^\r\n\\]|\\(?![nr])){1,4000}")
 _HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
 _WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")
 _XML_VALUE: Final = re.compile(r"[^<&\r\n\\\]]{1,400}")
-_LOGIN_BEFORE: Final = re.compile(r"(?:login|machine|default|user|account)(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z")
+_LOGIN_BEFORE: Final = re.compile(
+    r"(?:login|machine|default|user|account)(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z", re.IGNORECASE
+)
 _CALL_BEFORE: Final = re.compile(
     r"(?:define|putenv|setenv|[sS]et\w{0,30}|put|add\w{0,20}|append|header|option|param|with\w{0,20}|environ"
     r"|getenv|get|fetch|env|of|fill|type|Pair)\([ ]?[\"'][#.]?\Z"
 )
 _QUOTE: Final = re.compile(QUOTE)
 _SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
+_CODES: Final = frozenset({"passcode", "pin", "otp"})
 _SCHEMES: Final = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 _CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
@@ -183,7 +188,7 @@ def _read_header(text: str, start: int) -> Value | None:
     value = match[0].strip()
     scheme = _SCHEME.match(value)
     first = (scheme[2] if scheme else value).split()[0] if value else ""
-    if is_ordinary(first) or (
+    if (is_ordinary(first) and "=[redacted" not in first) or (
         is_plain_word(first) and len(first) < _MIN_PLAIN_TOKEN_CHARS and "=" not in value
     ):
         return None
@@ -277,6 +282,8 @@ def _read_flag(text: str, name: Name) -> Value | None:
 
 def _read_sentence(text: str, name: Name) -> Value | None:
     match = _IS.match(text, name.end)
+    if not match and "pass" in name.text.lower():
+        match = _WORDS_AND_COLON.match(text, name.end)
     value = read_value(text, match.end()) if match else None
     if not value:
         return None
@@ -330,13 +337,13 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     if _LOGIN_BEFORE.search(before):
         return not is_ordinary(word)
     is_line = before.endswith(("\n", "\\n", '"', "'")) or not before.strip()
-    if word.startswith("-"):
-        return False
     if is_line and name.text.lower() in words_of("whole names"):
-        return not is_ordinary(word)
+        return not is_ordinary(word) and not word.startswith("-")
+    if word.isdigit() and name.text.lower() in _CODES:
+        return is_secret_value(word, name.text, name.strength)
     if name.strength is not Strength.STRONG or text[name.end : name.end + 1] not in {" ", "\t"}:
         return False
-    is_another_name = "=" in word or ":" in word
+    is_another_name = "=" in word or ":" in word or word.startswith("-")
     is_resource = name.text.lower() in {"secret", "secrets", "token"}  # `kubectl get secret db-1`
     word = word.rstrip(".!?)")
     return not is_another_name and (looks_secret(word) or (not is_resource and looks_like_password(word)))
