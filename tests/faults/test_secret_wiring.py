@@ -38,6 +38,7 @@ CALLS = {
         "parent_run_id": TOKEN, "input_data": {"q": TOKEN}, "output_data": [TOKEN],
         "metadata": {"a": TOKEN}, "error": f"no {TOKEN}",
     },
+    "new_goal": {"goal": f"now use {TOKEN}"},
     "before_tool": {"name": TOKEN, "args": {"a": TOKEN}},
     "call_refused": {"name": TOKEN, "reason": TOKEN, "call_id": TOKEN},
     "not_carried_out": {"reason": TOKEN},
