@@ -52,7 +52,7 @@ def goes_on_in_child(lock, work: Callable[[], object]) -> bool:
         os._exit(0)
     may_end.set()
     holder.join()
-    has_answered = bool(select.select([reader], [], [], 5)[0])
+    has_answered = bool(select.select([reader], [], [], 60)[0])
     if not has_answered:
         os.kill(child, 9)
     os.waitpid(child, 0)

@@ -573,7 +573,7 @@ class TestTheAgentNeverNotices:
             status = 1
             try:
                 loop(monitor, 1)
-                status = 0 if monitor.flush(10).complete else 2
+                status = 0 if monitor.flush(60).complete else 2
             finally:
                 os._exit(status)
         loop(monitor, 1)

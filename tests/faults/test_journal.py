@@ -41,6 +41,14 @@ def leave_behind(database, *groups, epoch="epoch"):
     return path, places
 
 
+def try_claim(path):
+    journal = claim(path)
+    if journal is None:
+        return False
+    with journal:
+        return True
+
+
 def change(path, place, content):
     with path.open("r+b") as file:
         file.seek(place)
@@ -216,6 +224,23 @@ class TestAdopting:
 
         account = Account(database)
         assert (4, 3) == (account.stored, account.lost)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+    def test_a_child_keeps_no_lock(self, database):
+        """
+        A child that was forked while a journal was being read does not keep it from others.
+        """
+        path, _ = leave_behind(database, recorded(3))
+        waiting, releasing = os.pipe()
+        with claim(path):
+            child = os.fork()
+            if child == 0:
+                os.close(releasing)
+                os.read(waiting, 1)
+                os._exit(0)
+        wait_until(lambda: try_claim(path))
+        os.write(releasing, b"x")
+        os.waitpid(child, 0)
 
     @pytest.mark.parametrize("count", [b"\x00\x00", b"\xff\xff"])
     def test_a_damaged_count(self, database, count):

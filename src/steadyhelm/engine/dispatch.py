@@ -228,8 +228,6 @@ class Dispatch:
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""
-        if self._backlog.journal is not None:
-            self._backlog.journal.close_in_child()
         self._begin()
         if not self._closed:
             self._try_open_journal()

@@ -9,7 +9,16 @@ from typing import Final, Self
 from msgspec import Struct
 
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.journal.files import SUFFIX, FileStart, Journal, is_possible, read_start, try_lock
+from steadyhelm.journal.files import (
+    SUFFIX,
+    FileStart,
+    Journal,
+    close_file,
+    is_possible,
+    open_file,
+    read_start,
+    try_lock,
+)
 from steadyhelm.journal.frames import Damage, Entry, Held, Withdrawal, encode_frame, scan_frames
 from steadyhelm.sink import Record
 
@@ -53,7 +62,7 @@ class AbandonedJournal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        close_file(self._descriptor)
 
     def __iter__(self) -> Iterator[list[Entry] | Damage]:
         return _read(self._descriptor, self._start, self._end)
@@ -79,16 +88,16 @@ def claim(path: Path) -> AbandonedJournal | None:
     Raises NewerJournalError when this version cannot read the file.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = open_file(path, os.O_RDWR)
     except OSError:
         return None
     try:
         if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
             return AbandonedJournal(path, descriptor, _require_readable(descriptor, path))
     except BaseException:
-        os.close(descriptor)
+        close_file(descriptor)
         raise
-    os.close(descriptor)
+    close_file(descriptor)
     return None
 
 
@@ -113,12 +122,12 @@ def has_abandoned(database: Path) -> bool:
     """Return whether a dead writer left a journal beside a database."""
     for path in list_pending(database) if is_possible() else ():
         with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = open_file(path, os.O_RDONLY)
             try:
                 if try_lock(descriptor):
                     return True
             finally:
-                os.close(descriptor)
+                close_file(descriptor)
     return False
 
 
@@ -170,7 +179,7 @@ def _write_copy(database: Path, groups: list[list[Entry]], missing: int) -> None
 
 def _describe(path: Path) -> PendingFile | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = open_file(path, os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -183,7 +192,7 @@ def _describe(path: Path) -> PendingFile | None:
     except NewerJournalError:
         return PendingFile(path=str(path), bytes=size, is_live=is_live, is_readable=False)
     finally:
-        os.close(descriptor)
+        close_file(descriptor)
 
 
 def _require_readable(descriptor: int, path: Path) -> FileStart:

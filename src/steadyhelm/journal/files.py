@@ -38,6 +38,34 @@ def is_possible() -> bool:
     return fcntl is not None and hasattr(os, "pwrite")
 
 
+_opened_by: Final[dict[int, int]] = {}
+"""Which process opened each descriptor: a forked child would keep the locks of its parent's files."""
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Open a file of a journal, which is closed again in forked children; returns its descriptor."""
+    descriptor = os.open(path, flags, _PRIVATE_FILE)
+    _opened_by[descriptor] = os.getpid()
+    return descriptor
+
+
+def close_file(descriptor: int) -> None:
+    """Close a file of a journal, and with that release its lock."""
+    _opened_by.pop(descriptor, None)
+    os.close(descriptor)
+
+
+def _close_inherited_files() -> None:
+    for descriptor, process in list(_opened_by.items()):
+        if process != os.getpid():
+            with contextlib.suppress(OSError):
+                close_file(descriptor)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited_files)
+
+
 def try_lock(descriptor: int) -> bool:
     """Lock an open file for as long as it is open; return whether no other process has it."""
     try:
@@ -105,7 +133,7 @@ class Segment:
         """Delete the file."""
         with contextlib.suppress(OSError):
             self.path.unlink()
-        os.close(self.descriptor)
+        close_file(self.descriptor)
 
 
 class Journal:
@@ -229,7 +257,7 @@ class Journal:
         """Release the files: for the next writer when `keep` is true, else delete them."""
         for segment in self._segments:
             if keep and segment.end > HEADER.size:
-                os.close(segment.descriptor)
+                close_file(segment.descriptor)
             else:
                 segment.remove()
         self._segments = []
@@ -248,7 +276,7 @@ class Journal:
             segment.remove()
             return False
         self._handed_over.append((segment.path, records, len(content)))
-        os.close(segment.descriptor)  # it belongs to whoever locks it now
+        close_file(segment.descriptor)  # it belongs to whoever locks it now
         return True
 
     def count_handed_over(self) -> int:
@@ -256,23 +284,17 @@ class Journal:
         self._handed_over = [it for it in self._handed_over if it[0].exists()]
         return sum(records for _, records, _ in self._handed_over)
 
-    def close_in_child(self) -> None:
-        """Close the parent's files in a forked process, where they would outlive the parent's lock."""
-        for segment in self._segments:
-            with contextlib.suppress(OSError):
-                os.close(segment.descriptor)
-
     def create_file(self) -> Segment:
         """Create another file; may be called without the lock."""
         for _ in range(_TRIES):
             self._number += 1
             name = f"{self._database.name}.{self._token}-{self._number:06}{SUFFIX}"
             path = self._database.with_name(name)
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE)
+            descriptor = open_file(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
             # Another writer may have found the file before it was locked: then it belongs to that one.
             if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
                 segment = Segment(path, descriptor)
                 segment.write_start(0)
                 return segment
-            os.close(descriptor)
+            close_file(descriptor)
         raise OSError(f"no file beside {self._database} can be locked")
