@@ -25,7 +25,8 @@ from steadyhelm.logs import logger
 from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import RunRow, Store
 
-INCIDENTS_KEPT: Final = 1000
+INCIDENTS_KEPT: Final = 200
+"""Some kilobytes each, in memory for as long as the monitor is there."""
 INCIDENTS_EVERY_S: Final = 5.0
 """How often incidents are read again, unless a flush asks for them: those of this process are known."""
 _SUSPENDED_KEPT: Final = 10_000

@@ -494,7 +494,7 @@ class Monitor:
     ) -> list[Incident]:
         """Return the incidents of the agent in the last hours, the one with the latest finding first.
 
-        They are in memory, at most the latest 1,000; those of other processes are among them about half a
+        They are in memory, at most the latest 200; those of other processes are among them about half a
         second after they were stored. `get_findings` returns every finding.
         """
         since = self._services.clock() - hours * 3600
