@@ -27,6 +27,8 @@ _LIST_ARGUMENT: Final = re.compile(
 _QUOTES: Final = frozenset("\"'")
 _SHORT_NAME_CHARS: Final = 4
 """The longest name of a command that is searched for only where it ends a word."""
+_UNQUOTED: Final = 4
+"""The group of an argument without quotes."""
 _ENDS: Final = 5
 """The group of what ends a command."""
 
@@ -88,13 +90,21 @@ def _read_arguments(text: str, command: Word) -> Iterator[Word]:
             yield Word(*item.span(1), item[1])
             item = _LIST_ARGUMENT.match(text, item.end(), limit)
         return
+    last: Word | None = None
     for word in _ARGUMENT.finditer(text, command.end, limit):
         if word.lastindex == _ENDS:
-            return
+            break
         group = word.lastindex
         if group is None:  # the command goes on in the next line
             continue
-        yield Word(word.start(group), word.end(group), word[group])
+        start = word.start(group)
+        if group != _UNQUOTED and last and last.end == word.start():  # `-p'hunter2'` is one argument
+            start = last.start
+        elif last:
+            yield last
+        last = Word(start, word.end(group), text[start : word.end(group)])
+    if last:
+        yield last
 
 
 def find_secret_arguments(arguments: Sequence[str]) -> Iterator[Argument]:
@@ -200,6 +210,7 @@ def _judge(rule: CommandRule, index: int, start: int, argument: str) -> Iterator
         if rule.ends:
             last = argument.rfind(rule.ends, start)
             end = last if last > 0 else end
+    start += argument[start : start + 1] in _QUOTES
     secret = argument[start:end]
     is_secret = looks_like_password(secret) if rule.is_careful else not is_ordinary(secret)
     if secret and is_secret and not secret.startswith(("$", "[redacted")):

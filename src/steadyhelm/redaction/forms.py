@@ -80,7 +80,7 @@ _VALUE_BEFORE: Final = re.compile(
 _SAID_BEFORE: Final = re.compile(
     r"(?:^|[\s`\"'])([^\s`\"']{6,60})[`\"']?[ ](?:as|is)(?: the| my| your| our| a)?(?: \w{1,12})?[ ]\Z"
 )
-_COMMA: Final = re.compile(rf"(?P<quote>{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
+_COMMA: Final = re.compile(rf"(?P<quote>[\])]?{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
 _CALL: Final = re.compile(rf"\([ ]?(?=[bfruN@]{{0,2}}{QUOTE})")
 _CHAIN: Final = re.compile(
     rf"{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
@@ -122,7 +122,9 @@ _CALL_BEFORE: Final = re.compile(
 _QUOTE: Final = re.compile(QUOTE)
 _SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
 _CODES: Final = frozenset({"passcode", "pin", "otp"})
-_SCHEMES: Final = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
+_SCHEMES: Final = frozenset(
+    {"bearer", "basic", "digest", "token", "apikey", "key", "negotiate", "oauth", "hawk", "ntlm", "bot"}
+)
 _CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
@@ -281,9 +283,14 @@ def _read_flag(text: str, name: Name) -> Value | None:
 
 
 def _read_sentence(text: str, name: Name) -> Value | None:
-    match = _IS.match(text, name.end)
-    if not match and "pass" in name.text.lower():
-        match = _WORDS_AND_COLON.match(text, name.end)
+    if "pass" not in name.text.lower():
+        return _read_said(text, name, _IS.match(text, name.end))
+    return _read_said(text, name, _IS.match(text, name.end)) or _read_said(
+        text, name, _WORDS_AND_COLON.match(text, name.end)
+    )
+
+
+def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | None:
     value = read_value(text, match.end()) if match else None
     if not value:
         return None
@@ -292,7 +299,7 @@ def _read_sentence(text: str, name: Name) -> Value | None:
     )
     is_said = (
         looks_like_password(content)
-        or (value.quote and " " not in content and not is_ordinary(content))
+        or (value.quote and (" " not in content or "phrase" in name.text) and not is_ordinary(content))
         or (content.isdigit() and is_secret_value(content, name.text, name.strength))
     )
     return Value(value.start, value.start + len(content), value.quote) if is_said else None

@@ -78,6 +78,8 @@ class StructureRedactor:
             has_id_name(name) or name.lower() in DESCRIPTIVE_MEMBERS
         ):
             return self._redact_plain(item, name)
+        if strength is Strength.HEADER and isinstance(item, str):  # of several cookies few are secret
+            return self._redact_field(item, key, Strength.WEAK)
         return self._redact_field(item, key, strength)
 
     def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class StructureRedactor:
             )
             if not strength or not item or item.startswith(("[redacted", "-")):
                 continue
-            is_flag = name.startswith("-") and (strength is not Strength.WEAK or looks_secret(item))
+            is_flag = name.startswith("-") and is_secret_value(item, name, strength)
             if (is_flag and not is_ordinary(item)) or (
                 len(value) == _PAIR and _is_pair_value(item, strength)
             ):
@@ -140,7 +142,7 @@ def _find_kind(name: str) -> str:
     lowered = name.lower()
     if lowered in words_of("value fields") or lowered in words_of("name fields"):
         return lowered
-    for kind in ("name", "value"):
+    for kind in ("name", "value", "key"):
         if lowered.endswith(kind):
             return kind
     return lowered

@@ -46,11 +46,11 @@ _WITH_SLASHES: Final = ("whsec_", "glc_", "fm2_", "fm1a_", "fm1r_", "ptr_", "ABS
 _WORD_IN_PATH: Final = re.compile(r"[a-z]{6}")
 _FILE_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,4}(?![A-Za-z0-9])")
 _ID_BEFORE: Final = re.compile(
-    r"(?:(?:[iI][dD]|hash|sha\d{0,3}|digest|checksum|etag|ETag|cursor|integrity|h1|base64|fingerprint|version|commit|rev"
+    r"(?:(?:[iI][dD]|hash|sha\d{0,3}|SHA\d{1,3}|digest|checksum|etag|ETag|cursor|integrity|h1|base64|fingerprint|version|commit|rev"
     r"|nonce|signature|Signature|resolved|content|bitcoin"
     r"|(?:[nN]ext|[pP]age|[cC]ontinuation|[sS]ync)\w{0,16}[tT]oken)"
     r"[\"'\\]{0,4}[ \t]{0,2}[:=,-][ \t]{0,2}[\"'\\]{0,4}"
-    r"|[/?&.@~]|%2F|\w/)\Z"
+    r"|ssh-[a-z0-9-]{2,20} |[/?&.@~]|%2F|\w/)\Z"
 )
 _SEEN_BEFORE: Final = 32
 
