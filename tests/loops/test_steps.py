@@ -6,7 +6,7 @@ from msgspec import structs
 
 from steadyhelm.fingerprints import cache_arguments, encode_canonical, fingerprint
 from steadyhelm.loops.outcomes import UNKNOWN
-from steadyhelm.loops.steps import ToolStep, identify_call, read_step
+from steadyhelm.loops.steps import ToolStep, identify_call, read_step, works_on_files
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=9),
@@ -169,3 +169,34 @@ class TestReading:
         (event,) = run(call("Edit", {}, "done"))
 
         assert (True, False) == (ToolStep(event).is_work_done, ToolStep(event, UNKNOWN).is_work_done)
+
+
+class TestCodingSession:
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            ({"file_path": "src/parser.py"}, True),
+            ({"command": "make test"}, True),
+            ({"command": ["bash", "-lc", "make test"]}, True),
+            ({"cmd": "git status"}, True),
+            ({"path": ""}, False),
+            ({"order_id": "#W42", "reason": "no longer needed"}, False),
+            ("src/parser.py", False),
+            (None, False),
+        ],
+    )
+    def test_a_call_that_names_a_file_or_runs_a_command(self, arguments, expected):
+        """
+        Such a call makes a run a coding session; calls about anything else do not.
+        """
+        [event] = run(call("tool", arguments))
+
+        assert expected is works_on_files(event)
+
+    def test_only_calls_count(self):
+        """
+        A reply about a file is no work on it.
+        """
+        [event] = run({**call("tool", {"path": "a.py"}), "action_type": "llm_request"})
+
+        assert not works_on_files(event)
