@@ -146,15 +146,15 @@ def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline, pat
 
     Another process may be at it: wait at most `patience_s` for it.
     """
-    if not waiting_steps.list_names():
+    if not waiting_steps.list_due():
         return
     with waiting_steps.hold_folder(patience_s) as is_holder:
-        for name in waiting_steps.list_names() if is_holder else ():
+        for name in waiting_steps.list_due() if is_holder else ():
             if deadline.left_s() < _RECORDING_MARGIN_S:
                 return
             if name.endswith(STEP):
                 _record_one(name, parts, store)
-            elif waiting_steps.is_lost(name):
+            else:
                 _count_note(name, store)
 
 
@@ -200,7 +200,7 @@ def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
     """
     with contextlib.suppress(Exception):
         settings = with_soft_limits(load().settings)
-        if waiting_steps.list_names():
+        if waiting_steps.list_due():
             with _open_store(settings, Deadline(timeout_s), lock_timeout_s=timeout_s) as store:
                 until = Deadline(2 * timeout_s + _RECORDING_MARGIN_S)
                 record_waiting(_get_parts(settings), store, until, patience_s=timeout_s)

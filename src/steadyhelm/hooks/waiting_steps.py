@@ -102,6 +102,11 @@ def list_names() -> list[str]:
         return []
 
 
+def list_due() -> list[str]:
+    """Return the names of the steps that wait and of the notes of lost ones, oldest first."""
+    return [name for name in list_names() if name.endswith(STEP) or is_lost(name)]
+
+
 def count_waiting() -> int:
     """Return how many steps wait to be recorded."""
     return sum(name.endswith(STEP) for name in list_names())
