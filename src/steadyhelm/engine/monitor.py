@@ -494,8 +494,8 @@ class Monitor:
     ) -> list[Incident]:
         """Return the incidents of the agent in the last hours, the one with the latest finding first.
 
-        They are in memory, at most the latest 200; those of other processes are among them about half a
-        second after they were stored. `get_findings` returns every finding.
+        They are in memory, at most the latest 200; those of other processes are among them a few seconds
+        after they were stored, or after a `flush`. `get_findings` returns every finding.
         """
         since = self._services.clock() - hours * 3600
         return self._knowledge.list_incidents(since=since, severity=Severity(min_severity), limit=limit)
