@@ -9,6 +9,7 @@ from steadyhelm.engine import registry
 from steadyhelm.findings import DriftEvent
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.callback import Callback
+from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.otel import OTel
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -20,6 +21,7 @@ def make(tmp_path):
     """How to make each sink that comes with Steadyhelm."""
     return {
         "callback": lambda: Callback(lambda finding: None),
+        "incident_log": IncidentLog,
         "otel": OTel,
         "store": lambda: StoreSink(SQLiteStore(tmp_path / "test.db"), channels=["webhook"]),
     }

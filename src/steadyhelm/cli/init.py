@@ -25,9 +25,11 @@ EXAMPLES: Final[dict[str, Any]] = {
     "detectors.action_loop.max_repeats": 4,
     "detectors.action_loop.window": 100,
     "detectors.goal_drift.similarity_threshold": 0.2,
+    "detectors.reply_style.profile": "standard",
     "detectors.resource_spike.spike_multiplier": 3.0,
     "detectors.stagnation.same_answers": 6,
     "detectors.stagnation.similar_searches": 4,
+    "detectors.user_correction.repeats": 2,
 }
 
 TWO_LINES: Final = """\

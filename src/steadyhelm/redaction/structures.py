@@ -78,7 +78,8 @@ class StructureRedactor:
             has_id_name(name) or name.lower() in DESCRIPTIVE_MEMBERS
         ):
             return self._redact_plain(item, name)
-        if strength is Strength.HEADER and isinstance(item, str):  # of several cookies few are secret
+        # Of several cookies few are secret.
+        if strength is Strength.HEADER and isinstance(item, str) and "cookie" in key.lower():
             return self._redact_field(item, key, Strength.WEAK)
         return self._redact_field(item, key, strength)
 
