@@ -34,6 +34,7 @@ OWN: Final = {
     },
     SINKS: {
         "callback": "steadyhelm.sinks.callback:Callback",
+        "incident_log": "steadyhelm.sinks.incident_log:IncidentLog",
         "otel": "steadyhelm.sinks.otel:OTel",
         "store": "steadyhelm.sinks.store:StoreSink",
     },
