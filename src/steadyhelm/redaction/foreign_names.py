@@ -74,8 +74,11 @@ def _load_escapes() -> re.Pattern[bytes]:
 
 @cache
 def _load_pattern() -> re.Pattern[str]:
-    words = "|".join(map(_write_word, sorted(words_of("words in other scripts"))))
-    return re.compile(rf"(?!\\[^u])(?:{words})")
+    words = sorted(words_of("words in other scripts"))
+    firsts = {form for word in words for form in (word[0].lower(), word[0].upper())}
+    # The first letter is tested before the words: at most places none of them begins.
+    first = rf"(?=[\\{''.join(map(re.escape, sorted(firsts)))}])(?!\\[^u])"
+    return re.compile(rf"{first}(?:{'|'.join(map(_write_word, words))})")
 
 
 @cache

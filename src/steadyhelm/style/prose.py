@@ -48,7 +48,6 @@ _LETTER_BY_ACCENTED: Final = {
     "\u02bc": "'",
     "\u00b4": "'",
 }
-_ACCENTED_LETTER: Final = re.compile(f"[{''.join(_LETTER_BY_ACCENTED)}]")
 _COMBINING_MARKS: Final = re.compile("[\u0300-\u036f]+")
 
 _FENCED_CODE: Final = re.compile(r"^[ \t>]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE)
@@ -155,7 +154,8 @@ def _get_word_pattern() -> re.Pattern[str]:
 
 def _fold_text(text: str) -> str:
     if not text.isascii():
-        text = _ACCENTED_LETTER.sub(lambda match: _LETTER_BY_ACCENTED[match[0]], text)
+        for accented in _LETTER_BY_ACCENTED.keys() & set(text):
+            text = text.replace(accented, _LETTER_BY_ACCENTED[accented])
     return text.lower()
 
 
