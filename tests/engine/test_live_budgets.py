@@ -2,27 +2,10 @@
 
 import pytest
 
-from steadyhelm import Budget, DriftMonitor
+from steadyhelm import Budget
 from steadyhelm.errors import SettingsError
 
 LIMIT = 100
-
-
-@pytest.fixture
-def make(tmp_path):
-    """Makes monitors in enforce mode with these settings, all on one database."""
-    monitors = []
-
-    def monitor(settings="", **options):
-        path = tmp_path / "steadyhelm.toml"
-        path.write_text(settings)
-        options = {"db_path": tmp_path / "steadyhelm.db", "config": path, "mode": "enforce", **options}
-        monitors.append(DriftMonitor("worker", **options))
-        return monitors[-1]
-
-    yield monitor
-    for one in monitors:
-        one.close()
 
 
 class Driver:
@@ -203,7 +186,7 @@ class TestExhausted:
             driver = Driver(monitor)
             decisions = [driver.read() for _ in range(12)]
         monitor.flush()
-        incidents = [it for it in monitor.store.list_incidents("worker") if it.run_id == run.run_id]
+        incidents = [it for it in monitor.store.list_incidents("researcher") if it.run_id == run.run_id]
 
         assert {"ASK_USER"} == {str(it.action) for it in decisions[4:]}
         assert {verdict} == {it.verdict for it in decisions[4:]}
@@ -289,7 +272,7 @@ class TestWhereItComesFrom:
         with monitor.run(budget=Budget(steps=3)) as run:
             Driver(monitor).read()
         monitor.flush()
-        first, second = monitor.store.get_run_traces("worker", run.run_id)
+        first, second = monitor.store.get_run_traces("researcher", run.run_id)
 
         assert ("budget_set", {"steps": 3}) == (first.action_name, first.metadata)
         assert "read_file" == second.action_name
@@ -343,7 +326,7 @@ class TestProfiles:
             self.complete(monitor, 4)
         for _ in range(10):
             budget, _ = self.complete(monitor, 9)
-        [profile] = monitor.store.list_profiles("worker")
+        [profile] = monitor.store.list_profiles("researcher")
 
         assert 15 == profile.tasks
         assert budget.steps_limit >= 8

@@ -114,7 +114,7 @@ class DriftState:
     @property
     def action(self) -> DriftAction:
         """The action the drift score calls for, if the latest steps all reached its threshold."""
-        action = self._engine.choose_action(self._engine.sustained_score())
+        action = self._engine.choose_action(self._engine.get_sustained_score())
         return (
             action.next_stronger()
             if action is not DriftAction.CONTINUE and self._engine.is_rising()

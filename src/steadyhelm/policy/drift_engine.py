@@ -166,7 +166,7 @@ class DriftEngine:
         """Return the trend of the last `window` recorded scores."""
         return self.history.trend(max(2, window))
 
-    def sustained_score(self) -> float:
+    def get_sustained_score(self) -> float:
         """Return the score that the last three turns all reached: one unusual step alone does not count."""
         last = self.history.scores[-_SUSTAINED_TURNS:]
         return min(last) if len(last) == _SUSTAINED_TURNS else 0.0
