@@ -223,8 +223,7 @@ class Run:
 
     def new_goal(self, goal: str) -> Decision:
         """Report that this run has another task from now on; see `Monitor.new_goal`."""
-        self.decision = self._monitor.new_goal(goal, run_id=self.run_id)
-        return self.decision
+        return self._monitor.new_goal(goal, run_id=self.run_id)
 
     def __enter__(self) -> Self:
         options = {"parent_run_id": find_outer_run_id(), **self._options}
