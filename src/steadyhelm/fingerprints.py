@@ -105,6 +105,8 @@ def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
     """
     if is_a(value, str):
         return cut_text(value, max_chars)
+    if type(value) is int and value.bit_length() <= _NATIVE_BITS:  # a mapping may have thousands of these
+        return str(value)
     if is_a(value, tuple):
         return str(tuple(to_plain_data(list(islice(tuple.__iter__(value), MAX_ITEMS)), max_chars)))
     return str(to_plain_data(value, max_chars))
