@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import UNSET, UnsetType
+
 from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import describe_bypass, find_frameworks
 from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_function
@@ -36,17 +38,13 @@ from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
 from steadyhelm.logs import logger
 from steadyhelm.redaction import Redactor
-from steadyhelm.settings import SETTINGS, Settings, load
+from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.sqlite import SQLiteStore
 
-# The signature shows the defaults; an argument that equals its default leaves the choice to the settings.
-_TOKENS: Final = 50_000
-_DURATION_MS: Final = 300_000.0
-_DEFAULTS: Final = Settings()
 _LOCKED_S: Final = 1.0
 """How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
@@ -62,23 +60,26 @@ class DriftMonitor(Monitor):
         ...
     ```
 
-    Settings not given here come from the environment, the settings file or their defaults.
+    An argument that is given counts, also where it equals the default. Settings not given here come from
+    the environment, the settings file or their defaults.
 
     Args:
         agent_id: The agent's name; everything kept is kept under it.
-        alert_webhook: A Slack, Discord or other address that alerts are posted to.
+        alert_webhook: A Slack, Discord or other address that alerts are posted to; empty for none.
         goal_description: What the agent is for; a run's own goal counts more.
-        calibration_runs: Clean runs until the agent's baseline counts.
-        db_path: The SQLite file.
+        calibration_runs: Clean runs until the agent's baseline counts; 30 by default.
+        db_path: The SQLite file; empty for the one in Steadyhelm's own folder.
         loop_window: Recent calls that count for a loop; None remembers the whole run.
         loop_max_repeats: Repetitions from which it is a loop; None for three in a row.
         similarity_threshold: Similarity below which an output is off the goal; None learns it.
         spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
-        min_alert_severity: The lowest severity that is alerted.
-        alert_cooldown: Seconds between alerts of this agent and one detector.
-        absolute_token_limit: Tokens a run may spend; None for no limit.
-        absolute_duration_limit_ms: Milliseconds a run may take; None for no limit.
-        mode: `observe`, `guide` or `enforce`.
+        min_alert_severity: The lowest severity that is alerted; `MED` by default.
+        alert_cooldown: Seconds between alerts of this agent and one detector; 60 by default.
+        absolute_token_limit: Tokens a run may spend; None for no limit. By default a run that spends more
+            than 50,000 is reported, and nothing is done about it.
+        absolute_duration_limit_ms: Milliseconds a run may take; None for no limit. 300,000 by default, as
+            above.
+        mode: `observe` (the default), `guide` or `enforce`.
         version: The agent's version; a new one learns its own baseline.
         durability: `fast`, or `durable` to have each event on disk before it is answered.
         payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
@@ -95,23 +96,23 @@ class DriftMonitor(Monitor):
         self,
         agent_id: str,
         alert_webhook: str | None = None,
-        goal_description: str = "",
-        calibration_runs: int = _DEFAULTS.calibration_runs,
+        goal_description: str | UnsetType = UNSET,
+        calibration_runs: int | UnsetType = UNSET,
         db_path: str | Path | None = None,
-        loop_window: int | None = None,
-        loop_max_repeats: int | None = None,
-        similarity_threshold: float | None = None,
-        spike_multiplier: float | None = None,
-        min_alert_severity: str = _DEFAULTS.alerts_min_severity,
-        alert_cooldown: float = _DEFAULTS.alerts_cooldown_s,
-        absolute_token_limit: int | None = _TOKENS,
-        absolute_duration_limit_ms: float | None = _DURATION_MS,
+        loop_window: int | UnsetType | None = UNSET,
+        loop_max_repeats: int | UnsetType | None = UNSET,
+        similarity_threshold: float | UnsetType | None = UNSET,
+        spike_multiplier: float | UnsetType | None = UNSET,
+        min_alert_severity: str | UnsetType = UNSET,
+        alert_cooldown: float | UnsetType = UNSET,
+        absolute_token_limit: int | UnsetType | None = UNSET,
+        absolute_duration_limit_ms: float | UnsetType | None = UNSET,
         *,
-        mode: str = _DEFAULTS.mode,
-        version: str = "",
-        durability: str = _DEFAULTS.durability,
-        payloads: str = _DEFAULTS.payloads,
-        sample_rate: float = _DEFAULTS.sample_rate,
+        mode: str | UnsetType = UNSET,
+        version: str | UnsetType = UNSET,
+        durability: str | UnsetType = UNSET,
+        payloads: str | UnsetType = UNSET,
+        sample_rate: float | UnsetType = UNSET,
         budget: Budget | None = None,
         detectors: dict[str, dict[str, Any]] | None = None,
         sinks: Sequence[Sink] = (),
@@ -122,34 +123,30 @@ class DriftMonitor(Monitor):
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
         settings = load(
-            _drop_defaults(
-                mode=mode,
-                durability=durability,
-                payloads=payloads,
-                sample_rate=sample_rate,
-                version=version,
-                calibration_runs=calibration_runs,
-                alerts_min_severity=min_alert_severity,
-                alerts_cooldown_s=alert_cooldown,
+            _drop_unset(
+                {
+                    "mode": mode,
+                    "durability": durability,
+                    "payloads": payloads,
+                    "sample_rate": sample_rate,
+                    "version": version,
+                    "calibration_runs": calibration_runs,
+                    "alerts.min_severity": min_alert_severity,
+                    "alerts.cooldown_s": alert_cooldown,
+                    "alerts.webhook": alert_webhook,
+                    "db_path": str(db_path) if db_path is not None else None,
+                }
             )
             | {f"budget.{name}": limit for name, limit in (budget or Budget()).to_limits().items()}
             | {
-                "db_path": str(db_path) if db_path is not None else None,
-                "alerts.webhook": alert_webhook,
                 "detectors": _merge_detector_options(
                     detectors or {},
-                    action_loop={
-                        "max_repeats": (loop_max_repeats, None),
-                        "window": (loop_window, None),
-                    },
-                    goal_drift={
-                        "similarity_threshold": (similarity_threshold, None),
-                        "goal": (goal_description, ""),
-                    },
+                    action_loop={"max_repeats": loop_max_repeats, "window": loop_window},
+                    goal_drift={"similarity_threshold": similarity_threshold, "goal": goal_description},
                     resource_spike={
-                        "absolute_token_limit": (absolute_token_limit, _TOKENS),
-                        "absolute_duration_limit_ms": (absolute_duration_limit_ms, _DURATION_MS),
-                        "spike_multiplier": (spike_multiplier, None),
+                        "absolute_token_limit": absolute_token_limit,
+                        "absolute_duration_limit_ms": absolute_duration_limit_ms,
+                        "spike_multiplier": spike_multiplier,
                     },
                 ),
             },
@@ -180,7 +177,7 @@ class DriftMonitor(Monitor):
             health=health,
             store=store,
             mode=settings.mode,
-            goal=goal_description,
+            goal=goal_description or "",
             version=settings.version,
             calibration_runs=settings.calibration_runs,
             tools=parse_declarations(settings.tools),
@@ -318,23 +315,18 @@ class DriftMonitor(Monitor):
         return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
 
 
-def _drop_defaults(**arguments: Any) -> dict[str, Any]:
-    """Return the arguments that differ from the defaults, by setting name."""
-    by_attribute = {setting.attribute: setting.name for setting in SETTINGS}
-    return {
-        by_attribute[attribute]: value
-        for attribute, value in arguments.items()
-        if value != getattr(_DEFAULTS, attribute)
-    }
+def _drop_unset(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that were given, also those that equal a default."""
+    return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
 def _merge_detector_options(
-    given: dict[str, dict[str, Any]], **arguments: dict[str, tuple[Any, Any]]
+    given: dict[str, dict[str, Any]], **arguments: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
+    """Return the options by detector; an argument of its own wins over the same option in `detectors`."""
     options = {name: dict(values) for name, values in given.items()}
-    for name, pairs in arguments.items():
-        said = {option: value for option, (value, default) in pairs.items() if value != default}
-        if said:
+    for name, values in arguments.items():
+        if said := _drop_unset(values):
             options[name] = {**options.get(name, {}), **said}
     return options
 

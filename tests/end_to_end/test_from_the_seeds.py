@@ -17,28 +17,32 @@ from steadyhelm import (
 
 
 class TestTheFrontDoor:
-    def test_its_arguments_and_defaults(self):
+    def test_its_arguments(self):
         """
-        The constructor takes what the first design's table lists, in its order and with its defaults.
+        The constructor takes what the first design's table lists, in its order.
         """
-        parameters = inspect.signature(DriftMonitor).parameters
-        shown = {name: parameter.default for name, parameter in list(parameters.items())[:13]}
+        assert [
+            "agent_id", "alert_webhook", "goal_description", "calibration_runs", "db_path", "loop_window",
+            "loop_max_repeats", "similarity_threshold", "spike_multiplier", "min_alert_severity",
+            "alert_cooldown", "absolute_token_limit", "absolute_duration_limit_ms",
+        ] == list(inspect.signature(DriftMonitor).parameters)[:13]  # fmt: skip
 
-        assert {
-            "agent_id": inspect.Parameter.empty,
-            "alert_webhook": None,
-            "goal_description": "",
-            "calibration_runs": 30,
-            "db_path": None,
-            "loop_window": None,
-            "loop_max_repeats": None,
-            "similarity_threshold": None,
-            "spike_multiplier": None,
-            "min_alert_severity": "MED",
-            "alert_cooldown": 60.0,
-            "absolute_token_limit": 50_000,
-            "absolute_duration_limit_ms": 300_000,
-        } == shown
+    def test_its_defaults(self, tmp_path):
+        """
+        A monitor that is given only its name and its file uses the defaults of that table.
+        """
+        monitor = DriftMonitor("my-agent", db_path=tmp_path / "test.db")
+        settings, limits = monitor.settings, ResourceSpikeDetector()
+        monitor.close()
+
+        assert ("", 30, "MED", 60.0, {}) == (
+            settings.alerts_webhook,
+            settings.calibration_runs,
+            settings.alerts_min_severity,
+            settings.alerts_cooldown_s,
+            settings.detectors,
+        )
+        assert (50_000, 300_000) == (limits.absolute_token_limit, limits.absolute_duration_limit_ms)
 
     @pytest.mark.parametrize(
         "method",
