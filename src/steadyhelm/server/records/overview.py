@@ -1,0 +1,83 @@
+"""The overview page, and the search in the top bar."""
+
+from typing import Literal
+
+from steadyhelm.findings import Severity
+from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow, Key, Record, RunRow
+
+AgentState = Literal["drifting", "learning", "silent", "healthy"]
+"""drifting: it has an open incident from medium; learning: too few clean runs; silent: no run for 7 days."""
+
+
+class AgentRow(Record):
+    """One agent of the overview.
+
+    `reason` says why it is in its state. `learnt_runs` of `required_runs` are clean runs of its newest
+    baseline. `drift_days` has the mean of the runs' highest drift scores per day, oldest first, for the last
+    7 days, None for a day without runs; `drift_p95` is what is normal. `drift_now` is the score of its latest
+    run. `open_incidents` by severity, from CRITICAL to LOW, those above 0 only. `spend` is today's cost in
+    dollars; its limit is the daily budget.
+    """
+
+    key: Key
+    name: str
+    state: AgentState
+    reason: str
+    version: str
+    learnt_runs: int
+    required_runs: int
+    runs_today: int
+    running: int
+    drift_days: list[float | None]
+    drift_p95: float | None
+    drift_now: float | None
+    open_incidents: list[Count]
+    spend: Figure
+    tokens_today: int
+    last_run: Key | None
+    last_at: float
+
+
+class Overview(Record):
+    """Everything on the overview.
+
+    Days are days of UTC. `responses_today` counts outcomes by name. `lost` counts all lost records.
+    `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at most.
+    `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
+    `empty` is true while nothing was ever recorded: `database` is then the path that is read.
+    """
+
+    now: float
+    empty: bool
+    database: str
+    runs_today: int
+    runs_yesterday: int
+    agents_drifting: int
+    agents_total: int
+    open_incidents: int
+    responses_today: int
+    response_outcomes: list[Count]
+    spend_today_usd: float | None
+    tokens_today: int
+    lost: int
+    waiting: list[RunRow]
+    needs_you: list[IncidentRow]
+    agents: list[AgentRow]
+
+
+class SearchHit(Record):
+    """One result: a run whose id or goal begins so, an agent, or a tool with the agents that use it."""
+
+    kind: Literal["run", "agent", "tool"]
+    text: str
+    agent: AgentName | None
+    run: Key | None
+    severity: Severity | None
+    at: float | None
+
+
+class SearchResults(Record):
+    """At most 20 results of a prefix search over run ids, goals, agents and tools."""
+
+    query: str
+    hits: list[SearchHit]

@@ -1,0 +1,306 @@
+"""The list of runs, and the run page: header, lanes, steps, payloads, recurrence."""
+
+from typing import Any, Literal
+
+from steadyhelm.server.records.common import AgentName, Band, Count, Figure, Key, Reason, Record, RunRow
+
+StepKind = Literal["tool", "reply", "user", "state"]
+Meter = Literal["tokens", "cost", "steps", "time"]
+
+
+class RunList(Record):
+    """A page of runs, newest first. Pass `next` as `after` for the next page; None: no more.
+
+    `total` counts all runs that match, and stops at 10,000.
+    """
+
+    runs: list[RunRow]
+    next: str | None
+    total: int
+
+
+class ToolUse(Record):
+    """A tool of the run; lists elsewhere refer to its place in this list (0 is the most used)."""
+
+    name: str
+    calls: int
+    errors: int
+    tokens: int
+    duration_ms: float
+    declared: str
+
+
+class Levels(Record):
+    """The drift scores from which each response is advised."""
+
+    remind: float
+    replan: float
+    rollback: float
+    stop: float
+
+
+class RunFigures(Record):
+    """The six figures: steps, drift score (highest), tokens, cost in dollars, duration in seconds, failed
+    calls.
+
+    `repeated_share` is the share of calls with an identical earlier call.
+    """
+
+    steps: Figure
+    drift: Figure
+    tokens: Figure
+    cost_usd: Figure
+    duration_s: Figure
+    failed: Figure
+    repeated_share: Figure
+
+
+class RunDetail(Record):
+    """The header of the run page.
+
+    `incidents` are the ids, in order of their first step: load each for its why card. `trace_id` and
+    `trace_url` lead to the trace elsewhere, where known. `model` is the model of the latest reply that named
+    one. `baseline` says what it is compared with ("calibrated on 40 runs", "learning 13/20"). `checked_by`
+    are detectors that looked, `not_checked` those that could not.
+    """
+
+    run: RunRow
+    model: str
+    trace_id: str | None
+    trace_url: str | None
+    metadata: dict[str, Any]
+    figures: RunFigures
+    levels: Levels
+    tools: list[ToolUse]
+    incidents: list[str]
+    children: list[RunRow]
+    parent: RunRow | None
+    baseline: str
+    checked_by: list[str]
+    not_checked: list[Reason]
+    excluded: bool
+
+
+class StepSeries(Record):
+    """One entry per step, when at most 2,000 steps were asked for. All lists have the same length.
+
+    `at` is seconds since the run's start. `tool` is a place in `RunDetail.tools`, -1 where it is no call.
+    `last_same` is the step of the last identical call (same tool and arguments), 0 when there is none or it
+    is no call; `same_result` is 1 when the result was the same then, 0 when it changed, -1 when there is
+    nothing to compare. `incident` is 1 inside an incident. `cost_usd` is None where unknown.
+    """
+
+    step: list[int]
+    at: list[float]
+    kind: list[StepKind]
+    tool: list[int]
+    failed: list[int]
+    last_same: list[int]
+    same_result: list[int]
+    incident: list[int]
+    tokens: list[int]
+    cost_usd: list[float | None]
+
+
+class ColumnSeries(Record):
+    """At most 2,000 columns of several steps, when more steps were asked for. All lists have the same length.
+
+    A column covers the steps `first` to `last`. `calls` are calls by tool: for the first 7 tools of
+    `RunDetail.tools`, then all others. `repeated` counts calls with an identical earlier call,
+    `repeated_inside` those of them inside an incident.
+    """
+
+    first: list[int]
+    last: list[int]
+    at: list[float]
+    calls: list[list[int]]
+    replies: list[int]
+    users: list[int]
+    states: list[int]
+    failed: list[int]
+    repeated: list[int]
+    repeated_inside: list[int]
+    tokens: list[int]
+    cost_usd: list[float | None]
+
+
+class ScoreSeries(Record):
+    """The drift score where it changes; it holds until the next entry. None is unknown (a gap).
+
+    The five contributions add up to the score; one that is None was not checked at that step.
+    Down-sampled to at most 2,000 entries, keeping highest and lowest.
+    """
+
+    step: list[int]
+    at: list[float]
+    score: list[float | None]
+    goal: list[float | None]
+    loop: list[float | None]
+    budget: list[float | None]
+    quality: list[float | None]
+    stuck: list[float | None]
+    not_checked: list[Reason]
+
+
+class Extension(Record):
+    """A change of a limit during the run."""
+
+    step: int
+    limit: float
+    reason: str
+
+
+class Forecast(Record):
+    """When a budget is used up at the present rate: the step at which, as quantiles; while running only."""
+
+    p10: float
+    p50: float
+    p90: float
+
+
+class BudgetLane(Record):
+    """What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
+
+    `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean
+    runs had used at each step, to be taken off the limit.
+    """
+
+    meter: Meter
+    limit: float
+    reserve: float
+    step: list[int]
+    at: list[float]
+    left: list[float]
+    extensions: list[Extension]
+    band: Band | None
+    forecast: Forecast | None
+
+
+class Marker(Record):
+    """A response on the strip. `before` and `after` are the drift score then and when it was judged."""
+
+    step: int
+    at: float
+    response: str
+    outcome: str
+    incident_id: str
+    before: float | None
+    after: float | None
+
+
+class Bracket(Record):
+    """A loop above the strip: its range, the steps that prove it (at most 50), and its words."""
+
+    incident_id: str
+    first: int
+    last: int
+    proof: list[int]
+    words: str
+    level: int
+
+
+class RunSeries(Record):
+    """The four lanes for the steps `first` to `last` of `steps`.
+
+    Either `points` or `columns` is there. `version` changes whenever the run does.
+    """
+
+    run: Key
+    steps: int
+    first: int
+    last: int
+    started_at: float
+    version: int
+    points: StepSeries | None
+    columns: ColumnSeries | None
+    score: ScoreSeries
+    band: Band | None
+    budgets: list[BudgetLane]
+    brackets: list[Bracket]
+    markers: list[Marker]
+
+
+class StepRow(Record):
+    """A line of the list of steps. `arguments` and `result` are clipped at 200 characters."""
+
+    step: int
+    at: float
+    kind: StepKind
+    name: str
+    tool: int
+    failed: bool
+    last_same: int
+    same_result: int
+    response: str
+    arguments: str
+    result: str
+    tokens: int
+    cost_usd: float | None
+    duration_ms: float
+    score: float | None
+
+
+class StepPage(Record):
+    """Steps, newest first. Pass `next` as `before` for the next page; None: no more."""
+
+    steps: list[StepRow]
+    next: int | None
+    counts: list[Count]
+
+
+class Payload(Record):
+    """One payload as stored, as JSON text. `size` is its bytes; `text` is clipped at 64 KiB, then `clipped`.
+
+    `redacted` names the rules that took something out.
+    """
+
+    text: str
+    size: int
+    clipped: bool
+    redacted: list[str]
+
+
+class StepDetail(Record):
+    """One step with its payloads. `pruned`: retention has deleted them."""
+
+    step: StepRow
+    event_id: str
+    call_id: str | None
+    error: str | None
+    arguments: Payload | None
+    result: Payload | None
+    metadata: Payload | None
+    contributions: list[tuple[str, float | None]]
+    pruned: bool
+
+
+class Recurrence(Record):
+    """What a recurrence matrix is drawn from, without payloads.
+
+    At most 200 entries; with `per_entry` above 1 an entry stands for that many steps (its first is `step`),
+    and `call` is the most frequent call in it. Two entries with the same number in `call` are the same call,
+    with the same number in `result` too also the same result; -1 is no call. `tool` is a place in
+    `RunDetail.tools`. `period` is the length of the cycle that explains most repeats, None when there is
+    none.
+    """
+
+    first: int
+    last: int
+    per_entry: int
+    step: list[int]
+    tool: list[int]
+    call: list[int]
+    result: list[int]
+    same_call_pairs: int
+    same_result_pairs: int
+    repeated_share: float | None
+    period: int | None
+    sentence: str
+
+
+class FoundRun(Record):
+    """The run an id (or the beginning of one) belongs to: what links from alerts are resolved with."""
+
+    key: Key
+    run_id: str
+    agent: AgentName
