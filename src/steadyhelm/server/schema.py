@@ -38,7 +38,7 @@ def build_schema() -> dict[str, Any]:
     }
 
 
-def _collect_names(kind: type) -> set[str]:
+def _collect_names(kind: type[Record]) -> set[str]:
     return {kind.__name__}.union(*(_collect_names(child) for child in kind.__subclasses__()))
 
 

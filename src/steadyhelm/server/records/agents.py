@@ -11,7 +11,7 @@ ToolKind = Literal["poll", "read", "write", "batch", "schedule", "idempotent", "
 BaselineState = Literal["learning", "calibrated", "frozen"]
 
 
-class Baseline(Record):
+class Baseline(Record, frozen=True, kw_only=True):
     """A baseline of the agent: one per version and type of task."""
 
     version: str
@@ -24,7 +24,7 @@ class Baseline(Record):
     excluded_runs: int
 
 
-class Declaration(Record):
+class Declaration(Record, frozen=True, kw_only=True):
     """What a tool of this agent is declared as. `by` and `at` are empty for one from the settings."""
 
     tool: str
@@ -35,7 +35,7 @@ class Declaration(Record):
     at: float | None
 
 
-class DayBudget(Record):
+class DayBudget(Record, frozen=True, kw_only=True):
     """What one day (of UTC) cost, against the daily budget where there is one. `day` is `2026-11-16`."""
 
     day: str
@@ -46,7 +46,7 @@ class DayBudget(Record):
     limit_cost_usd: float | None
 
 
-class AgentDetail(Record):
+class AgentDetail(Record, frozen=True, kw_only=True):
     """The agent page apart from its charts. `days` covers the last 14 days, oldest first."""
 
     agent: AgentRow
@@ -58,7 +58,7 @@ class AgentDetail(Record):
     open_by_kind: list[Count]
 
 
-class Transition(Record):
+class Transition(Record, frozen=True, kw_only=True):
     """How often `to` follows `from_`: probabilities, None where `from_` was not seen there.
 
     `more` and `rarer` are set where the difference passes the test and is at least 0.1.
@@ -74,7 +74,7 @@ class Transition(Record):
     rarer: bool
 
 
-class Node(Record):
+class Node(Record, frozen=True, kw_only=True):
     """An action of the graph. Shares of all steps; `other` groups what is beyond 25 actions."""
 
     name: str
@@ -82,7 +82,7 @@ class Node(Record):
     now_share: float
 
 
-class Transitions(Record):
+class Transitions(Record, frozen=True, kw_only=True):
     """The graph of which action follows which: the baseline against the latest `now_runs` runs.
 
     `nodes` are ordered by share, `(start)` marks the beginning of a run.
@@ -96,7 +96,7 @@ class Transitions(Record):
     edges: list[Transition]
 
 
-class RunPoint(Record):
+class RunPoint(Record, frozen=True, kw_only=True):
     """One run of a metric, oldest first."""
 
     run: Key
@@ -107,7 +107,7 @@ class RunPoint(Record):
     clean: bool
 
 
-class Metric(Record):
+class Metric(Record, frozen=True, kw_only=True):
     """One metric against normal.
 
     Names: steps, tokens, cost_usd, duration_s, drift, failed, repeated_share, reply_length.
@@ -120,13 +120,13 @@ class Metric(Record):
     points: list[RunPoint]
 
 
-class Metrics(Record):
+class Metrics(Record, frozen=True, kw_only=True):
     """Eight metrics of the latest 60 runs."""
 
     metrics: list[Metric]
 
 
-class BaselineChange(Request):
+class BaselineChange(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Freeze, let learn again, or reset the baseline of a version and type of task."""
 
     action: Literal["freeze", "unfreeze", "reset"]
@@ -134,14 +134,14 @@ class BaselineChange(Request):
     task_type: str = ""
 
 
-class ExcludeRun(Request):
+class ExcludeRun(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Leave a run out of baselines, or take it in again. A baseline that learnt it is not changed back."""
 
     run: Key
     excluded: bool = True
 
 
-class Declare(Request):
+class Declare(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Declare a tool of the agent; an empty kind takes the declaration back."""
 
     tool: Annotated[str, Meta(min_length=1, max_length=500)]

@@ -32,7 +32,7 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a request. Unknown fields are refused."""
 
 
-class Problem(Record):
+class Problem(Record, frozen=True, kw_only=True):
     """Every answer that is not a success: what happened, in a sentence for people.
 
     `code` is for programs: unauthorized, forbidden, not_found, invalid, too_large, too_many, conflict,
@@ -43,13 +43,13 @@ class Problem(Record):
     message: str
 
 
-class Done(Record):
+class Done(Record, frozen=True, kw_only=True):
     """A change was made. `message` says what, in the words of a notice with undo."""
 
     message: str
 
 
-class Range(Record):
+class Range(Record, frozen=True, kw_only=True):
     """The normal range of a quantity: quantiles over this many clean runs."""
 
     p5: float
@@ -58,7 +58,7 @@ class Range(Record):
     runs: int
 
 
-class Figure(Record):
+class Figure(Record, frozen=True, kw_only=True):
     """A number beside its normal range and its limit. `normal` is None while it is not known."""
 
     value: float | None
@@ -66,7 +66,7 @@ class Figure(Record):
     limit: float | None
 
 
-class Band(Record):
+class Band(Record, frozen=True, kw_only=True):
     """A normal range along a run, at steps 1, 2, 4, 8 …; interpolate on log2(step).
 
     It ends where fewer than 5 clean runs go on. `runs` are the clean runs that reached each step.
@@ -80,14 +80,14 @@ class Band(Record):
     runs: list[int]
 
 
-class AgentName(Record):
+class AgentName(Record, frozen=True, kw_only=True):
     """An agent as others refer to it."""
 
     key: Key
     name: str
 
 
-class LoopBadge(Record):
+class LoopBadge(Record, frozen=True, kw_only=True):
     """The longest repetition noticed in a run: `tools` in order (one: a call repeated; several: a cycle).
 
     `declared` says that the tool is declared as a poll or batch tool: shown grey.
@@ -98,7 +98,7 @@ class LoopBadge(Record):
     declared: bool
 
 
-class ResponseMade(Record):
+class ResponseMade(Record, frozen=True, kw_only=True):
     """An intervention as lists show it."""
 
     response: Response
@@ -106,7 +106,7 @@ class ResponseMade(Record):
     step: int
 
 
-class RunRow(Record):
+class RunRow(Record, frozen=True, kw_only=True):
     """One line of the list of runs.
 
     `peak` is the highest drift score, `top_severity` and `kinds` come from its incidents (empty: none).
@@ -137,7 +137,7 @@ class RunRow(Record):
     parent: str | None
 
 
-class IncidentRow(Record):
+class IncidentRow(Record, frozen=True, kw_only=True):
     """An incident in a list, always with its step range.
 
     `pattern` is what repeats or deviates, in a few words (`fetch_page`, `read → edit`, `tokens`).
@@ -162,14 +162,14 @@ class IncidentRow(Record):
     review: Literal["", "false_alarm", "confirmed"]
 
 
-class Count(Record):
+class Count(Record, frozen=True, kw_only=True):
     """A number of things, by name."""
 
     name: str
     count: int
 
 
-class Reason(Record):
+class Reason(Record, frozen=True, kw_only=True):
     """Why something is not known or was not checked."""
 
     name: str

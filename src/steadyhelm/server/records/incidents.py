@@ -19,7 +19,7 @@ MuteUntil = Literal["1h", "8h", "tomorrow", "worse", "version"]
 Note = Annotated[str, Meta(max_length=2000)]
 
 
-class Group(Record):
+class Group(Record, frozen=True, kw_only=True):
     """Incidents of one agent, kind and pattern. `newest` identifies the group: any member's id does.
 
     `days` counts incidents per day of UTC for the last 14 days, oldest first.
@@ -42,7 +42,7 @@ class Group(Record):
     run: Key
 
 
-class GroupList(Record):
+class GroupList(Record, frozen=True, kw_only=True):
     """A page of groups, the one with the latest finding first. `totals` has the groups of each tab.
 
     Closed incidents are grouped among the latest 2,000.
@@ -53,7 +53,7 @@ class GroupList(Record):
     totals: dict[IncidentTab, int]
 
 
-class Against(Record):
+class Against(Record, frozen=True, kw_only=True):
     """A row of "against normal": what was seen beside what is normal."""
 
     label: str
@@ -61,7 +61,7 @@ class Against(Record):
     figure: Figure
 
 
-class Said(Record):
+class Said(Record, frozen=True, kw_only=True):
     """An intervention: what was said, and what came of it.
 
     `before` and `after` are drift scores; `measure` is the outcome in words ("Drift 0.54 → 0.07").
@@ -81,7 +81,7 @@ class Said(Record):
     measure: str
 
 
-class Pair(Record):
+class Pair(Record, frozen=True, kw_only=True):
     """Two consecutive calls of the pattern. `same_arguments` and `same_result` need no payload."""
 
     first: int
@@ -93,7 +93,7 @@ class Pair(Record):
     failed_second: bool
 
 
-class Comment(Record):
+class Comment(Record, frozen=True, kw_only=True):
     """What somebody wrote about an incident."""
 
     id: int
@@ -102,14 +102,14 @@ class Comment(Record):
     text: str
 
 
-class RunOfGroup(Record):
+class RunOfGroup(Record, frozen=True, kw_only=True):
     """One incident of the group, with its run and its step range."""
 
     incident: IncidentRow
     goal: str
 
 
-class IncidentDetail(Record):
+class IncidentDetail(Record, frozen=True, kw_only=True):
     """The why card. `pairs` lead to the evidence (at most 50); load a pair for its payloads.
 
     `proof` are the steps that are its evidence. `noticed_at` is the step of its first finding.
@@ -139,7 +139,7 @@ class IncidentDetail(Record):
     elsewhere: int
 
 
-class GroupDetail(Record):
+class GroupDetail(Record, frozen=True, kw_only=True):
     """A group opened: its newest incident, the runs it occurred in (at most 50), and all their comments."""
 
     group: Group
@@ -148,7 +148,7 @@ class GroupDetail(Record):
     comments: list[Comment]
 
 
-class EvidencePair(Record):
+class EvidencePair(Record, frozen=True, kw_only=True):
     """The payloads of a pair, for the diff: JSON text with sorted keys."""
 
     pair: Pair
@@ -157,7 +157,7 @@ class EvidencePair(Record):
     errors: tuple[str, str]
 
 
-class Effected(Record):
+class Effected(Record, frozen=True, kw_only=True):
     """One recent incident of the pattern: with or without the change.
 
     `unknown`: it could not be judged again, for example because its payloads were deleted.
@@ -172,7 +172,7 @@ class Effected(Record):
     review: Literal["", "false_alarm", "confirmed"]
 
 
-class Effect(Record):
+class Effect(Record, frozen=True, kw_only=True):
     """What a change would have done to the recent incidents (at most 20), before it is saved.
 
     `sentence` has both counts. `change` says what will be changed. `allowed` is false for a hard limit.
@@ -186,7 +186,7 @@ class Effect(Record):
     allowed: bool
 
 
-class Precision(Record):
+class Precision(Record, frozen=True, kw_only=True):
     """Right and false marks of one detector in 90 days. `precision` is None with fewer than 5 marks."""
 
     detector: str
@@ -196,27 +196,27 @@ class Precision(Record):
     precision: float | None
 
 
-class PrecisionList(Record):
+class PrecisionList(Record, frozen=True, kw_only=True):
     """One entry per detector that raised an incident in 90 days."""
 
     detectors: list[Precision]
 
 
-class Acknowledge(Request):
+class Acknowledge(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group."""
 
     undo: bool = False
     whole_group: bool = False
 
 
-class MuteRequest(Request):
+class MuteRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Send no alerts of this agent and detector until then; `undo` ends the mute."""
 
     until: MuteUntil = "8h"
     undo: bool = False
 
 
-class FalseAlarm(Request):
+class FalseAlarm(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mark as a false alarm. `tool_kind` is for the reason `polls`. `whole_group` marks every open one."""
 
     reason: FalseAlarmReason
@@ -225,17 +225,17 @@ class FalseAlarm(Request):
     whole_group: bool = False
 
 
-class Right(Request):
+class Right(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mark as right. A threshold that it had raised goes back."""
 
     note: Note = ""
 
 
-class Undo(Request):
+class Undo(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Take back the mark and what it changed."""
 
 
-class NewComment(Request):
+class NewComment(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Write a comment."""
 
     text: Annotated[str, Meta(min_length=1, max_length=2000)]

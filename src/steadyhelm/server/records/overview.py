@@ -9,7 +9,7 @@ AgentState = Literal["drifting", "learning", "silent", "healthy"]
 """drifting: it has an open incident from medium; learning: too few clean runs; silent: no run for 7 days."""
 
 
-class AgentRow(Record):
+class AgentRow(Record, frozen=True, kw_only=True):
     """One agent of the overview.
 
     `reason` says why it is in its state. `learnt_runs` of `required_runs` are clean runs of its newest
@@ -38,7 +38,7 @@ class AgentRow(Record):
     last_at: float
 
 
-class Overview(Record):
+class Overview(Record, frozen=True, kw_only=True):
     """Everything on the overview.
 
     Days are days of UTC. `responses_today` counts outcomes by name. `lost` counts all lost records.
@@ -65,7 +65,7 @@ class Overview(Record):
     agents: list[AgentRow]
 
 
-class SearchHit(Record):
+class SearchHit(Record, frozen=True, kw_only=True):
     """One result: a run whose id or goal begins so, an agent, or a tool with the agents that use it."""
 
     kind: Literal["run", "agent", "tool"]
@@ -76,7 +76,7 @@ class SearchHit(Record):
     at: float | None
 
 
-class SearchResults(Record):
+class SearchResults(Record, frozen=True, kw_only=True):
     """At most 20 results of a prefix search over run ids, goals, agents and tools."""
 
     query: str

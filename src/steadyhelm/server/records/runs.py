@@ -8,7 +8,7 @@ StepKind = Literal["tool", "reply", "user", "state"]
 Meter = Literal["tokens", "cost", "steps", "time"]
 
 
-class RunList(Record):
+class RunList(Record, frozen=True, kw_only=True):
     """A page of runs, newest first. Pass `next` as `after` for the next page; None: no more.
 
     `total` counts all runs that match, and stops at 10,000.
@@ -19,7 +19,7 @@ class RunList(Record):
     total: int
 
 
-class ToolUse(Record):
+class ToolUse(Record, frozen=True, kw_only=True):
     """A tool of the run; lists elsewhere refer to its place in this list (0 is the most used)."""
 
     name: str
@@ -30,7 +30,7 @@ class ToolUse(Record):
     declared: str
 
 
-class Levels(Record):
+class Levels(Record, frozen=True, kw_only=True):
     """The drift scores from which each response is advised."""
 
     remind: float
@@ -39,7 +39,7 @@ class Levels(Record):
     stop: float
 
 
-class RunFigures(Record):
+class RunFigures(Record, frozen=True, kw_only=True):
     """The six figures: steps, drift score (highest), tokens, cost in dollars, duration in seconds, failed
     calls.
 
@@ -55,7 +55,7 @@ class RunFigures(Record):
     repeated_share: Figure
 
 
-class RunDetail(Record):
+class RunDetail(Record, frozen=True, kw_only=True):
     """The header of the run page.
 
     `incidents` are the ids, in order of their first step: load each for its why card. `trace_id` and
@@ -81,7 +81,7 @@ class RunDetail(Record):
     excluded: bool
 
 
-class StepSeries(Record):
+class StepSeries(Record, frozen=True, kw_only=True):
     """One entry per step, when at most 2,000 steps were asked for. All lists have the same length.
 
     `at` is seconds since the run's start. `tool` is a place in `RunDetail.tools`, -1 where it is no call.
@@ -102,7 +102,7 @@ class StepSeries(Record):
     cost_usd: list[float | None]
 
 
-class ColumnSeries(Record):
+class ColumnSeries(Record, frozen=True, kw_only=True):
     """At most 2,000 columns of several steps, when more steps were asked for. All lists have the same length.
 
     A column covers the steps `first` to `last`. `calls` are calls by tool: for the first 7 tools of
@@ -124,7 +124,7 @@ class ColumnSeries(Record):
     cost_usd: list[float | None]
 
 
-class ScoreSeries(Record):
+class ScoreSeries(Record, frozen=True, kw_only=True):
     """The drift score where it changes; it holds until the next entry. None is unknown (a gap).
 
     The five contributions add up to the score; one that is None was not checked at that step.
@@ -142,7 +142,7 @@ class ScoreSeries(Record):
     not_checked: list[Reason]
 
 
-class Extension(Record):
+class Extension(Record, frozen=True, kw_only=True):
     """A change of a limit during the run."""
 
     step: int
@@ -150,7 +150,7 @@ class Extension(Record):
     reason: str
 
 
-class Forecast(Record):
+class Forecast(Record, frozen=True, kw_only=True):
     """When a budget is used up at the present rate: the step at which, as quantiles; while running only."""
 
     p10: float
@@ -158,7 +158,7 @@ class Forecast(Record):
     p90: float
 
 
-class BudgetLane(Record):
+class BudgetLane(Record, frozen=True, kw_only=True):
     """What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
 
     `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean
@@ -176,7 +176,7 @@ class BudgetLane(Record):
     forecast: Forecast | None
 
 
-class Marker(Record):
+class Marker(Record, frozen=True, kw_only=True):
     """A response on the strip. `before` and `after` are the drift score then and when it was judged."""
 
     step: int
@@ -188,7 +188,7 @@ class Marker(Record):
     after: float | None
 
 
-class Bracket(Record):
+class Bracket(Record, frozen=True, kw_only=True):
     """A loop above the strip: its range, the steps that prove it (at most 50), and its words."""
 
     incident_id: str
@@ -199,7 +199,7 @@ class Bracket(Record):
     level: int
 
 
-class RunSeries(Record):
+class RunSeries(Record, frozen=True, kw_only=True):
     """The four lanes for the steps `first` to `last` of `steps`.
 
     Either `points` or `columns` is there. `version` changes whenever the run does.
@@ -220,7 +220,7 @@ class RunSeries(Record):
     markers: list[Marker]
 
 
-class StepRow(Record):
+class StepRow(Record, frozen=True, kw_only=True):
     """A line of the list of steps. `arguments` and `result` are clipped at 200 characters."""
 
     step: int
@@ -240,7 +240,7 @@ class StepRow(Record):
     score: float | None
 
 
-class StepPage(Record):
+class StepPage(Record, frozen=True, kw_only=True):
     """Steps, newest first. Pass `next` as `before` for the next page; None: no more."""
 
     steps: list[StepRow]
@@ -248,7 +248,7 @@ class StepPage(Record):
     counts: list[Count]
 
 
-class Payload(Record):
+class Payload(Record, frozen=True, kw_only=True):
     """One payload as stored, as JSON text. `size` is its bytes; `text` is clipped at 64 KiB, then `clipped`.
 
     `redacted` names the rules that took something out.
@@ -260,7 +260,7 @@ class Payload(Record):
     redacted: list[str]
 
 
-class StepDetail(Record):
+class StepDetail(Record, frozen=True, kw_only=True):
     """One step with its payloads. `pruned`: retention has deleted them."""
 
     step: StepRow
@@ -274,7 +274,7 @@ class StepDetail(Record):
     pruned: bool
 
 
-class Recurrence(Record):
+class Recurrence(Record, frozen=True, kw_only=True):
     """What a recurrence matrix is drawn from, without payloads.
 
     At most 200 entries; with `per_entry` above 1 an entry stands for that many steps (its first is `step`),
@@ -298,7 +298,7 @@ class Recurrence(Record):
     sentence: str
 
 
-class FoundRun(Record):
+class FoundRun(Record, frozen=True, kw_only=True):
     """The run an id (or the beginning of one) belongs to: what links from alerts are resolved with."""
 
     key: Key

@@ -7,7 +7,7 @@ from msgspec import Meta
 from steadyhelm.server.records.common import Count, Key, Reason, Record, Request, RunRow, Scope
 
 
-class SettingValue(Record):
+class SettingValue(Record, frozen=True, kw_only=True):
     """One setting: its value as text, where it comes from, its default, and what it is for.
 
     A secret's value is `set` or `not set`.
@@ -21,14 +21,14 @@ class SettingValue(Record):
     about: str
 
 
-class SettingList(Record):
+class SettingList(Record, frozen=True, kw_only=True):
     """Every setting as this server reads it; an agent's process may read others."""
 
     settings: list[SettingValue]
     file: str
 
 
-class DetectorError(Record):
+class DetectorError(Record, frozen=True, kw_only=True):
     """A detector that raised. The agent went on."""
 
     detector: str
@@ -36,7 +36,7 @@ class DetectorError(Record):
     last_at: float | None
 
 
-class Health(Record):
+class Health(Record, frozen=True, kw_only=True):
     """How well Steadyhelm itself does.
 
     `lost` and `errors` are counted by reason; `not_checked` are the reasons of the agents' latest runs.
@@ -57,7 +57,7 @@ class Health(Record):
     started_at: float
 
 
-class Channel(Record):
+class Channel(Record, frozen=True, kw_only=True):
     """A channel that alerts go to. Its address is never shown, only its host."""
 
     name: str
@@ -68,7 +68,7 @@ class Channel(Record):
     last_sent_at: float | None
 
 
-class DeliveryRow(Record):
+class DeliveryRow(Record, frozen=True, kw_only=True):
     """One alert of the delivery log."""
 
     delivery_id: str
@@ -82,21 +82,21 @@ class DeliveryRow(Record):
     error: str
 
 
-class Channels(Record):
+class Channels(Record, frozen=True, kw_only=True):
     """The channels, and the latest 50 deliveries."""
 
     channels: list[Channel]
     deliveries: list[DeliveryRow]
 
 
-class TestResult(Record):
+class TestResult(Record, frozen=True, kw_only=True):
     """How a test alert went."""
 
     sent: bool
     message: str
 
 
-class ApiKey(Record):
+class ApiKey(Record, frozen=True, kw_only=True):
     """A personal API key. The key itself is shown once, when it is made."""
 
     id: int
@@ -108,13 +108,13 @@ class ApiKey(Record):
     last_used_at: float | None
 
 
-class ApiKeys(Record):
+class ApiKeys(Record, frozen=True, kw_only=True):
     """All keys that were not revoked."""
 
     keys: list[ApiKey]
 
 
-class NewKey(Request):
+class NewKey(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a key."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
@@ -122,14 +122,14 @@ class NewKey(Request):
     days: Annotated[float, Meta(gt=0, le=366)] | None = 90
 
 
-class MadeKey(Record):
+class MadeKey(Record, frozen=True, kw_only=True):
     """The key that was made. `secret` is shown now and never again."""
 
     key: ApiKey
     secret: str
 
 
-class AuditRow(Record):
+class AuditRow(Record, frozen=True, kw_only=True):
     """Who changed what, and when."""
 
     id: int
@@ -140,14 +140,14 @@ class AuditRow(Record):
     detail: str
 
 
-class Audit(Record):
+class Audit(Record, frozen=True, kw_only=True):
     """The latest changes. Pass `next` as `before` for the next page."""
 
     rows: list[AuditRow]
     next: int | None
 
 
-class Retention(Record):
+class Retention(Record, frozen=True, kw_only=True):
     """How long payloads and runs are kept, and how much there is now, in rows and bytes."""
 
     payload_days: float
@@ -159,7 +159,7 @@ class Retention(Record):
     runs_due: int
 
 
-class Pruned(Record):
+class Pruned(Record, frozen=True, kw_only=True):
     """What was deleted because it is older than retention allows."""
 
     payloads: int
@@ -167,27 +167,27 @@ class Pruned(Record):
     events: int
 
 
-class RedactText(Request):
+class RedactText(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Text to redact; it is not stored."""
 
     text: Annotated[str, Meta(max_length=20_000)]
 
 
-class Redacted(Record):
+class Redacted(Record, frozen=True, kw_only=True):
     """The text as it would be stored. A marker names the rule, never the match."""
 
     text: str
     rules: list[Count]
 
 
-class SignIn(Request):
+class SignIn(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sign in with the token of the server's file, or with the one-time code of `--open`."""
 
     token: Annotated[str, Meta(max_length=200)] = ""
     code: Annotated[str, Meta(max_length=200)] = ""
 
 
-class SignedIn(Record):
+class SignedIn(Record, frozen=True, kw_only=True):
     """A session. A cookie is set too; every request needs both.
 
     Keep `secret` in session storage, and send it as the header `Steadyhelm-Secret`: a cookie goes to every
@@ -201,7 +201,7 @@ class SignedIn(Record):
     expires_at: float
 
 
-class Session(Record):
+class Session(Record, frozen=True, kw_only=True):
     """Who is signed in. `version` is the server's version, `page` the digest of the page it serves."""
 
     by: str
@@ -213,7 +213,7 @@ class Session(Record):
     demo: bool
 
 
-class Change(Record):
+class Change(Record, frozen=True, kw_only=True):
     """One event of the stream (`event: change`): what is new since the one before.
 
     `runs` are the changed rows, complete, newest change first. `incidents` has the agents whose incidents
@@ -230,7 +230,7 @@ class Change(Record):
     open_incidents: int
 
 
-class Reset(Record):
+class Reset(Record, frozen=True, kw_only=True):
     """`event: reset`: what happened in between is no longer known; load everything again.
 
     `event: hello` has the same shape, is the first of every stream, and says where it begins.
