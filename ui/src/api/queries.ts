@@ -1,0 +1,42 @@
+/** Query keys and the cache. A live change names keys to refresh, so keys are made here and nowhere else. */
+import { QueryClient } from "@tanstack/react-query";
+
+import { ApiError } from "./client";
+
+type Filters = Readonly<Record<string, unknown>>;
+
+export const keys = {
+  all: ["api"] as const,
+  overview: (window: string) => ["api", "overview", window] as const,
+  runs: (filters: Filters) => ["api", "runs", filters] as const,
+  run: (id: string) => ["api", "run", id] as const,
+  /** Parts of a run: "series", "steps", "incidents", "payload" ... */
+  runPart: (id: string, part: string, filters: Filters = {}) => ["api", "run", id, part, filters] as const,
+  incidents: (filters: Filters) => ["api", "incidents", filters] as const,
+  incident: (id: string) => ["api", "incident", id] as const,
+  precision: () => ["api", "precision"] as const,
+  agent: (name: string) => ["api", "agent", name] as const,
+  agentPart: (name: string, part: string, filters: Filters = {}) =>
+    ["api", "agent", name, part, filters] as const,
+  settings: (part: string) => ["api", "settings", part] as const,
+  search: (text: string) => ["api", "search", text] as const,
+};
+
+const MAX_WAIT_MS = 30_000;
+
+/** Keep the last good data, ask again with growing pauses when no answer comes, and never on a refusal. */
+export function createQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        gcTime: 5 * 60_000,
+        refetchOnWindowFocus: false,
+        retry: (_count, error) => error instanceof ApiError && error.isUnreachable,
+        retryDelay: (count) => Math.min(1_000 * 2 ** count, MAX_WAIT_MS),
+        networkMode: "always",
+      },
+      mutations: { retry: false, networkMode: "always" },
+    },
+  });
+}

@@ -1,0 +1,128 @@
+/** Hash routes: every view is an address that works under any mount point and can be sent to somebody. */
+import { lazy, useCallback, useSyncExternalStore } from "react";
+import type { ComponentType, LazyExoticComponent } from "react";
+
+export interface Location {
+  /** The path after `#`, such as `/runs/12`. */
+  readonly path: string;
+  /** Parameters after `?`, such as `step=38`. */
+  readonly params: URLSearchParams;
+}
+
+export interface PageProps {
+  /** The part of the path that names one thing, such as a run's id; empty on list pages. */
+  readonly id: string;
+}
+
+type Page = LazyExoticComponent<ComponentType<PageProps>>;
+
+interface Route {
+  readonly pattern: RegExp;
+  readonly page: Page;
+  /** The entry of the top bar that is current. */
+  readonly section: Section;
+  readonly title: string;
+}
+
+export type Section = "overview" | "runs" | "incidents" | "agents" | "settings";
+
+const routes: readonly Route[] = [
+  { pattern: /^\/$/, page: lazy(() => import("../overview/OverviewPage")), section: "overview", title: "Overview" },
+  { pattern: /^\/runs$/, page: lazy(() => import("../runs/RunsPage")), section: "runs", title: "Runs" },
+  { pattern: /^\/runs\/([^/]+)$/, page: lazy(() => import("../run/RunPage")), section: "runs", title: "Run" },
+  { pattern: /^\/incidents$/, page: lazy(() => import("../incidents/IncidentsPage")), section: "incidents", title: "Incidents" },
+  { pattern: /^\/agents$/, page: lazy(() => import("../overview/AgentsPage")), section: "agents", title: "Agents" },
+  { pattern: /^\/agents\/([^/]+)$/, page: lazy(() => import("../agent/AgentPage")), section: "agents", title: "Agent" },
+  { pattern: /^\/settings$/, page: lazy(() => import("../settings/SettingsPage")), section: "settings", title: "Settings" },
+];
+
+export interface Match {
+  readonly route: Route;
+  readonly id: string;
+}
+
+export function matchRoute(path: string): Match | null {
+  for (const route of routes) {
+    const found = route.pattern.exec(path);
+    if (found) return { route, id: decode(found[1] ?? "") };
+  }
+  return null;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function parse(hash: string): Location {
+  const text = hash.replace(/^#/, "") || "/";
+  const cut = text.indexOf("?");
+  return cut < 0
+    ? { path: text, params: new URLSearchParams() }
+    : { path: text.slice(0, cut) || "/", params: new URLSearchParams(text.slice(cut + 1)) };
+}
+
+let current = parse(window.location.hash);
+const listeners = new Set<() => void>();
+
+function update(): void {
+  current = parse(window.location.hash);
+  for (const listener of listeners) listener();
+}
+
+window.addEventListener("hashchange", update);
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function useLocation(): Location {
+  return useSyncExternalStore(subscribe, () => current);
+}
+
+type Params = Readonly<Record<string, string | number | null | undefined>>;
+
+/** Return the address of a view: `href("/runs/12", { step: 38 })`. */
+export function href(path: string, params: Params | URLSearchParams = {}): string {
+  const search = params instanceof URLSearchParams ? params : new URLSearchParams();
+  if (!(params instanceof URLSearchParams)) {
+    for (const [name, value] of Object.entries(params)) {
+      if (value !== null && value !== undefined && value !== "") search.set(name, String(value));
+    }
+  }
+  const text = search.toString();
+  return `#${path}${text ? `?${text}` : ""}`;
+}
+
+export const runPath = (id: string | number): string => `/runs/${encodeURIComponent(String(id))}`;
+export const agentPath = (name: string): string => `/agents/${encodeURIComponent(name)}`;
+
+/** Go to a view. `replace` keeps the step out of the history, as for a moving cursor. */
+export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
+  const address = to.startsWith("#") ? to : `#${to}`;
+  if (replace) {
+    history.replaceState(null, "", address);
+    update();
+  } else {
+    window.location.hash = address;
+  }
+}
+
+/** One parameter of the current view, and a function that changes it in place. */
+export function useParam(name: string): [string | null, (value: string | number | null, push?: boolean) => void] {
+  const { params } = useLocation();
+  const set = useCallback(
+    (value: string | number | null, push = false) => {
+      const next = new URLSearchParams(current.params);
+      if (value === null || value === "") next.delete(name);
+      else next.set(name, String(value));
+      navigate(href(current.path, next), { replace: !push });
+    },
+    [name],
+  );
+  return [params.get(name), set];
+}

@@ -1,0 +1,3 @@
+export default function IncidentsPage() {
+  return <h1>Incidents</h1>;
+}

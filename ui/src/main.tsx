@@ -1,0 +1,22 @@
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/components.css";
+import "./app/app.css";
+
+import { QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+
+import { createQueryClient } from "./api/queries";
+import { App } from "./app/App";
+
+const root = document.getElementById("page");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={createQueryClient()}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}
