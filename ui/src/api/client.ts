@@ -1,7 +1,9 @@
 /** Requests to the server. Every answer is JSON; every failure becomes an `ApiError`. */
 
+import type { Problem } from "./types";
+
 const SECRET_KEY = "steadyhelm.secret";
-export const SECRET_HEADER = "X-Steadyhelm-Secret";
+export const SECRET_HEADER = "Steadyhelm-Secret";
 
 /** A request that failed: what was asked for, and what the server said. */
 export class ApiError extends Error {
@@ -47,13 +49,13 @@ export function keepSecret(secret: string | null): void {
 
 export type QueryValue = string | number | boolean | null | undefined | readonly string[];
 
-/** Return `path` below the API's root, with the given parameters; empty ones are left out. */
+/** Return `path` below the API's root, with the given parameters; empty ones are left out, lists joined by commas. */
 export function apiUrl(path: string, params: Readonly<Record<string, QueryValue>> = {}): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
     if (value === null || value === undefined || value === "") continue;
-    if (Array.isArray(value)) for (const item of value) search.append(name, item);
-    else search.set(name, String(value));
+    const text = Array.isArray(value) ? value.join(",") : String(value);
+    if (text) search.set(name, text);
   }
   const text = search.toString();
   return `./api/v1${path}${text ? `?${text}` : ""}`;
@@ -94,9 +96,9 @@ async function readError(named: string, answer: Response): Promise<ApiError> {
   try {
     const body: unknown = await answer.json();
     if (typeof body === "object" && body !== null) {
-      const { error, message: text } = body as { error?: unknown; message?: unknown };
-      if (typeof error === "string") code = error;
-      if (typeof text === "string") message = text;
+      const problem = body as Partial<Problem>;
+      if (typeof problem.code === "string") code = problem.code;
+      if (typeof problem.message === "string") message = problem.message;
     }
   } catch {
     // An error page of a proxy is not JSON; the status says enough.

@@ -98,8 +98,9 @@ export function href(path: string, params: Params | URLSearchParams = {}): strin
   return `#${path}${text ? `?${text}` : ""}`;
 }
 
-export const runPath = (id: string | number): string => `/runs/${encodeURIComponent(String(id))}`;
-export const agentPath = (name: string): string => `/agents/${encodeURIComponent(name)}`;
+/** Runs and agents are known by their keys, as in the API. */
+export const runPath = (key: string | number): string => `/runs/${encodeURIComponent(String(key))}`;
+export const agentPath = (key: string | number): string => `/agents/${encodeURIComponent(String(key))}`;
 
 /** Go to a view. `replace` keeps the step out of the history, as for a moving cursor. */
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {

@@ -1,3 +1,5 @@
+import type { Severity as SeverityName } from "../api/types";
+
 /** State and severity: the shape says it, the colour repeats it, the word stands beside it or is its name. */
 
 export type State =
@@ -65,9 +67,14 @@ function Shape({ state }: { readonly state: State }) {
   }
 }
 
-export type SeverityName = "low" | "medium" | "high" | "critical";
+const SEVERITIES: Readonly<Record<SeverityName, { readonly word: string; readonly bars: number }>> = {
+  LOW: { word: "Low", bars: 1 },
+  MED: { word: "Medium", bars: 2 },
+  HIGH: { word: "High", bars: 3 },
+  CRITICAL: { word: "Critical", bars: 4 },
+};
 
-const BARS: Readonly<Record<SeverityName, number>> = { low: 1, medium: 2, high: 3, critical: 4 };
+export const severityWord = (severity: SeverityName): string => SEVERITIES[severity].word;
 
 interface SeverityProps {
   readonly severity: SeverityName;
@@ -76,11 +83,10 @@ interface SeverityProps {
 
 /** One, two or three of three bars; critical is a filled square with an exclamation mark. */
 export function Severity({ severity, bare = false }: SeverityProps) {
-  const word = severity.charAt(0).toUpperCase() + severity.slice(1);
-  const bars = BARS[severity];
+  const { word, bars } = SEVERITIES[severity];
   return (
     <span
-      className={`severity severity-${severity}`}
+      className={`severity severity-${word.toLowerCase()}`}
       {...(bare ? { role: "img", "aria-label": `${word} severity`, title: word } : {})}
     >
       <svg viewBox="0 0 14 14" aria-hidden="true" fill="currentColor">
