@@ -273,22 +273,30 @@ class DriftMonitor(Monitor):
         name: str | None = None,
         kind: str = "",
         ignore: Sequence[str] = (),
+        append_guidance: bool = False,
     ) -> Any:
         """Decorate a function: every call of it is recorded as a tool call.
 
         `kind` says what the tool does where that cannot be guessed (`poll`, `read`, `write`,
         `idempotent`), `ignore` which arguments do not make it another call.
+        With `append_guidance`, guidance for the model is added to a result that is text.
         """
         if function is None:
-            return functools.partial(self.tool, name=name, kind=kind, ignore=ignore)
+            return functools.partial(
+                self.tool, name=name, kind=kind, ignore=ignore, append_guidance=append_guidance
+            )
         if kind or ignore:
             declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
             self.declare(name or find_name(function), declaration)
-        return self._decorate(function, TOOL_CALL, name)
+        return watch_function(
+            self, function, action_type=TOOL_CALL, name=name, append_guidance=append_guidance
+        )
 
     def model(self, function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
         """Decorate a function: every call of it is recorded as a model call."""
-        return self._decorate(function, LLM_REQUEST, name)
+        if function is None:
+            return functools.partial(self.model, name=name)
+        return watch_function(self, function, action_type=LLM_REQUEST, name=name)
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs, write what is queued and stop sending alerts, within the time given."""
@@ -304,11 +312,6 @@ class DriftMonitor(Monitor):
         super().after_fork()
         if self._alert_worker is not None:
             self._alert_worker.after_fork()
-
-    def _decorate(self, function: Callable[..., Any] | None, action_type: str, name: str | None) -> Any:
-        if function is None:
-            return functools.partial(watch_function, self, action_type=action_type, name=name)
-        return watch_function(self, function, action_type=action_type, name=name)
 
     def _make_store_sink(self, settings: Settings, store: Store) -> StoreSink:
         wake = self._alert_worker.wake if self._alert_worker is not None else None

@@ -111,9 +111,9 @@ class TestGuidance:
         with monitor.run() as run:
             for _ in range(3):
                 lookup("a")
-            assert "guide" == run.last_decision.verdict
+            assert "guide" == run.last_decision.wanted
             assert monitor.guidance().startswith("Before you go on:")
-        assert "guide" == run.last_decision.verdict
+        assert "guide" == run.last_decision.wanted
 
     def test_before_and_after_the_run(self, monitor):
         """

@@ -150,8 +150,18 @@ class TestNudges:
 
         assert ("filler (basically)", "length (900 words)", "hype") == nudge.offenders
         assert "filler (basically), length (900 words) and hype" in nudge.text
-        assert nudge.text.endswith("Do not comment on this record_score.")
+        assert nudge.text.endswith("Do not comment on this note.")
         assert "again" not in nudge.text
+
+    def test_no_words_about_earlier_notes(self):
+        """
+        Whether earlier words reached the agent is not known here: no text claims that they did.
+        """
+        course, nudging = Trajectory(), NudgeTracker()
+        texts = [nudge.text for _ in range(30) if (nudge := nudging.advise(course.record_score(95)))]
+
+        assert len(texts) > 5
+        assert not any("notes" in text or "after a note" in text for text in texts)
 
     def test_without_offenders(self):
         """

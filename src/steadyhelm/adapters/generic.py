@@ -20,11 +20,15 @@ from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
 from steadyhelm.interrupts import pass_on_signal
-from steadyhelm.policy.response_levels import choose_verdict
 
 ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", "kickoff", "kickoff_async")
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
+_CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
+
+GUIDANCE_HEADING: Final = "[Guidance from Steadyhelm, not part of the result above]"
+MAX_APPENDED_CHARS: Final = 2_000
+"""The most that is added to a tool's result."""
 
 _CHARACTERS_PER_TOKEN: Final = 4
 _USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
@@ -37,18 +41,34 @@ _TEXT_ATTRIBUTES: Final = ("content", "text", "output", "raw")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def watch_function(monitor: Monitor, function: F, *, action_type: str, name: str | None = None) -> F:
+def watch_function(
+    monitor: Monitor,
+    function: F,
+    *,
+    action_type: str,
+    name: str | None = None,
+    append_guidance: bool = False,
+) -> F:
     """Return the function with every call recorded: its arguments by name, its result or error, its time.
 
     Works for plain functions, coroutines, generators, methods of any kind and other callables; the function's
     own exception passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it
-    returns, and when it cleans up.
+    returns, and when it cleans up. With `append_guidance`, guidance for the model is added to a result that
+    is text.
     """
     kind: Any = type(function)
     if kind in (staticmethod, classmethod):
-        inner = watch_function(monitor, cast("Any", function).__func__, action_type=action_type, name=name)
+        inner = watch_function(
+            monitor,
+            cast("Any", function).__func__,
+            action_type=action_type,
+            name=name,
+            append_guidance=append_guidance,
+        )
         return cast("F", kind(inner))
-    recorder = _FunctionRecorder(monitor, function, action_type, name or find_name(function))
+    recorder = _FunctionRecorder(
+        monitor, function, action_type, name or find_name(function), appends=append_guidance
+    )
     wrap = {
         "coroutine": _wrap_coroutine,
         "async generator": _wrap_async_generator,
@@ -77,8 +97,7 @@ def _wrap_plain(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> 
         except BaseException as exc:
             recorder.record(args, kwargs, None, exc, began_s)
             raise
-        recorder.record(args, kwargs, result, None, began_s)
-        return result
+        return recorder.record_result(args, kwargs, result, began_s)
 
     return wrapper
 
@@ -91,8 +110,7 @@ def _wrap_coroutine(recorder: "_FunctionRecorder", function: Callable[..., Any])
         except BaseException as exc:
             recorder.record(args, kwargs, None, exc, began_s)
             raise
-        recorder.record(args, kwargs, result, None, began_s)
-        return result
+        return recorder.record_result(args, kwargs, result, began_s)
 
     return wrapper
 
@@ -170,8 +188,17 @@ def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
 class _FunctionRecorder:
     """Records the calls of one function."""
 
-    def __init__(self, monitor: Monitor, function: Callable[..., Any], action_type: str, name: str) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        function: Callable[..., Any],
+        action_type: str,
+        name: str,
+        *,
+        appends: bool = False,
+    ) -> None:
         self._monitor = monitor
+        self._appends = appends
         self._action_type = action_type
         self._name = name
         self._signature: inspect.Signature | None = None
@@ -194,6 +221,29 @@ class _FunctionRecorder:
         began_s: float,
     ) -> None:
         """Record a call that has ended; raises to stop, unless the function itself has failed."""
+        self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
+
+    def record_result(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
+    ) -> Any:
+        """Record a call that has returned; return its result, with guidance added where that is asked."""
+        # A subclass of str would become a plain one: it is left as it is.
+        if not self._appends or type(result) is not str:
+            self.record(args, kwargs, result, None, began_s)
+            return result
+        self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
+        guidance = self._monitor.guidance()
+        return f"{result}\n\n{GUIDANCE_HEADING}\n{guidance[:MAX_APPENDED_CHARS]}" if guidance else result
+
+    def _record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        error: BaseException | None,
+        began_s: float,
+        can: frozenset[Verdict],
+    ) -> None:
         if is_a(error, (RunStopped, GeneratorExit)):
             return
         decision = self._monitor.record_event(
@@ -204,6 +254,7 @@ class _FunctionRecorder:
             token_count=count_tokens(result) if self._action_type == LLM_REQUEST else 0,
             duration_ms=(time.perf_counter() - began_s) * 1000,
             error=error,
+            can=can,
         )
         stop = make_stop(decision, self._monitor, self._monitor.current_run or "")
         if stop is not None and error is not None:
@@ -290,6 +341,7 @@ class _ObjectRun:
             output_data={"text": text} if str.__len__(text) else result,
             token_count=count_tokens(result),
             duration_ms=(time.perf_counter() - self._began_s) * 1000,
+            can=find_verdicts(self._monitor),
         )
         stop = make_stop(decision, self._monitor)
         self._monitor.end_run(self._run_id, outcome=describe_outcome(stop))
@@ -307,11 +359,16 @@ class _ObjectRun:
         self._monitor.end_run(self._run_id, outcome=describe_outcome(error))
 
 
+def find_verdicts(monitor: Monitor) -> frozenset[Verdict]:
+    """Return what can be carried out at a function's call: guidance, where a callback receives decisions."""
+    return _CAN_GUIDE if monitor.has_decision_callback else CAN
+
+
 def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
     """Return the stop that a decision asks of a function call; None to go on."""
     if decision is UNDECIDED and monitor.fails_closed:
         return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
-    if choose_verdict(decision.action, monitor.mode, CAN).verdict != "stop":
+    if decision.verdict != "stop":
         return None
     finding = decision.findings[0]
     return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)

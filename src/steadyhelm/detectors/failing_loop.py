@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from steadyhelm.events import (
     CALL_REFUSED,
+    GUIDANCE_DELIVERED,
     NOT_CARRIED_OUT,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -38,7 +39,7 @@ _MAX_CALLS: Final = 32
 # Calls with so few words cannot be told apart by them: the error alone counts.
 _MIN_WORDS_TO_COMPARE: Final = 3
 # What a caller reports about its own action is not a failure of the agent.
-_CALLER_EVENTS: Final = frozenset({CALL_REFUSED, NOT_CARRIED_OUT})
+_CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
 
 
 class Attempt(Struct, frozen=True):

@@ -9,6 +9,8 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from msgspec import structs
+
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, ModelReply
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
@@ -17,6 +19,7 @@ from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.pending_decisions import PendingDecisions
+from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.fingerprints import to_text
@@ -244,6 +247,9 @@ class AgentRun:
         A surface that can carry out `only` some verdicts leaves the others for one that can do more.
         """
         pending = self.pending
+        recorder = self._recorder
+        if recorder is not None and recorder.waiting.is_by_function and "guide" in self.can.get(point, ()):
+            self._adopt_guidance(recorder)
         if pending.strong is None and not pending.guidance:
             return CONTINUE
         instruction = self._instructions.judge_failure(point)
@@ -379,6 +385,8 @@ class AgentRun:
         if "force_checkpoint" in decision.hooks:
             self._instructions.checkpoint_due = True
         if decision.verdict != "proceed":
+            if self._recorder is not None:
+                self._recorder.waiting.take()  # it is delivered from here
             with self.lock:
                 self.pending.add(decision)
         elif decision.wanted is not None:
@@ -386,6 +394,14 @@ class AgentRun:
             self._monitor.health.count(
                 f"{self.boundary.source} has no way to carry out {decision.wanted} where it is used"
             )
+
+    def _adopt_guidance(self, recorder: RunRecorder) -> None:
+        """Deliver guidance about a step that a function inside this run has recorded itself."""
+        with self.boundary.guard("guidance"):
+            decision = recorder.take_guidance()
+            if decision.guidance:
+                with self.lock:
+                    self.pending.add(structs.replace(decision, verdict="guide"))
 
     def _count_events(self) -> int:
         recorder = self._recorder

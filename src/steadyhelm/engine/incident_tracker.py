@@ -158,6 +158,24 @@ class IncidentTracker(Struct):
         self.open.update(changed)
         return list(changed.values())
 
+    def mark_delivered(self, event: TraceEvent, seq: int) -> list[Incident]:
+        """Record that the guidance decided at `seq` was delivered now; return the incidents that changed.
+
+        From here on it is an intervention, and its outcome is decided by what follows.
+        """
+        changed: dict[str, Incident] = {}
+        for kind, incident in self.open.items():
+            last = incident.interventions[-1] if incident.interventions else None
+            if last is None or last.seq != seq or last.said:
+                continue
+            self.outcomes.restart(kind, last.action, event)
+            said = structs.replace(
+                last, verdict="guide", timestamp=event.timestamp, outcome="unknown", settled_seq=None
+            )
+            changed[kind] = structs.replace(incident, interventions=(*incident.interventions[:-1], said))
+        self.open.update(changed)
+        return list(changed.values())
+
     def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
         self.total += finding.detector != BUDGET
         seq = _find_first_evidence(finding, event)

@@ -43,6 +43,13 @@ class InterventionOutcomes(Struct):
         self.answered[kind] = LastResponse(action, going_on=True)
         return trial
 
+    def restart(self, kind: str, action: DriftAction, event: TraceEvent) -> None:
+        """Judge an intervention by what follows this event: it was delivered only now."""
+        before = self.running.get(kind)
+        trial = self.begin(kind, action, event, 0.0 if before is None else before.tokens_a_step)
+        if before is not None:
+            trial.counts, trial.window = before.trial.counts, before.trial.window
+
     def judge(self, event: TraceEvent, seen: Collection[str], *, begins: bool) -> list[JudgedIntervention]:
         """Return the interventions whose outcome this event decides.
 

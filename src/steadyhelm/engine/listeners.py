@@ -48,6 +48,11 @@ class Listeners:
         """Call this with every decision that calls for more than going on."""
         self._decisions.append(callback)
 
+    @property
+    def has_decision_callback(self) -> bool:
+        """Whether anybody receives decisions."""
+        return bool(self._decisions)
+
     def add_for_incidents(self, callback: IncidentCallback) -> None:
         """Call this with every incident that opens, gets worse or closes."""
         self._incidents.append(callback)

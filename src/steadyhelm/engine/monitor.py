@@ -255,10 +255,12 @@ class Monitor:
         parent_run_id: str | None = None,
         error: object = None,
         cost_usd: float | None = None,
+        can: Collection[Verdict] = VERDICTS,
     ) -> Decision:
         """Record one step of the agent, and return the decision about it.
 
         Without a `run_id` it belongs to the current run of this context; where there is none, one starts.
+        `can` are the verdicts you can carry out at this step, where these are fewer than the run's.
         """
         if self.disabled:
             return PROCEED
@@ -281,6 +283,7 @@ class Monitor:
                 call_id=call_id,
                 error=error,
                 cost_usd=cost_usd,
+                can=can,
             )
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("record_event", exc)
@@ -483,9 +486,21 @@ class Monitor:
         return callback
 
     def guidance(self, run_id: str | None = None) -> str:
-        """Return the guidance for a run's next request to its model, each once; empty when there is none."""
+        """Return the guidance for a run's next request to its model, each once; empty when there is none.
+
+        What is returned counts as delivered, and its outcome is judged from then on.
+        """
         recorder = self.runs.get(self._identify(run_id) or self.runs.find_current() or "")
-        return recorder.take_guidance() if recorder is not None else ""
+        try:
+            return recorder.take_guidance().guidance if recorder is not None else ""
+        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+            self.health.swallow("guidance", exc)
+            return ""
+
+    @property
+    def has_decision_callback(self) -> bool:
+        """Whether a callback of `on_decision` receives every decision."""
+        return self._services.listeners.has_decision_callback
 
     # --- what is known ---------------------------------------------------------------------------
 

@@ -19,11 +19,13 @@ from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, Rec
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.engine.turns import Turns
+from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED, PlacedDecision, WaitingGuidance
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import BUDGET_DECIDED, STATE_TRANSITION, TOOL_CALL, new_id
+from steadyhelm.events import BUDGET_DECIDED, GUIDANCE_DELIVERED, STATE_TRANSITION, TOOL_CALL, new_id
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
 from steadyhelm.logs import logger
+from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.sink import Record, RecordedEvent, SavedState
 
 T = TypeVar("T")
@@ -71,7 +73,7 @@ class RunRecorder:
         self._incident_updates = IncidentUpdates()
         self.last_decision = PROCEED
         """The decision about the latest event."""
-        self._guidance = ""
+        self.waiting = WaitingGuidance()
 
     @property
     def next_seq(self) -> int:
@@ -112,8 +114,12 @@ class RunRecorder:
         call_id: str | None = None,
         error: object = None,
         cost_usd: float | None = None,
+        can: Collection[Verdict] = VERDICTS,
     ) -> Decision:
-        """Record one event and return the decision."""
+        """Record one event and return the decision.
+
+        `can` are the verdicts that the caller can carry out at this step, of those the run can.
+        """
         if not self.is_sampled:
             return PROCEED
         services, capture = self._services, self._services.capture
@@ -133,24 +139,32 @@ class RunRecorder:
             None if started_seq is None else to_count(started_seq),
             None if call_id is None else capture.identify(call_id),
             None if cost_usd is None else to_number(cost_usd),
+            can,
         )
         seen = self._work(observe)
         decision = PROCEED if seen is None else seen.decision
         if services.queue.is_durable and not logger.is_held() and not self._acknowledge():
             decision = structs.replace(decision, not_stored=NOT_STORED)
         self.last_decision = decision
-        if decision.guidance and decision.verdict != "proceed":
-            self._guidance = decision.guidance
+        if seen is not None and decision.guidance and (decision.wanted or decision.verdict != "proceed"):
+            self.waiting.keep(PlacedDecision(decision, seen.seq, can is not VERDICTS))
         if decision.findings or decision.hooks:
             services.listeners.notify(decision)
         if seen is not None and seen.incidents:
             services.listeners.notify_incidents(seen.incidents)
         return decision
 
-    def take_guidance(self) -> str:
-        """Return the latest guidance for the model, once; empty when there is none."""
-        guidance, self._guidance = self._guidance, ""
-        return guidance
+    def take_guidance(self) -> Decision:
+        """Return the latest decision with guidance for the model, once; PROCEED when there is none.
+
+        Guidance that could not be delivered when it was decided counts as delivered from now on.
+        """
+        placed = self.waiting.take()
+        if placed.decision.guidance and not placed.is_delivered:
+            latest = self.last_decision
+            self.report(GUIDANCE_DELIVERED, {"seq": placed.seq})
+            self.last_decision = latest
+        return placed.decision
 
     def _now_if_postponed(self) -> float | None:
         return None if self.postponed is None else self._services.clock()
@@ -175,6 +189,7 @@ class RunRecorder:
         started_seq: int | None,
         call_id: str | None,
         cost_usd: float | None,
+        can: Collection[Verdict],
     ) -> Observation:
         """Put a captured event in its place, judge it and queue it. The lock is held."""
         services, session = self._services, self.session
@@ -199,7 +214,7 @@ class RunRecorder:
             parent_run_id=run.parent_run_id,
             cost_usd=cost_usd,
         )
-        seen = session.observe(recorded.event)
+        seen = session.observe(recorded.event, can)
         self._put(recorded, seen)
         return seen
 
@@ -331,6 +346,8 @@ class RunRecorder:
         """End the session, and write what it found, its incidents and its summary to the sinks."""
         services = self._services
         self.is_live = False
+        if self.waiting.is_unheard:
+            services.health.count(NOBODY_RECEIVED)
         ending = self._work(partial(self._end, services.capture.name(outcome), self._now_if_postponed()))
         self._acknowledge()
         if ending is not None:

@@ -15,6 +15,7 @@ from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.detector import Detector
+from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_state import DriftState, SavedDriftState
 from steadyhelm.engine.health import Health
@@ -27,6 +28,7 @@ from steadyhelm.errors import FormatError
 from steadyhelm.events import (
     CALL_REFUSED,
     CHECKPOINT_TAKEN,
+    GUIDANCE_DELIVERED,
     NOT_CARRIED_OUT,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -55,6 +57,8 @@ class Observation(NamedTuple):
 
     decision: Decision
     incidents: Sequence[Incident] = ()
+    seq: int = 0
+    """The place of the event, where it had findings."""
 
 
 class Ending(NamedTuple):
@@ -164,8 +168,11 @@ class Session:
         """The place of the earliest evidence of the open incidents; None when none is open."""
         return self._incidents.first_evidence_seq()
 
-    def observe(self, event: TraceEvent) -> Observation:
-        """Judge one event and return what it led to. An event seen before changes nothing."""
+    def observe(self, event: TraceEvent, can: Collection[Verdict] = VERDICTS) -> Observation:
+        """Judge one event and return what it led to. An event seen before changes nothing.
+
+        `can` are the verdicts that whoever records this event can carry out, of those the run can.
+        """
         totals = self._totals
         if event.seq <= totals.last_seq:
             self._health.count("event seen twice")
@@ -183,7 +190,7 @@ class Session:
             self._refusal = "" if findings else _LIFTED
         if own:
             findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
-        return self._pass(event, reported) if findings is None else self._respond(event, findings)
+        return self._pass(event, reported) if findings is None else self._respond(event, findings, can)
 
     def before_tool(self, name: str, args: Any = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -328,6 +335,9 @@ class Session:
         if event.action_name == CHECKPOINT_TAKEN and not self._incidents.open:
             self._clean.append(event.seq)
             del self._clean[1:-_CLEAN_KEPT]  # the first stays: it is from before everything
+        elif event.action_name == GUIDANCE_DELIVERED:
+            self.drift.note_goal_stated()
+            return self._incidents.mark_delivered(event, to_count(report.get("seq")))
         elif event.action_name == NOT_CARRIED_OUT:
             return self._incidents.mark_not_carried_out(str(report.get("reason", "")))
         return ()
@@ -346,7 +356,9 @@ class Session:
             decision, _latest([*reported, *judged, *self._incidents.observe(event, (), decision)])
         )
 
-    def _respond(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Observation:
+    def _respond(
+        self, event: TraceEvent, findings: Sequence[DriftEvent], can: Collection[Verdict]
+    ) -> Observation:
         """Return what an event with findings led to."""
         judged = self._incidents.judge(event, findings)
         reported = [it for it in findings if it.severity is not Severity.LOW]
@@ -357,18 +369,19 @@ class Session:
             for finding in reported
             if any(it.hard and it.pattern == pattern_of(finding) for it in readings)
         }
-        decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic)
+        decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic, can=can)
         if decision.guidance and not is_repeated:
-            self.drift.note_goal_stated()
+            if decision.verdict != "proceed" or decision.wanted is None:
+                self.drift.note_goal_stated()
             # After an intervention, whether the pattern comes back is counted anew.
             for finding in reported:
                 self._fatigue.reset(pattern_of(finding))
         said = Decision(action=decision.action, findings=decision.findings) if is_repeated else decision
         noted = self._incidents.observe(event, findings, said, self._totals)
-        return Observation(decision, _latest([*judged, *noted]))
+        return Observation(decision, _latest([*judged, *noted]), event.seq)
 
     def _decide(
-        self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str]
+        self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str], can: Collection[Verdict]
     ) -> tuple[Decision, bool]:
         """Return the decision about findings, and whether it only says again what was said before."""
         response = choose_response(findings, self.drift, self._incidents.answered, chronic)
@@ -379,7 +392,8 @@ class Session:
         if not is_new and not self.drift.is_exhausted:
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
             return self.drift.explain(quiet, response), False
-        can = self.can if self._can_roll_back(event_seq=seq) else self.can - {"rollback"}
+        can = self.can.intersection(can)
+        can = can if self._can_roll_back(event_seq=seq) else can - {"rollback"}
         answer = choose_verdict(response.action, self.mode, can, certain=response.certain)
         verdicts = (answer.verdict, answer.wanted)
         decision = make_decision(response, findings, verdicts, self.drift, self._incidents)

@@ -24,15 +24,15 @@ _MAX_OFFENDERS: Final = 3
 
 _OPENINGS: Final[dict[Strength, str]] = {
     "gentle": "A note on style: recent replies lean on {what}.",
-    "firm": "Style: the replies still show {what}, after a note about it.",
-    "strong": "Style: {what} again, in spite of {count} notes. This takes precedence over habit.",
+    "firm": "Style: the replies still show {what}.",
+    "strong": "Style: {what} again and again. This takes precedence over habit.",
 }
 _ADVICE: Final[dict[Strength, str]] = {
     "gentle": "Say the same with fewer words: the answer first, then what it rests on.",
     "firm": "Give the answer in the first sentence, drop these words, and stop when it is said.",
     "strong": "Write the next reply without any of it: answer, evidence, end.",
 }
-_NO_COMMENT: Final = "Do not comment on this record_score."
+_NO_COMMENT: Final = "Do not comment on this note."
 
 
 class Nudge(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class NudgeTracker(Struct, kw_only=True):
     def _build_nudge(self, reading: ShapeReading, offenders: tuple[str, ...]) -> Nudge:
         strength = STRENGTHS[self.step]
         what = _join_names(offenders) or "a style that differs from the agreed one"
-        opening = _OPENINGS[strength].format(what=what, count=self.ignored)
+        opening = _OPENINGS[strength].format(what=what)
         text = f"{opening} {_ADVICE[strength]} {_NO_COMMENT}"
         return Nudge(strength=strength, text=text, offenders=offenders, turn=reading.turn)
 
