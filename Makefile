@@ -38,7 +38,7 @@ test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 # CrewAI and litellm need an older openai than the others, and Claude's environment is large.
-$(VENV)-frameworks/.installed: EXTRAS = langchain,openai-agents,pydantic-ai,google-adk,strands,agent-framework,openai,anthropic
+$(VENV)-frameworks/.installed: EXTRAS = langchain,openai-agents,pydantic-ai,google-adk,strands,agent-framework,llama-index,openai,anthropic
 $(VENV)-frameworks/.installed: GROUP = frameworks
 $(VENV)-crewai/.installed: EXTRAS = crewai,litellm
 $(VENV)-claude/.installed: EXTRAS = claude
@@ -54,7 +54,7 @@ ADAPTERS := $(VENV)-frameworks/.installed $(VENV)-crewai/.installed $(VENV)-clau
 PLAY := -m pytest -W default --dist loadgroup tests/frameworks
 
 test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
-	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework openai-client openai-responses anthropic-client" \
+	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework llama-index openai-client openai-responses anthropic-client" \
 		$(VENV)-frameworks/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-crewai/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto

@@ -24,6 +24,7 @@ ENVIRONMENTS = {
     "google-adk": "frameworks",
     "strands": "frameworks",
     "agent-framework": "frameworks",
+    "llama-index": "frameworks",
     "openai-client": "frameworks",
     "anthropic-client": "frameworks",
     "crewai": "crewai",

@@ -26,6 +26,7 @@ OWN_TESTS = {
     "test_google_adk.py": "google-adk",
     "test_langchain.py": "langchain",
     "test_litellm.py": "litellm",
+    "test_llama_index.py": "llama-index",
     "test_openai_agents.py": "openai-agents",
     "test_pydantic_ai.py": "pydantic-ai",
     "test_strands.py": "strands",

@@ -140,6 +140,15 @@ FRAMEWORKS: Final = (
         {"agent_framework": "watch_agents"},
     ),
     Framework(
+        "llama_index",
+        "LlamaIndex",
+        "llama-index",
+        {"llama-index-core": "0.14.25"},
+        "an agent, an AgentWorkflow or a Workflow",
+        ("llama_index", "workflows", "llama_agents"),
+        {"llama_index.core.agent.workflow": "watch_workflows"},
+    ),
+    Framework(
         "litellm",
         "litellm",
         "litellm",

@@ -52,6 +52,7 @@ OWN: Final = {
         "google_adk": "steadyhelm.adapters.google_adk:GoogleADKAdapter",
         "langchain": "steadyhelm.adapters.langchain:LangChainAdapter",
         "litellm": "steadyhelm.adapters.clients:LiteLLMAdapter",
+        "llama_index": "steadyhelm.adapters.llama_index:LlamaIndexAdapter",
         "openai_agents": "steadyhelm.adapters.openai_agents:OpenAIAgentsAdapter",
         "openai_client": "steadyhelm.adapters.clients:OpenAIClientAdapter",
         "pydantic_ai": "steadyhelm.adapters.pydantic_ai:PydanticAIAdapter",

@@ -1,0 +1,10 @@
+"""LlamaIndex agents and workflows: methods of its classes report to the run of the workflow they work for."""
+
+from typing import TYPE_CHECKING
+
+from steadyhelm.adapters.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from steadyhelm.adapters.llama_index.entry import LlamaIndexAdapter as LlamaIndexAdapter
+
+__getattr__ = lazy_names(__name__, {"LlamaIndexAdapter": "entry"})
