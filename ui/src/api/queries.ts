@@ -1,13 +1,14 @@
 /** Query keys and the cache. A live change names keys to refresh, so keys are made here and nowhere else. */
-import { QueryClient } from "@tanstack/react-query";
+import { QueryClient, queryOptions } from "@tanstack/react-query";
 
-import { ApiError } from "./client";
+import { ApiError, get } from "./client";
+import type { Overview } from "./types";
 
 type Filters = Readonly<Record<string, unknown>>;
 
 export const keys = {
   all: ["api"] as const,
-  overview: (window: string) => ["api", "overview", window] as const,
+  overview: () => ["api", "overview"] as const,
   runs: (filters: Filters) => ["api", "runs", filters] as const,
   run: (id: string) => ["api", "run", id] as const,
   /** Parts of a run: "series", "steps", "incidents", "payload" ... */
@@ -21,6 +22,12 @@ export const keys = {
   settings: (part: string) => ["api", "settings", part] as const,
   search: (text: string) => ["api", "search", text] as const,
 };
+
+/** The overview, and with it every agent's name and key (at most 200). */
+export const overviewQuery = queryOptions({
+  queryKey: keys.overview(),
+  queryFn: ({ signal }) => get<Overview>("/overview", {}, signal),
+});
 
 const MAX_WAIT_MS = 30_000;
 

@@ -1,42 +1,117 @@
-import { Suspense, useEffect } from "react";
+import { QueryCache, useQueryClient } from "@tanstack/react-query";
+import { Component, Suspense, useEffect } from "react";
+import type { ReactNode } from "react";
 
+import { ApiError } from "../api/client";
 import { Button } from "../components/Button";
-import { Empty } from "../components/States";
-import { MessagesProvider } from "../components/UndoMessage";
 import { Card } from "../components/Card";
+import { Empty, Failure } from "../components/States";
+import { MessagesProvider } from "../components/UndoMessage";
+import { LiveProvider } from "./live";
 import { href, matchRoute, navigate, useLocation } from "./router";
-import { TopBar } from "./TopBar";
+import { noticeSignedOut, startSession, useSession } from "./session";
+import { SignIn } from "./SignIn";
+import { Brand, TopBar } from "./TopBar";
 
-/** The frame of every page: top bar, the page itself, messages. */
+let started = false;
+
+/** The frame of every page: sign-in, top bar, the page itself, messages. */
 export function App() {
+  const session = useSession();
+  useSignedOutNotice();
+  useEffect(() => {
+    if (!started) void startSession();
+    started = true;
+  }, []);
+  if (session.kind === "starting") return null;
+  if (session.kind === "signed-in") return <Pages />;
+  return (
+    <>
+      <header className="top">
+        <Brand />
+      </header>
+      {session.kind === "signed-out" ? (
+        <SignIn key={session.message} message={session.message} />
+      ) : (
+        <main className="main" id="main">
+          <Failure error={session.error} onRetry={() => void startSession()} />
+        </main>
+      )}
+    </>
+  );
+}
+
+function Pages() {
   const { path } = useLocation();
   const match = matchRoute(path);
-  const title = match ? `${match.id || match.route.title} · Steadyhelm` : "Steadyhelm";
+  const title = match ? `${match.route.title} · Steadyhelm` : "Steadyhelm";
   useEffect(() => {
     document.title = title;
-  }, [title]);
+    window.scrollTo(0, 0);
+  }, [title, path]);
   return (
     <MessagesProvider>
-      <a className="skip" href={href(path)} onClick={(event) => focusMain(event)}>
-        Skip to the page
-      </a>
-      <TopBar section={match?.route.section ?? null} />
-      <main className="main" id="main" tabIndex={-1}>
-        {match ? (
-          <Suspense fallback={null}>
-            <match.route.page key={match.id} id={match.id} />
-          </Suspense>
-        ) : (
-          <Card>
-            <Empty>
-              <p>There is no page at this address.</p>
-              <Button onClick={() => navigate("/")}>Go to the overview</Button>
-            </Empty>
-          </Card>
-        )}
-      </main>
+      <LiveProvider>
+        <a className="skip" href={href(path)} onClick={focusMain}>
+          Skip to the page
+        </a>
+        <TopBar section={match?.route.section ?? null} />
+        <main className="main" id="main" tabIndex={-1}>
+          <PageBoundary key={path}>
+            {match ? (
+              <Suspense fallback={null}>
+                <match.route.page key={match.id} id={match.id} />
+              </Suspense>
+            ) : (
+              <NotFound />
+            )}
+          </PageBoundary>
+        </main>
+      </LiveProvider>
     </MessagesProvider>
   );
+}
+
+function NotFound() {
+  return (
+    <Card>
+      <Empty>
+        <p>There is no page at this address.</p>
+        <Button onClick={() => navigate("/")}>Go to the overview</Button>
+      </Empty>
+    </Card>
+  );
+}
+
+/** Every answer "signed out" leads to the sign-in card, whichever query got it. */
+function useSignedOutNotice(): void {
+  const client = useQueryClient();
+  useEffect(() => {
+    const cache: QueryCache = client.getQueryCache();
+    return cache.subscribe((event) => {
+      if (event.type !== "updated" || event.action.type !== "error") return;
+      const error: unknown = event.action.error;
+      if (error instanceof ApiError && error.isSignedOut) noticeSignedOut();
+    });
+  }, [client]);
+}
+
+interface BoundaryState {
+  readonly error: unknown;
+}
+
+/** An error while drawing one page is shown in its place; the top bar goes on. */
+class PageBoundary extends Component<{ readonly children: ReactNode }, BoundaryState> {
+  override state: BoundaryState = { error: null };
+
+  static getDerivedStateFromError(error: unknown): BoundaryState {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    if (this.state.error === null) return this.props.children;
+    return <Failure error={this.state.error} onRetry={() => this.setState({ error: null })} />;
+  }
 }
 
 function focusMain(event: { preventDefault: () => void }): void {
