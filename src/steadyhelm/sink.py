@@ -71,7 +71,30 @@ class PinnedBaseline(Struct, frozen=True):
     content: bytes
 
 
-Record = RunInfo | RecordedEvent | DriftEvent | Incident | RunSummary | Loss | SavedState | PinnedBaseline
+class DailyGrant(Struct, frozen=True):
+    """What a user added to an agent's budget of one day; `grant_id` lets it arrive twice and count once."""
+
+    agent_id: str
+    run_id: str
+    grant_id: str
+    timestamp: float
+    steps: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    reason: str = ""
+
+
+Record = (
+    RunInfo
+    | RecordedEvent
+    | DriftEvent
+    | Incident
+    | RunSummary
+    | Loss
+    | SavedState
+    | PinnedBaseline
+    | DailyGrant
+)
 
 
 class Sink(ABC):

@@ -67,6 +67,18 @@ class ToolRow(Struct, frozen=True, kw_only=True):
     duration_ms: float
 
 
+class AgentSpending(Struct, frozen=True, kw_only=True):
+    """What the runs of one agent spent in a time, and what was granted beside the budget of that day."""
+
+    agent_id: str
+    steps: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    granted_steps: int = 0
+    granted_tokens: int = 0
+    granted_cost_usd: float = 0.0
+
+
 class Delivery(Struct, frozen=True, kw_only=True):
     """One alert queued for one channel. Every attempt to send it has the same `delivery_id`."""
 
@@ -267,6 +279,19 @@ class BaselineStore(Protocol):
         """Add the totals of these completed tasks to the profile of their type."""
 
 
+class SpendingStore(Protocol):
+    """What agents spend, over all their runs: summed as events are stored."""
+
+    @abstractmethod
+    def list_spending(
+        self, *, since: float, until: float, agent_id: str | None = None
+    ) -> list[AgentSpending]:
+        """Return what each agent spent or was granted from one time to another, by agent.
+
+        Times are whole quarters of an hour. What deleted runs spent stays counted.
+        """
+
+
 class IncidentStore(Protocol):
     """Incidents, and people's responses to them: acknowledgements, reviews, mutes and thresholds."""
 
@@ -396,5 +421,5 @@ class Upkeep(Protocol):
         """Close all connections."""
 
 
-class Store(RunStore, BaselineStore, IncidentStore, Outbox, Upkeep, Protocol):
+class Store(RunStore, BaselineStore, SpendingStore, IncidentStore, Outbox, Upkeep, Protocol):
     """Everything Steadyhelm stores: all roles on one database, written in one transaction."""

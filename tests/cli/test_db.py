@@ -5,6 +5,7 @@ import time
 from watched_agent import CommandLine
 
 from steadyhelm.assembly import DriftMonitor
+from steadyhelm.stores.schema import MIGRATIONS
 from steadyhelm.stores.sqlite import SQLiteStore
 
 
@@ -174,7 +175,7 @@ class TestMigrate:
         """
         A current database is left as it is.
         """
-        assert f"{database} is up to date (0001-first).\n" == steadyhelm("db migrate").err
+        assert f"{database} is up to date ({MIGRATIONS[-1].name}).\n" == steadyhelm("db migrate").err
 
     def test_new_file(self, apart):
         """
@@ -184,7 +185,7 @@ class TestMigrate:
 
         answer = CommandLine(apart / "empty.db")("db migrate")
 
-        assert f"Applied 0001-first to {apart / 'empty.db'}.\n" == answer.err
+        assert f"Applied {', '.join(it.name for it in MIGRATIONS)} to {apart / 'empty.db'}.\n" == answer.err
         SQLiteStore(apart / "empty.db", read_only=True).close()
 
     def test_newer(self, steadyhelm, database):

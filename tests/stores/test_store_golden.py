@@ -18,7 +18,7 @@ from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.events import RunInfo
 from steadyhelm.incidents import Mute, Threshold
-from steadyhelm.sink import Loss, SavedState
+from steadyhelm.sink import DailyGrant, Loss, SavedState
 from steadyhelm.stores.opening import prepare
 from steadyhelm.stores.schema import MIGRATIONS, Migration
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -33,7 +33,7 @@ from steadyhelm.testing.store_records import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001",)
+SCHEMAS = ("0001", "0002")
 
 
 def fill(store):
@@ -70,6 +70,7 @@ def fill(store):
             a_summary("ended", outcome="done", words=b"\1\2", similarities=[0.5], sequences=[["a", "b"]]),
             SavedState("agent", "run", b"session", AT),
             Loss("queue full", 3, AT),
+            DailyGrant("agent", "run", "grant", AT, steps=5, tokens=100, cost_usd=0.5, reason="asked"),
         ]
     )
     store.acknowledge("incident", at=AT + 5)
@@ -103,6 +104,7 @@ def content(store):
         "summaries": store.list_run_summaries("agent"),
         "baselines": store.list_baselines(),
         "profiles": store.list_profiles(),
+        "spending": store.list_spending(since=0.0, until=AT + 900),
         "interventions": store.list_interventions(),
         "mutes": store.list_mutes(at=0.0),
         "thresholds": store.list_thresholds(),
@@ -154,11 +156,12 @@ class TestGolden:
         """
         path = tmp_path / "runs.db"
         shutil.copy(GOLDEN / "store-0001.sqlite", path)
-        notes = Migration("0002-notes", ("CREATE TABLE notes (text TEXT)",))
+        notes = Migration("9999-notes", ("CREATE TABLE notes (text TEXT)",))
         prepare(path, migrations=(*MIGRATIONS, notes))
 
-        backup = tmp_path / "runs.db.before-0002-notes.bak"
-        assert ["0001-first", "0002-notes"] == steps(path)
+        later = [migration.name for migration in MIGRATIONS[1:]]
+        (backup,) = tmp_path.glob("runs.db.before-*.bak")
+        assert ["0001-first", *later, "9999-notes"] == steps(path)
         assert ["0001-first"] == steps(backup) == steps(GOLDEN / "store-0001.sqlite")
 
     def test_the_newest_schema_has_one(self, store):

@@ -12,7 +12,16 @@ from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.journal.frames import Entry
-from steadyhelm.sink import Loss, PinnedBaseline, Record, RecordedEvent, RunKey, SavedState, StoringSink
+from steadyhelm.sink import (
+    DailyGrant,
+    Loss,
+    PinnedBaseline,
+    Record,
+    RecordedEvent,
+    RunKey,
+    SavedState,
+    StoringSink,
+)
 
 _MAX_REMEMBERED: Final = 10_000
 
@@ -102,7 +111,7 @@ def _make_key(epoch: str, record: Record) -> RunKey:
         at = record.started_at
     elif isinstance(record, Incident):
         at = record.opened_at
-    elif isinstance(record, (DriftEvent, SavedState)):
+    elif isinstance(record, (DriftEvent, SavedState, DailyGrant)):
         at = record.timestamp
     else:
         assert isinstance(record, PinnedBaseline)

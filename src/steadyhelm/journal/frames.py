@@ -13,6 +13,7 @@ from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import (
+    DailyGrant,
     Loss,
     PinnedBaseline,
     Record,
@@ -86,7 +87,7 @@ _EVENT: Final = "event"
 _EVENT_FIELDS: Final = _StoredEvent.__struct_fields__[:-3]
 _TYPES: Final[dict[str, type]] = {
     kind.__name__: kind
-    for kind in (RunInfo, DriftEvent, Incident, RunSummary, Loss, SavedState, PinnedBaseline)
+    for kind in (RunInfo, DriftEvent, Incident, RunSummary, Loss, SavedState, PinnedBaseline, DailyGrant)
 }
 _encoder: Final = msgspec.msgpack.Encoder()
 _frame_decoder: Final = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, msgspec.Raw]]])

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
-from steadyhelm.sink import Loss, PinnedBaseline, Record, RecordedEvent, SavedState
+from steadyhelm.sink import DailyGrant, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
 from steadyhelm.stores.row_ids import CachedRun, RowIds
 
 TYPE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(ACTION_TYPES)}
@@ -113,6 +113,7 @@ class Batch(Struct):
     incidents: dict[str, tuple[RunTotals, Incident]] = field(default_factory=dict)
     losses: list[tuple[str, str, int, float]] = field(default_factory=list)
     pinned: list[tuple[RunTotals, PinnedBaseline]] = field(default_factory=list)
+    grants: list[DailyGrant] = field(default_factory=list)
 
 
 class BatchBuilder:
@@ -250,3 +251,5 @@ class BatchBuilder:
             self._get_totals(record.agent_id, record.run_id, record.timestamp).add_state_change(record)
         elif isinstance(record, PinnedBaseline):
             self._batch.pinned.append((self._get_totals(record.agent_id, record.run_id, 0.0), record))
+        elif isinstance(record, DailyGrant):
+            self._batch.grants.append(record)

@@ -182,7 +182,22 @@ FIRST: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST,)
+# Quarters of an hour: whatever the offset from UTC, a day is a whole number of them.
+SPENDING: Final = Migration(
+    "0002-spending",
+    (
+        """CREATE TABLE spending (
+            agent INTEGER NOT NULL REFERENCES agents (id), quarter_hour INTEGER NOT NULL,
+            steps INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL,
+            PRIMARY KEY (agent, quarter_hour)) WITHOUT ROWID""",
+        """CREATE TABLE daily_grants (
+            agent INTEGER NOT NULL REFERENCES agents (id), grant_id TEXT NOT NULL, at REAL NOT NULL,
+            run_id TEXT NOT NULL, steps INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL,
+            reason TEXT NOT NULL, PRIMARY KEY (agent, grant_id)) WITHOUT ROWID""",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, SPENDING)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

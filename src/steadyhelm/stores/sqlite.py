@@ -10,12 +10,22 @@ from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
 from steadyhelm.stores.opening import prepare, require_current, resolve_path, validate_synchronous
 from steadyhelm.stores.row_ids import RowIds
 from steadyhelm.stores.runs import SQLRuns
+from steadyhelm.stores.spending import SQLSpending
 from steadyhelm.stores.upkeep import SQLiteUpkeep, SQLRetention
 from steadyhelm.stores.writing import SQLWriter
 
 
 class SQLiteStore(
-    SQLWriter, SQLRuns, SQLEvents, SQLBaselines, SQLIncidents, SQLOutbox, SQLRetention, SQLiteUpkeep, Store
+    SQLWriter,
+    SQLRuns,
+    SQLEvents,
+    SQLBaselines,
+    SQLSpending,
+    SQLIncidents,
+    SQLOutbox,
+    SQLRetention,
+    SQLiteUpkeep,
+    Store,
 ):
     """A store in one SQLite file that only its owner may read.
 

@@ -15,6 +15,7 @@ from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.opening import copy_database, resolve_path
 from steadyhelm.stores.runs import find_run_row_id
+from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
 _WRONG_EVENT_TOTALS: Final = """
@@ -36,6 +37,8 @@ _SMALL_TABLES: Final = (
     "agents",
     "baselines",
     "task_profiles",
+    "spending",
+    "daily_grants",
     "mutes",
     "thresholds",
     "states",
@@ -217,6 +220,8 @@ class SQLRetention(StorePart, Upkeep):
                 for run in self._iter_runs_started_before(runs_before, "last_at < :before"):
                     events += self._delete_run_row(run)
                     runs += 1
+                with self._connections.transaction() as connection:
+                    delete_spending(connection, runs_before)
             if payloads_before is not None:
                 for run in self._iter_runs_started_before(payloads_before, "payloads > 0"):
                     payloads += self._delete_payloads(run, payloads_before)
@@ -328,6 +333,6 @@ def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
 def _delete_agent_rows(connection: sqlite3.Connection, agent_id: str) -> None:
     for table in ("mutes", "thresholds", "outbox"):
         connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
-    for table in ("baselines", "task_profiles"):
+    for table in ("baselines", "task_profiles", "spending", "daily_grants"):
         connection.execute(f"DELETE FROM {table} WHERE agent = {AGENT_ROW_ID}", (agent_id,))
     connection.execute("DELETE FROM agents WHERE agent_id = ?", (agent_id,))

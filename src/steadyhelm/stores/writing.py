@@ -19,6 +19,7 @@ from steadyhelm.sink import PinnedBaseline, Record, RunKey, SavedState, make_sto
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.spending import write_grants, write_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID, UNSTORABLE_VALUE_ERRORS
 
 _INSERT_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
@@ -176,6 +177,7 @@ def _write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if rows and connection.executemany(_ADD_TOTALS, rows).rowcount != len(rows):
         raise _OutdatedError(_OUTDATED)
     _update_times(connection, all_totals)
+    write_spending(connection, batch)
     _write_other_records(connection, batch)
 
 
@@ -251,6 +253,7 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
     _pin_baselines(connection, batch.pinned)
     connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
     connection.executemany(_ADD_LOSS, batch.losses)
+    write_grants(connection, batch.grants)
 
 
 def _pin_baselines(

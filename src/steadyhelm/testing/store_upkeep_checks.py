@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.incidents import Mute, Threshold
-from steadyhelm.sink import Loss, RunKey, SavedState
+from steadyhelm.sink import DailyGrant, Loss, Record, RunKey, SavedState
+from steadyhelm.store import AgentSpending
 from steadyhelm.testing.store_records import (
     AT,
     MakeStore,
@@ -127,6 +128,43 @@ def check_retention(make_store: MakeStore) -> None:
     assert [None, "words", "fresh"] == [
         event.output_data and event.output_data["text"] for event in store.get_run_traces("agent", "new")
     ]
+    store.close()
+
+
+def check_spending_is_summed_once(make_store: MakeStore) -> None:
+    """Check that the spending of an agent's runs is summed, and that a batch that comes twice counts once."""
+    grant = DailyGrant("agent", "run", "g1", AT, tokens=7, reason="the user said so")
+    batch: list[Record] = [
+        an_event(0, cost_usd=0.25),
+        an_event(1, action_type="llm_request", token_count=100),
+        an_event(0, run_id="second"),
+        an_event(0, agent_id="other"),
+        grant,
+    ]
+    store = fill_store(make_store, *batch)
+    store.write(batch)
+    store.write([an_event(2), grant])
+    start = AT - AT % 900
+    spent = AgentSpending(agent_id="agent", steps=3, tokens=130, cost_usd=0.25, granted_tokens=7)
+    assert [spent, AgentSpending(agent_id="other", steps=1, tokens=10)] == store.list_spending(
+        since=start, until=start + 900
+    )
+    assert [spent] == store.list_spending(since=start, until=start + 900, agent_id="agent")
+    assert [] == store.list_spending(since=start + 900, until=start + 1800)
+    assert [] == store.list_spending(since=start, until=start + 900, agent_id="nobody")
+    store.close()
+
+
+def check_spending_outlives_runs(make_store: MakeStore) -> None:
+    """Check that spending stays when a run is deleted, and goes with its agent and with old runs."""
+    store = fill_store(make_store, an_event(0), an_event(0, agent_id="other"))
+    since, until = AT - AT % 900, AT - AT % 900 + 900
+    store.delete_run("agent", "run")
+    assert ["agent", "other"] == [it.agent_id for it in store.list_spending(since=since, until=until)]
+    store.delete_agent("agent")
+    assert ["other"] == [it.agent_id for it in store.list_spending(since=since, until=until)]
+    store.prune(runs_before=AT + 86_400)
+    assert [] == store.list_spending(since=since, until=until)
     store.close()
 
 
