@@ -59,7 +59,7 @@ class NotChecked(Struct, frozen=True, kw_only=True):
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """The report on one run: a line of what `steadyhelm scan --format json` prints."""
+    """The report on one run: one of the runs that `steadyhelm scan --json` prints."""
 
     run_id: str
     events: int

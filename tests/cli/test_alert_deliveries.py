@@ -10,7 +10,7 @@ class TestDeliveries:
         queue_alert(store, "loop-short")
         queue_alert(store, "loop-long")
 
-        documents = steadyhelm("alerts deliveries --json").documents
+        documents = steadyhelm("alerts deliveries --json").document["deliveries"]
 
         assert ["loop-long", "loop-short"] == [document["run_id"] for document in documents]
         assert "loop-long" == documents[0]["body"]["incident"]["run_id"]
@@ -22,8 +22,8 @@ class TestDeliveries:
         """
         queue_alert(store)
 
-        assert [] == steadyhelm("alerts deliveries --state sent --json").documents
-        assert 1 == len(steadyhelm("alerts deliveries --state pending --json").documents)
+        assert [] == steadyhelm("alerts deliveries --state sent --json").document["deliveries"]
+        assert 1 == len(steadyhelm("alerts deliveries --state pending --json").document["deliveries"])
 
     def test_unknown_state(self, steadyhelm):
         """

@@ -11,7 +11,10 @@ class TestList:
         """
         `alerts` alone does what `alerts list` does.
         """
-        assert steadyhelm("alerts list --json").documents == steadyhelm("alerts --json").documents
+        assert (
+            steadyhelm("alerts list --json").document["incidents"]
+            == steadyhelm("alerts --json").document["incidents"]
+        )
 
     def test_open_ones_come_first(self, steadyhelm, database):
         """
@@ -23,7 +26,7 @@ class TestList:
             monitor.record_event("tool_call", "x", output_data="same", timestamp=time.time() - 100_000)
         monitor.flush()
 
-        listed = [(it["run_id"], it["state"]) for it in steadyhelm("alerts --json").documents]
+        listed = [(it["run_id"], it["state"]) for it in steadyhelm("alerts --json").document["incidents"]]
         monitor.close()
 
         assert ("going-on", "open") == listed[0]
@@ -47,7 +50,7 @@ class TestList:
         """
         Naming a severity leaves out what is milder, in capitals or not.
         """
-        listed = steadyhelm("alerts --severity high --json").documents
+        listed = steadyhelm("alerts --severity high --json").document["incidents"]
 
         assert {"costly", "loop-long"} == {incident["run_id"] for incident in listed}
 
@@ -158,7 +161,9 @@ class TestMute:
         """
         steadyhelm("alerts mute {long} --for 2d", long=long)
 
-        muted = [it["run_id"] for it in steadyhelm("alerts --json").documents if it["muted_until"]]
+        muted = [
+            it["run_id"] for it in steadyhelm("alerts --json").document["incidents"] if it["muted_until"]
+        ]
         assert ["loop-long", "loop-short"] == muted
 
     @pytest.mark.parametrize("span", ["0", "31d", "ever"])

@@ -26,7 +26,7 @@ class TestList:
         """
         Every baseline of every version and task is listed with how far its learning is.
         """
-        listed = steadyhelm("baseline list --json").documents
+        listed = steadyhelm("baseline list --json").document["baselines"]
 
         assert [("", ""), ("2", ""), ("2", "hotels")] == [(it["version"], it["task_type"]) for it in listed]
         assert ["calibrated on 5 runs", "learning 1/30", "learning 1/30"] == [it["progress"] for it in listed]
@@ -70,8 +70,8 @@ class TestShow:
         """
         Without a version all of them are shown, with one only that.
         """
-        assert 3 == len(steadyhelm("baseline show researcher --json").documents)
-        assert 1 == len(steadyhelm("baseline show researcher --version '' --json").documents)
+        assert 3 == len(steadyhelm("baseline show researcher --json").document["baselines"])
+        assert 1 == len(steadyhelm("baseline show researcher --version '' --json").document["baselines"])
 
     def test_unknown_version(self, steadyhelm):
         """
@@ -155,7 +155,10 @@ class TestExportAndImport:
         answer = elsewhere("baseline import learnt.json")
 
         assert answer.err.startswith("Imported the baseline of researcher: calibrated on 5 runs.\n")
-        assert "calibrated on 5 runs" == elsewhere("baseline show researcher --json").documents[0]["progress"]
+        assert (
+            "calibrated on 5 runs"
+            == elsewhere("baseline show researcher --json").document["baselines"][0]["progress"]
+        )
         assert store.get_baseline("researcher") == read_baseline(apart / "learnt.json")
 
     def test_without_its_runs(self, steadyhelm, apart):

@@ -76,13 +76,15 @@ class TestProfiles:
         """
         Only the tasks of one agent are listed when asked for.
         """
-        assert ["refund"] == [it["task_type"] for it in budget("profiles --agent sup --json").documents]
+        assert ["refund"] == [
+            it["task_type"] for it in budget("profiles --agent sup --json").document["profiles"]
+        ]
 
     def test_json(self, budget, learnt):
         """
         A document holds the sums as they are kept, and what they recommend.
         """
-        known, _ = budget("profiles --json").documents
+        known, _ = budget("profiles --json").document["profiles"]
 
         assert (33, 55_000) == (known["steps"], known["tokens"])
         assert (20, 33_000) == (known["recommended"]["steps"], known["recommended"]["tokens"])

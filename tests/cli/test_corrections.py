@@ -85,7 +85,7 @@ class TestFiles:
         With --json each run is a line, and places are those of the run's own entries.
         """
         recorded(CORRECTED)
-        [run] = asked("runs.jsonl --json").documents
+        [run] = asked("runs.jsonl --json").document["runs"]
         [found] = run["corrections"]
 
         assert (2, 1, [1], [1]) == (run["turns"], run["judged"], run["corrected"], run["unnoticed"])
@@ -97,7 +97,7 @@ class TestFiles:
         A turn in which a loop was found, and which was corrected later, was noticed.
         """
         recorded(LOOPING)
-        [run] = asked("runs.jsonl --json").documents
+        [run] = asked("runs.jsonl --json").document["runs"]
 
         assert ([1], []) == (run["noticed"], run["unnoticed"])
         assert run["corrections"][0]["noticed"]
@@ -118,7 +118,7 @@ class TestFiles:
         """
         recorded([*CORRECTED[:4], said(f"wrong, use the role, not {key}"), DONE])
         answer = asked("runs.jsonl --json")
-        [found] = answer.documents[0]["corrections"]
+        [found] = answer.document["runs"][0]["corrections"]
 
         assert key.lower() not in answer.out.lower()
         assert "[redacted]" in [cue["words"] for cue in found["cues"]]
@@ -134,7 +134,7 @@ class TestFiles:
             [said("log in"), first, DONE, said("now the parser"), EDIT, DONE, said(f"{key} is wrong"), DONE]
         )
         answer = asked("runs.jsonl --json")
-        [found] = answer.documents[0]["corrections"]
+        [found] = answer.document["runs"][0]["corrections"]
 
         assert ["[redacted]"] == found["by"]
         assert key not in answer.out
@@ -165,7 +165,7 @@ class TestFiles:
         (apart / "runs.jsonl").write_text(json.dumps({"run_id": "r", "events": CORRECTED}) + "\n{broken\n")
         answer = asked("runs.jsonl --json")
 
-        assert (1, 1) == (answer.status, len(answer.documents))
+        assert (1, 1) == (answer.status, len(answer.document["runs"]))
         assert "runs.jsonl:2" in answer.err
 
     def test_nothing_to_tell(self, asked, recorded):
@@ -205,7 +205,10 @@ class TestStore:
         """
         Without paths the stored runs are read, those of one agent and time.
         """
-        runs = {run["run_id"]: run["corrected"] for run in asked("--agent coder --since 7d --json").documents}
+        runs = {
+            run["run_id"]: run["corrected"]
+            for run in asked("--agent coder --since 7d --json").document["runs"]
+        }
 
         assert {"bad": [1], "good": []} == runs
 
@@ -213,7 +216,7 @@ class TestStore:
         """
         What was found by reading the same message is not counted as noticed.
         """
-        assert [[], []] == [run["noticed"] for run in asked("--json").documents]
+        assert [[], []] == [run["noticed"] for run in asked("--json").document["runs"]]
 
     def test_no_such_agent(self, asked, watched):
         """

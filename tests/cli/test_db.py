@@ -76,7 +76,7 @@ class TestBackup:
         """
         steadyhelm("db backup copy.db")
 
-        assert 8 == len(CommandLine(apart / "copy.db")("runs --json").documents)
+        assert 8 == len(CommandLine(apart / "copy.db")("runs --json").document["runs"])
         assert 0o600 == stat.S_IMODE((apart / "copy.db").stat().st_mode)
 
     def test_never_overwrites(self, steadyhelm, apart):

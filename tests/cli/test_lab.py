@@ -136,7 +136,7 @@ class TestLeakCheck:
         As JSON there is one report for each set.
         """
         assert ["runs"] == [
-            report["name"] for report in json.loads(steadyhelm(f"lab leak-check {runs} --json")[1])
+            report["name"] for report in json.loads(steadyhelm(f"lab leak-check {runs} --json")[1])["sets"]
         ]
 
 
@@ -267,7 +267,7 @@ class TestFalseAlarms:
         Flagged runs are counted by kind, with the runs that were judged.
         """
         status, out, _ = steadyhelm(f"lab false-alarms {runs} --json")
-        [counted] = json.loads(out)
+        [counted] = json.loads(out)["sets"]
 
         assert (0, 2, {"loop": 1}) == (status, counted["runs"], counted["flagged"])
 

@@ -56,7 +56,7 @@ class TestList:
         """
         steadyhelm("profile new mine")
 
-        found = {it["name"]: it["from"] for it in steadyhelm("profile list --json").documents}
+        found = {it["name"]: it["from"] for it in steadyhelm("profile list --json").document["profiles"]}
 
         assert {
             **dict.fromkeys(BUNDLED_PROFILES, "bundled"),
@@ -142,7 +142,7 @@ class TestCheck:
         """
         (apart / "mine.toml").write_text("threshold = 0")
 
-        (document,) = steadyhelm("profile check mine.toml --json").documents
+        (document,) = steadyhelm("profile check mine.toml --json").document["profiles"]
 
         assert document["sound"] is False
         assert 1 == len(document["faults"])
@@ -168,7 +168,8 @@ class TestCheck:
         answer = steadyhelm("profile check standard --reply reply.txt --json")
 
         assert 0 == answer.status
-        assert (0.0, False) == (answer.documents[0]["score"], answer.documents[0]["drifting"])
+        (checked,) = answer.document["profiles"]
+        assert (0.0, False) == (checked["score"]["score"], checked["score"]["drifting"])
 
     def test_a_broken_rule(self, steadyhelm, apart):
         """

@@ -10,7 +10,7 @@ class TestRuns:
         """
         expected = ["child", "failing", "costly", "loop-long", "loop-short", "clean-2", "clean-1", "clean-0"]
 
-        assert expected == [row["run_id"] for row in steadyhelm("runs --json").documents]
+        assert expected == [row["run_id"] for row in steadyhelm("runs --json").document["runs"]]
 
     def test_a_line_says_what_happened(self, steadyhelm):
         """
@@ -35,7 +35,7 @@ class TestRuns:
         """
         No more runs than asked for are shown.
         """
-        assert 2 == len(steadyhelm("runs --limit 2 --json").documents)
+        assert 2 == len(steadyhelm("runs --limit 2 --json").document["runs"])
 
     def test_limit_of_nothing(self, steadyhelm):
         """
@@ -51,7 +51,7 @@ class TestRuns:
         work(other, "essay")
         other.close()
 
-        assert ["essay"] == [row["run_id"] for row in steadyhelm("runs wri --json").documents]
+        assert ["essay"] == [row["run_id"] for row in steadyhelm("runs wri --json").document["runs"]]
 
     def test_unknown_agent(self, steadyhelm):
         """

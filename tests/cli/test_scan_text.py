@@ -100,5 +100,6 @@ class TestDocs:
 
         assert text == steadyhelm("scan", "support.jsonl").out
         assert (
-            report == steadyhelm("scan", "support.jsonl", "--format", "json").out.splitlines(keepends=True)[1]
+            report
+            == steadyhelm("scan", "support.jsonl", "--format", "jsonl").out.splitlines(keepends=True)[1]
         )

@@ -31,6 +31,10 @@ class Answer(NamedTuple):
     def documents(self):
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def document(self):
+        return json.loads(self.out)
+
 
 class CommandLine:
     """The commands under test on one database, ending as `steadyhelm` would end."""

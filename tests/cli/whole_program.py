@@ -25,6 +25,10 @@ class Answer(NamedTuple):
     def documents(self):
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def document(self):
+        return json.loads(self.out)
+
 
 def steadyhelm(*arguments, stdin=None):
     """Run a command here; what it raises is raised."""
@@ -66,7 +70,7 @@ def looping_line(run_id="stuck", times=6, **keys):
 
 def scanned(file, *options):
     """The JSON report on a file."""
-    return steadyhelm("scan", file, "--format", "json", *options).documents
+    return steadyhelm("scan", file, "--json", *options).document["runs"]
 
 
 def written(folder, *lines):

@@ -104,7 +104,7 @@ class TestCommands:
         A command that reads the database stores first what waits beside it.
         """
         answer = run_command(database, "runs", "--json")
-        runs = [json.loads(line) for line in answer.stdout.splitlines()]
+        runs = json.loads(answer.stdout)["runs"]
 
         assert {"wanted", "unwanted"} == {run["run_id"] for run in runs}
         assert [] == list_pending(database)

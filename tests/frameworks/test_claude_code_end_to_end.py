@@ -82,7 +82,7 @@ class Place:
 
     def runs(self):
         """The runs that are in the store, newest first."""
-        return [json.loads(line) for line in self.steadyhelm("runs", "--json").splitlines()]
+        return json.loads(self.steadyhelm("runs", "--json"))["runs"]
 
     def read(self, n):
         return Ask("Read", {"file_path": str(self.project / "a.txt")}, f"toolu_{n:03}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 import typer
 
-from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, fail, format_age, print_fitted_table, print_json
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, AsJson, fail, format_age, print_json, print_table
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say, severity_label
 
@@ -51,20 +51,18 @@ def deliveries(
     context: typer.Context,
     state: Annotated[DeliveryState | None, typer.Option("--state", help="Only alerts in this state.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many alerts to list.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List alerts and their delivery, newest first."""
     with closing(context.obj.open_store()) as store:
         found = store.list_deliveries(state=state, limit=limit)
     if as_json:
-        for delivery in found:
-            print_json(as_data(delivery))
+        print_json({"deliveries": [as_data(delivery) for delivery in found]})
         return
     nothing = f"No alert is {state}." if state else "No alert was queued yet."
-    print_fitted_table(
+    print_table(
         _TITLES,
         [_row(delivery) for delivery in found],
-        spare=("agent", "severity", "tries", "reason", "queued", "channel"),
         empty=f"{nothing} Alerts need an address: try one with steadyhelm alerts test --url URL",
     )
 
@@ -74,7 +72,7 @@ def send_test(
     url: Annotated[
         str | None, typer.Option("--url", help="The address to send to, instead of alerts.webhook.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Send a test alert now, and print the result."""
     from steadyhelm.errors import AddressRefusedError

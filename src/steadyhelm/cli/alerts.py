@@ -9,16 +9,18 @@ import typer
 from steadyhelm.cli import alert_deliveries, timeline
 from steadyhelm.cli.context import find_agent
 from steadyhelm.cli.output import (
+    AsJson,
     confirm,
     format_age,
     format_time,
     parse_duration,
-    print_fitted_table,
     print_json,
+    print_table,
+    refuse_early_options,
 )
 from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize, step_number
-from steadyhelm.reports.terminal import console, safe, say, severity_label
+from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,7 +42,6 @@ Lowest = Annotated[
 ]
 Last = Annotated[str, typer.Option("--last", help="How far back to list closed incidents: 30m, 24h, 7d.")]
 Everything = Annotated[bool, typer.Option("--all", help="List closed incidents of any age.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or the beginning of it.")]
 
 _DEFAULT_LAST: Final = "24h"
@@ -58,7 +59,7 @@ def _alerts(
     if context.invoked_subcommand is None:
         list_incidents(context, agent, lowest, last, everything, as_json)
     elif (agent, lowest, last, everything, as_json) != (None, None, _DEFAULT_LAST, False, False):
-        raise typer.BadParameter(f"write the options after `{context.invoked_subcommand}`.")
+        refuse_early_options(context)
 
 
 @app.command("list")
@@ -80,14 +81,13 @@ def list_incidents(
         muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
     found = [*opened, *closed]
     if as_json:
-        for incident in found:
-            print_json({**incident.to_dict(), "muted_until": _find_mute_end(incident, muted)})
+        rows = [{**it.to_dict(), "muted_until": _find_mute_end(it, muted)} for it in found]
+        print_json({"incidents": rows})
         return
     period = "" if everything else f" in the last {last}"
-    print_fitted_table(
+    print_table(
         _TITLES,
         [_row(incident, muted, now) for incident in found],
-        spare=("findings", "run", "last", "detector"),
         empty=f"No open incidents, and none{period}. Older ones: steadyhelm alerts --all",
     )
 
@@ -222,7 +222,7 @@ def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
     ]
     for label, value in lines:
         if value:
-            screen.print(f"{label:<9} {safe(value)}")
+            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
 
 
 def _headline(incident: "Incident") -> "Text":
@@ -239,14 +239,14 @@ def _print_evidence(store: "RunStore", incident: "Incident") -> None:
     screen = console()
     screen.print(f"{'evidence':<9} steps {format_steps(it.event.seq for it in shown)}")
     for recorded in shown[-_EVIDENCE_STEPS_SHOWN:]:
-        screen.print(timeline.step_line(recorded, run.started_at))
+        print_wrapped(screen, timeline.step_line(recorded, run.started_at), indent=timeline.WRAPPED_INDENT)
 
 
 def _print_interventions(incident: "Incident", sent: list["Delivery"]) -> None:
     screen = console()
     for intervention in incident.interventions:
         guidance = f": {safe(intervention.guidance, most=300)}" if intervention.guidance else ""
-        screen.print(f"{timeline.describe_intervention(intervention)}{guidance}")
+        print_wrapped(screen, f"{timeline.describe_intervention(intervention)}{guidance}")
     for delivery in sent:
         error = f" ({safe(delivery.error)})" if delivery.error else ""
         screen.print(f"alert to {safe(delivery.channel)} ({delivery.reason}): {delivery.state}{error}")

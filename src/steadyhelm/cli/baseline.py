@@ -13,7 +13,14 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import confirm, print_json, print_table, write_private_file
+from steadyhelm.cli.output import (
+    AsJson,
+    confirm,
+    print_json,
+    print_table,
+    refuse_early_options,
+    write_private_file,
+)
 from steadyhelm.errors import FormatError, NotFoundError
 from steadyhelm.reports.formats import format_count, format_duration, pluralize
 from steadyhelm.reports.terminal import console, safe, say
@@ -31,13 +38,14 @@ Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, o
 Version = Annotated[str | None, typer.Option("--version", help="The agent's version.")]
 Task = Annotated[str | None, typer.Option("--task", help="The type of task.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 
 
 @app.callback(invoke_without_command=True)
-def _baseline(context: typer.Context) -> None:
+def _baseline(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
-        list_baselines(context)
+        list_baselines(context, as_json)
+    elif as_json:
+        refuse_early_options(context)
 
 
 @app.command("list")
@@ -46,8 +54,7 @@ def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
     with closing(context.obj.open_store()) as store:
         found = store.list_baselines()
     if as_json:
-        for baseline in found:
-            print_json(_as_data(baseline))
+        print_json({"baselines": [_as_data(baseline) for baseline in found]})
         return
     print_table(
         _TITLES,
@@ -63,11 +70,11 @@ def show_baseline(
     """Show what is normal for an agent, and what is not checked yet."""
     with closing(context.obj.open_store()) as store:
         found = _find_baselines(store, agent, version, task)
+    if as_json:
+        print_json({"baselines": [_as_data(baseline) for baseline in found]})
+        return
     for baseline in found:
-        if as_json:
-            print_json(_as_data(baseline))
-        else:
-            _print_baseline(baseline)
+        _print_baseline(baseline)
 
 
 @app.command("freeze")

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import confirm, print_fitted_table, print_json, print_table, write_private_file
+from steadyhelm.cli.output import (
+    AsJson,
+    confirm,
+    print_json,
+    print_table,
+    refuse_early_options,
+    write_private_file,
+)
 from steadyhelm.errors import FormatError, NotFoundError
 from steadyhelm.reports.formats import format_count, format_duration, pluralize
 from steadyhelm.reports.terminal import console, safe, say
@@ -25,14 +32,15 @@ app = typer.Typer(
 _TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
 
 AgentOption = Annotated[str | None, typer.Option("--agent", help="Only tasks of this agent.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.callback(invoke_without_command=True)
-def _budget(context: typer.Context) -> None:
+def _budget(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
-        list_profiles(context)
+        list_profiles(context, agent, as_json)
+    elif as_json or agent is not None:
+        refuse_early_options(context)
 
 
 @app.command("profiles")
@@ -41,13 +49,11 @@ def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: As
     with closing(context.obj.open_store()) as store:
         found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
     if as_json:
-        for profile in found:
-            print_json(_as_data(profile))
+        print_json({"profiles": [_as_data(profile) for profile in found]})
         return
-    print_fitted_table(
+    print_table(
         _TITLES,
         [_row(profile) for profile in found],
-        spare=("time", "cost"),
         empty="No task profiles yet. They are learnt from runs with a `task_type` that complete without an "
         "incident; `steadyhelm budget import` reads profiles from a file.",
     )

@@ -9,7 +9,14 @@ import typer
 from msgspec import Struct
 
 from steadyhelm.cli.context import GlobalOptions
-from steadyhelm.cli.output import fail, print_json, print_table, write_private_file
+from steadyhelm.cli.output import (
+    AsJson,
+    fail,
+    print_json,
+    print_table,
+    refuse_early_options,
+    write_private_file,
+)
 from steadyhelm.errors import SettingsError
 from steadyhelm.reports.terminal import safe, say
 
@@ -33,12 +40,11 @@ class SettingValue(Struct, frozen=True, kw_only=True):
 
 
 @app.callback(invoke_without_command=True)
-def config(
-    context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
-) -> None:
+def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show every setting, its value, and where the value comes from."""
     if context.invoked_subcommand is not None:
+        if as_json:
+            refuse_early_options(context)
         return
     shared: GlobalOptions = context.obj
     values = list(list_values(shared.load()))

@@ -13,10 +13,11 @@ from steadyhelm.cli.output import (
     EXIT_FAILED,
     EXIT_OK,
     EXIT_USAGE,
+    AsJson,
     fail,
     parse_duration,
-    print_fitted_table,
     print_json,
+    print_table,
 )
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from steadyhelm.store import RunStore
 
 _TITLES: Final = ("run", "turn", "steps", "later", "p", "findings", "asked", "the user said")
-_SPARE: Final = ("p", "later", "asked", "steps", "findings")
 _TEXT_WIDTH: Final = 80
 _JSON_TEXT_WIDTH: Final = 500
 _MESSAGE_READ: Final = 2000
@@ -54,7 +54,7 @@ def corrections(
             "--labels", help="Write the runs to a run file for the lab, with corrections as labels."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line and run.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the turns that users corrected later. Shows which of them had findings.
 
@@ -68,8 +68,7 @@ def corrections(
     if labels is not None:
         _write_labels(labels, source.read)
     if as_json:
-        for run in runs:
-            print_json(_as_data(run, evidence))
+        print_json({"runs": [_as_data(run, evidence) for run in runs]})
     else:
         _print_corrections(runs, evidence)
     say(_summarize(runs))
@@ -171,7 +170,7 @@ def _detectors_at(run: "CheckedRun", correction: "DeferredCorrection") -> list[s
 def _print_corrections(runs: Sequence["CheckedRun"], evidence: "EvidenceFormatter") -> None:
     rows = [_row(run, correction, evidence) for run in runs for correction in run.history.corrections]
     if rows:
-        print_fitted_table(_TITLES, rows, spare=_SPARE, empty="")
+        print_table(_TITLES, rows, empty="")
 
 
 def _row(

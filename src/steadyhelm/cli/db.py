@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import EXIT_FAILED, confirm, fail, print_json, print_table
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    AsJson,
+    confirm,
+    fail,
+    print_json,
+    print_table,
+    refuse_early_options,
+)
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -17,14 +25,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Inspect, check, back up, prune and migrate the database.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 _DAY_S: Final = 86_400
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.callback(invoke_without_command=True)
+def _db(context: typer.Context, as_json: AsJson = False) -> None:
+    if context.invoked_subcommand is None:
+        info(context, as_json)
+    elif as_json:
+        refuse_early_options(context)
 
 
 @app.command("info")
@@ -159,9 +173,13 @@ def _delete_waiting(context: typer.Context, agent_id: str, run_id: str | None = 
 
 
 @app.command("path")
-def path(context: typer.Context) -> None:
+def path(context: typer.Context, as_json: AsJson = False) -> None:
     """Print where the database is, or would be."""
-    typer.echo(context.obj.load().settings.database)
+    place = context.obj.load().settings.database
+    if as_json:
+        print_json({"path": str(place), "exists": place.exists()})
+    else:
+        typer.echo(place)
 
 
 @app.command("migrate")

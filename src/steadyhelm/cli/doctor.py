@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 from msgspec import Struct, structs
 
 from steadyhelm.cli.context import GlobalOptions
-from steadyhelm.cli.output import EXIT_FAILED, print_json
+from steadyhelm.cli.output import EXIT_FAILED, AsJson, print_json
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.reports.formats import pluralize
-from steadyhelm.reports.terminal import console, safe
+from steadyhelm.reports.terminal import console, print_wrapped, safe
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
@@ -30,7 +30,7 @@ _MARKS: Final = {
 
 def doctor(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the installation. Includes settings, database, hooks, alerts, models and each detector.
 
@@ -53,9 +53,9 @@ def _print_checks(checks: list["Check"], failed: int) -> None:
     out = console()
     for check in checks:
         name = safe(check.name).ljust(24)
-        out.print(Text.assemble(_MARKS[check.status], f"  {name} {safe(check.message)}"))
+        print_wrapped(out, Text.assemble(_MARKS[check.status], f"  {name} {safe(check.message)}"), indent=34)
         if check.advice:
-            out.print(Text(f"{'':9}{'':24} {safe(check.advice)}", "dim"))
+            print_wrapped(out, Text(f"{'':9}{'':24} {safe(check.advice)}", "dim"), indent=34)
     warnings = sum(check.status == "warning" for check in checks)
     out.print(f"{len(checks)} checks, {failed} failed, {warnings} warning{'s' * (warnings != 1)}")
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, confirm, fail, print_json, print_table
+from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
 from steadyhelm.errors import FormatError
 from steadyhelm.hooks import client as hook
 from steadyhelm.reports.formats import pluralize
@@ -109,7 +109,7 @@ def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> 
 @app.command("status")
 def status(
     agent: Agent = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show installed hooks and recent errors. The exit status is 3 when there are errors."""
     from steadyhelm.hooks import installer, settings_entries

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import parse_duration, print_fitted_table, print_json
+from steadyhelm.cli.output import AsJson, parse_duration, print_json, print_table
 from steadyhelm.reports.formats import format_count, pluralize, response_level
 from steadyhelm.reports.terminal import safe, say
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _MOST_READ: Final = 100_000
 _COUNTS: Final = ("said", "worked", "ignored", "worse", "unknown")
 _TITLES: Final = ("delivered", *_COUNTS[1:], "saved", "before", "gain", "by itself", "helped")
-_SPARE: Final = ("before", "gain", "unknown", "worse", "ignored", "saved", "worked")
 _LEGEND: Final = """\
 helped: how often the drift did not come back, of interventions with an outcome, [95 % interval]
 by itself: the same where nothing was delivered
@@ -45,7 +44,7 @@ def interventions(
             "--by", help="How to group (action: by response level); by default by agent and wording."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Report interventions, and how often they worked."""
     from steadyhelm.policy.outcomes import measure_effects
@@ -59,8 +58,7 @@ def interventions(
     if as_json:
         print_json({"by": facets, "since": after, "counted": len(found), **_as_data(report)})
         return
-    named = ("agent",) if agent is not None and "agent" in facets else ()
-    _print_report(report, facets, since, spare=(*named, *_SPARE))
+    _print_report(report, facets, since)
     if len(found) == _MOST_READ:
         say(f"Only the newest {_MOST_READ:,} were counted; --since narrows the time.")
 
@@ -69,17 +67,14 @@ def _as_data(report: "EffectReport") -> "dict[str, object]":
     return {name: getattr(report, name) for name in report.__struct_fields__}
 
 
-def _print_report(
-    report: "EffectReport", facets: "Sequence[Facet]", since: str | None, spare: "Sequence[str]"
-) -> None:
+def _print_report(report: "EffectReport", facets: "Sequence[Facet]", since: str | None) -> None:
     rows = [_row(row, [_group_name(facet, row.group[facet]) for facet in facets]) for row in report.rows]
     if len(rows) > 1:
         rows.append(_row(report.together, [*[""] * (len(facets) - 1), "total"]))
     period = f" in the last {since}" if since is not None else ""
-    print_fitted_table(
+    print_table(
         (*("response level" if facet == "action" else facet for facet in facets), *_TITLES),
         rows,
-        spare=spare,
         empty=f"No interventions{period}. They are made when an incident opens: "
         "`steadyhelm alerts --all` lists incidents, `steadyhelm demo` shows one.",
     )

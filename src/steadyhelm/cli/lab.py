@@ -21,6 +21,7 @@ from steadyhelm.cli.output import (
     EXIT_FLAGGED,
     EXIT_OK,
     EXIT_USAGE,
+    AsJson,
     confirm,
     fail,
     print_json,
@@ -86,7 +87,6 @@ Learn = Annotated[
     typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
 ]
 LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
 @app.command("eval")
@@ -185,7 +185,7 @@ def leak_check(
     check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
     reports = [check.check(one) for one in sets]
     if as_json:
-        print_json(reports)
+        print_json({"sets": reports})
     else:
         typer.echo(format_leak_reports(reports))
     is_clean = all(report.is_clean for report in reports)
@@ -246,7 +246,7 @@ def train(
         bool, typer.Option("--quick", help="Without the leak check and the other learners.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the reply classifier. Prints its figures on held-out replies.
 
@@ -327,7 +327,7 @@ def accuracy(
 
     measured = AccuracyCheck(find_data_folder(data), context.obj.load().settings).measure(cost=cost)
     if as_json:
-        print_json(targets_to_builtins(measured))
+        print_json({"targets": targets_to_builtins(measured)})
     else:
         typer.echo(format_targets(measured, wrong=wrong))
     raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)

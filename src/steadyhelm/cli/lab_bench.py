@@ -148,7 +148,7 @@ def print_false_alarms(
         count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed) for one in sets
     ]
     if as_json:
-        print_json(counted)
+        print_json({"sets": counted})
     else:
         typer.echo("\n\n".join(format_false_alarms(one, wrong=wrong) for one in counted))
 

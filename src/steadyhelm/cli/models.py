@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from steadyhelm.cli.output import EXIT_FAILED, print_json
+from steadyhelm.cli.output import EXIT_FAILED, AsJson, print_json, refuse_early_options
 from steadyhelm.reports.terminal import safe, say
 
 app = typer.Typer(
     help="Fetch and check the weights of the minilm embedder.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
@@ -19,12 +18,16 @@ Folder = Annotated[
 ]
 
 
+@app.callback(invoke_without_command=True)
+def _models(context: typer.Context, as_json: AsJson = False) -> None:
+    if context.invoked_subcommand is None:
+        status(context, None, as_json)
+    elif as_json:
+        refuse_early_options(context)
+
+
 @app.command("status")
-def status(
-    context: typer.Context,
-    folder: Folder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
-) -> None:
+def status(context: typer.Context, folder: Folder = None, as_json: AsJson = False) -> None:
     """Show whether the weights are present. Every file is checked."""
     from steadyhelm.embedders import weights
 
@@ -64,9 +67,13 @@ def fetch(
 
 
 @app.command("path")
-def path(context: typer.Context, folder: Folder = None) -> None:
+def path(context: typer.Context, folder: Folder = None, as_json: AsJson = False) -> None:
     """Print where the weights are looked for."""
-    typer.echo(_folder(context, folder))
+    place = _folder(context, folder)
+    if as_json:
+        print_json({"path": str(place), "exists": place.exists()})
+    else:
+        typer.echo(place)
 
 
 def _folder(context: typer.Context, given: Path | None) -> Path:

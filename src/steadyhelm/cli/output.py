@@ -5,16 +5,20 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
+from msgspec import Struct
 
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.reports.terminal import console, safe, say
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -24,8 +28,12 @@ EXIT_FLAGGED: Final = 3
 _PIPE_WIDTH: Final = 10_000
 """The width of a table in a pipe, where nothing may be cut."""
 _COLUMN_GAP: Final = 3
-_EDGE_WIDTH: Final = 2
+_EDGE_WIDTH: Final = 1
+_CONTINUATION_INDENT: Final = 5
 _MIN_LAST_COLUMN: Final = 24
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+"""The option of every command that reads; its document is an object whose keys stay."""
 
 
 def fail(text: str, status: int = EXIT_FAILED) -> NoReturn:
@@ -34,67 +42,105 @@ def fail(text: str, status: int = EXIT_FAILED) -> NoReturn:
     raise typer.Exit(status)
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON document on one line of standard output."""
+def print_json(value: "Mapping[str, Any] | Struct") -> None:
+    """Print one JSON object on one line of standard output."""
     sys.stdout.write(encode_safe_json(value).decode() + "\n")
 
 
+def refuse_early_options(context: typer.Context) -> NoReturn:
+    """End with a usage error: options of a group's default command were written before another command."""
+    raise typer.BadParameter(f"write the options after `{context.invoked_subcommand}`.")
+
+
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print a table, or the text for an empty one to standard error."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    """Print a table, or the text for an empty one to standard error.
+
+    On a terminal that is too narrow a row takes several lines: no column is left out and nothing is cut.
+    """
     from rich.text import Text
 
-    table = Table(*titles, box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(safe(cell)) for cell in row))
-    if table.row_count == 0:
+    cells = [[cell if isinstance(cell, Text) else Text(safe(cell)) for cell in row] for row in rows]
+    if not cells:
         say(empty)
         return
     out = console()
-    if not out.is_terminal:
-        out.width = _PIPE_WIDTH
-    out.print(table)
+    for line in lay_out_table(titles, cells, width=out.width if out.is_terminal else _PIPE_WIDTH):
+        out.print(line)
 
 
-def print_fitted_table(
-    titles: Sequence[str], rows: Sequence[Sequence[Any]], *, spare: Collection[str], empty: str
-) -> None:
-    """Print a table that fits the terminal; a file gets all columns.
+def lay_out_table(titles: Sequence[str], rows: Sequence[Sequence["Text"]], *, width: int) -> Iterator["Text"]:
+    """Yield the lines of a table that is at most so wide: the titles, a rule, and each row.
 
-    Ids are never cut: columns named in `spare` are left out first, in that order.
+    >>> from rich.text import Text
+    >>> row = [Text("a1b2c3"), Text("done"), Text("find x")]
+    >>> [line.plain for line in lay_out_table(("id", "state", "goal"), [row], width=20)]
+    [' id       state', '     goal', '────────────────', ' a1b2c3   done', '     find x']
     """
-    screen = console()
-    if screen.is_terminal:
-        titles, rows = fit_columns(titles, rows, spare=spare, width=screen.width)
-    print_table(titles, rows, empty=empty)
+    from rich.text import Text
+
+    widths = [max(len(title), *(row[place].cell_len for row in rows)) for place, title in enumerate(titles)]
+    lines = pack_columns(widths, width)
+    widest = max(line.measure(widths, width) for line in lines)
+    for line in lines:
+        yield from line.lay_out([Text(title, "bold") for title in titles], widths, width)
+    yield Text("─" * min(width, widest + 1), "dim")
+    for row in rows:
+        for line in lines:
+            yield from line.lay_out(row, widths, width)
 
 
-def fit_columns(
-    titles: Sequence[str], rows: Sequence[Sequence[Any]], *, spare: Collection[str], width: int
-) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    """Return the columns that have room, with the last one cut to what is left.
+class TableLine(NamedTuple):
+    """The columns that share one line of a table, after an indent."""
 
-    >>> fit_columns(("id", "age", "what"), [("a1", "3 min", "x" * 40)], spare=["age"], width=32)
-    (['id', 'what'], [['a1', 'xxxxxxxxxxxxxxxxxxxxxxxx…']])
-    """
-    widths = [
-        max(len(title), *(len(str(row[place])) for row in rows)) if rows else len(title)
-        for place, title in enumerate(titles)
-    ]
-    shown = list(range(len(titles)))
-    for name in spare:
-        if _last_column_width(widths, shown, width) >= min(_MIN_LAST_COLUMN, widths[-1]):
-            break
-        shown.remove(list(titles).index(name))
-    room = max(_last_column_width(widths, shown, width), 1)
-    cut = [[*(row[place] for place in shown[:-1]), safe(row[-1], most=room)] for row in rows]
-    return [titles[place] for place in shown], cut
+    columns: list[int]
+    indent: int
+
+    def measure(self, widths: Sequence[int], width: int) -> int:
+        """Return how wide the line is with columns of these widths, at most `width`."""
+        cells = sum(widths[place] for place in self.columns) + _COLUMN_GAP * (len(self.columns) - 1)
+        return min(self.indent + cells, width)
+
+    def lay_out(self, row: Sequence["Text"], widths: Sequence[int], width: int) -> Iterator["Text"]:
+        """Yield this line's cells of a row; what is wider than its room goes on below."""
+        from rich.text import Text
+
+        starts, rooms = self._place_columns(widths, width)
+        wrapped = [
+            row[place].wrap(console(), room, overflow="fold")
+            for place, room in zip(self.columns, rooms, strict=True)
+        ]
+        for number in range(max(map(len, wrapped))):
+            line = Text()
+            for start, cell in zip(starts, wrapped, strict=True):
+                if number < len(cell) and cell[number].plain.strip():
+                    line.pad_right(start - line.cell_len)
+                    line.append_text(cell[number])
+            line.rstrip()
+            if line.plain:
+                yield line
+
+    def _place_columns(self, widths: Sequence[int], width: int) -> tuple[list[int], list[int]]:
+        """Return where each column starts, and how much room it has."""
+        starts, rooms, at = [], [], self.indent
+        for place in self.columns:
+            starts.append(at)
+            rooms.append(max(1, min(widths[place], width - at)))
+            at += widths[place] + _COLUMN_GAP
+        return starts, rooms
 
 
-def _last_column_width(widths: Sequence[int], shown: Sequence[int], width: int) -> int:
-    """Return the room for the last column when those before it take what they need."""
-    return width - _EDGE_WIDTH - _COLUMN_GAP * (len(shown) - 1) - sum(widths[place] for place in shown[:-1])
+def pack_columns(widths: Sequence[int], width: int) -> list[TableLine]:
+    """Return which columns share a line, in order, so that none is cut; the last one of all may wrap."""
+    lines: list[TableLine] = [TableLine([], _EDGE_WIDTH)]
+    for place, wanted in enumerate(widths):
+        is_last = place == len(widths) - 1
+        least = min(wanted, _MIN_LAST_COLUMN) if is_last else wanted
+        line = lines[-1]
+        used = line.indent + sum(widths[it] + _COLUMN_GAP for it in line.columns)
+        if line.columns and used + least > width:
+            lines.append(TableLine([], _CONTINUATION_INDENT))
+        lines[-1].columns.append(place)
+    return lines
 
 
 def format_age(then: float, *, now: float | None = None) -> str:

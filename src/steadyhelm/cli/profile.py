@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, confirm, print_json, print_table
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    EXIT_FLAGGED,
+    AsJson,
+    confirm,
+    print_json,
+    print_table,
+    refuse_early_options,
+)
 from steadyhelm.errors import FormatError, SettingsError, SteadyhelmError
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, safe, say
@@ -17,9 +25,7 @@ if TYPE_CHECKING:
     from steadyhelm.style.profile import Profile
     from steadyhelm.style.scoring import ReplyScore
 
-app = typer.Typer(
-    help="Style profiles: how an agent should write its replies.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Style profiles: how an agent should write its replies.", rich_markup_mode=None)
 
 _TITLES: Final = ("profile", "threshold", "sensitivity", "words", "words a sentence", "from", "about")
 _NEW_PROFILE_HEADING: Final = """\
@@ -29,7 +35,6 @@ Numbers: threshold, sensitivity, target_wps, max_wps, target_words, max_words, l
 max_long_ratio, velocity_threshold, engagement_floor. Tables: weights, lexicons, rules."""
 
 Name = Annotated[str, typer.Argument(metavar="PROFILE_NAME", help="The profile's name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document a line.")]
 Extends = Annotated[str, typer.Option("--extends", help="The profile to start from.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Output = Annotated[
@@ -38,24 +43,31 @@ Output = Annotated[
 ]
 
 
+@app.callback(invoke_without_command=True)
+def _profile(context: typer.Context, as_json: AsJson = False) -> None:
+    if context.invoked_subcommand is None:
+        list_profiles(as_json)
+    elif as_json:
+        refuse_early_options(context)
+
+
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles that come with Steadyhelm, and your own."""
     from steadyhelm.style.profile_files import find_profile, get_user_folder, list_profiles
 
-    rows: list[tuple[object, ...]] = []
+    found: list[tuple[Profile, Path | None]] = []
     broken: list[str] = []
     for name, path in list_profiles().items():
         try:
-            profile = find_profile(name)
+            found.append((find_profile(name), path))
         except SteadyhelmError as exc:
             broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
-            continue
-        if as_json:
-            print_json(profile_as_data(profile, path, lexicons=False))
-        rows.append(profile_row(profile, path))
-    if not as_json:
-        print_table(_TITLES, rows, empty="")
+    if as_json:
+        shown = [profile_as_data(profile, path, lexicons=False) for profile, path in found]
+        print_json({"profiles": shown, "faults": broken})
+    else:
+        print_table(_TITLES, [profile_row(profile, path) for profile, path in found], empty="")
         say(f"Your own profiles are read from {get_user_folder()}.")
     for fault in broken:
         say(f"steadyhelm: {safe(fault)}")
@@ -95,21 +107,26 @@ def check(
     from steadyhelm.style.scoring import score_reply
 
     text = _read_text(reply) if reply is not None else None
-    broken = flagged = False
+    checked: list[dict[str, Any]] = []
+    flagged = False
     for name in profiles:
         try:
             profile = _load_profile(name)
         except SteadyhelmError as exc:
-            broken = True
-            _print_faults(name, exc, as_json=as_json)
+            faults = str(exc).splitlines()
+            checked.append({"profile": name, "sound": False, "faults": faults, "score": None})
+            for fault in faults:
+                say(f"steadyhelm: {safe(fault)}")
             continue
-        if text is None:
-            _print_valid(name, profile, as_json=as_json)
-            continue
-        score = score_reply(text, profile)
-        flagged = flagged or score.flagged
-        _print_score(score, as_json=as_json)
-    if broken:
+        score = None if text is None else score_reply(text, profile)
+        flagged = flagged or (score is not None and score.flagged)
+        scored = None if score is None else score.to_dict()
+        checked.append({"profile": profile.name, "sound": True, "faults": [], "score": scored})
+        if not as_json:
+            _print_checked(name, profile, score)
+    if as_json:
+        print_json({"profiles": checked})
+    if not all(one["sound"] for one in checked):
         raise typer.Exit(EXIT_FAILED)
     if flagged:
         raise typer.Exit(EXIT_FLAGGED)
@@ -244,19 +261,10 @@ def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _print_faults(name: str, exc: "SteadyhelmError", *, as_json: bool) -> None:
-    """Print what is wrong with a profile, a line a fault."""
-    faults = str(exc).splitlines()
-    if as_json:
-        print_json({"profile": name, "sound": False, "faults": faults})
-    for fault in faults:
-        say(f"steadyhelm: {safe(fault)}")
-
-
-def _print_valid(name: str, profile: "Profile", *, as_json: bool) -> None:
-    """Print that a profile is valid."""
-    if as_json:
-        print_json({"profile": profile.name, "sound": True, "faults": []})
+def _print_checked(name: str, profile: "Profile", score: "ReplyScore | None") -> None:
+    """Print that a profile is valid, or what a reply scores by it."""
+    if score is not None:
+        _print_score(score)
         return
     terms = sum(len(lexicon.words) + len(lexicon.ambiguous) for lexicon in profile.lexicons.values())
     typer.echo(f"{safe(name)}: valid; threshold {profile.threshold:g}, {pluralize(terms, 'term')}.")
@@ -268,11 +276,8 @@ def _describe_result(score: "ReplyScore") -> str:
     return "drift" if score.drifting else pluralize(len(score.broken), "broken rule")
 
 
-def _print_score(score: "ReplyScore", *, as_json: bool) -> None:
+def _print_score(score: "ReplyScore") -> None:
     """Print a reply's score and its parts."""
-    if as_json:
-        print_json(score.to_dict())
-        return
     typer.echo(
         f"{score.profile}: {score.score:g} of {score.threshold:g}, "
         f"{_describe_result(score)}, {score.quadrant}"

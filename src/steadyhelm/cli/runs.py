@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import format_age, print_fitted_table, print_json
+from steadyhelm.cli.output import AsJson, format_age, print_json, print_table
 from steadyhelm.reports.formats import format_count
 from steadyhelm.reports.terminal import safe, severity_label
 
@@ -14,27 +14,24 @@ if TYPE_CHECKING:
     from steadyhelm.store import RunRow
 
 _TITLES = ("run", "agent", "started", "state", "steps", "tokens", "errors", "findings", "incidents", "goal")
-_SPARE = ("errors", "findings", "state", "tokens", "steps", "started")
 
 
 def runs(
     context: typer.Context,
     agent: Annotated[str | None, typer.Argument(help="Only runs of this agent.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many runs to list.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document a line.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the runs that were watched, newest first."""
     with closing(context.obj.open_store()) as store:
         name = find_agent(store, agent) if agent is not None else None
         found = store.list_runs(name, limit=limit)
     if as_json:
-        for row in found:
-            print_json(row)
+        print_json({"runs": found})
         return
-    print_fitted_table(
+    print_table(
         _TITLES,
         [_row(row) for row in found],
-        spare=(*(["agent"] if agent is not None else []), *_SPARE),
         empty="No runs yet. `steadyhelm init` shows the two lines that watch an agent; "
         "`steadyhelm demo` shows an example.",
     )

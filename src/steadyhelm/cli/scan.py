@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from steadyhelm.cli.context import GlobalOptions, SeverityName
-from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, fail
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, AsJson, fail
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -32,6 +32,7 @@ class ReportFormat(enum.StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
     HTML = "html"
     JUNIT = "junit"
     GITHUB = "github"
@@ -46,7 +47,7 @@ def scan(
     report_format: Annotated[
         ReportFormat,
         typer.Option(
-            "--format", help="text and html for people, json for programs, junit and github for CI."
+            "--format", help="text and html for people, json and jsonl for programs, junit and github for CI."
         ),
     ] = ReportFormat.TEXT,
     output: Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")] = None,
@@ -74,6 +75,7 @@ def scan(
         bool,
         typer.Option("--verbose", "-v", help="List clean runs too, and problems that did not stop reading."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay recorded runs and report which of them drifted. Nothing is stored.
 
@@ -84,6 +86,7 @@ def scan(
     from steadyhelm.reports.output import ScanProgress, open_destination
 
     shared: GlobalOptions = context.obj
+    report_format = _choose_format(report_format, as_json=as_json)
     files = find_run_files(paths)
     _require_writable(output, files)
     is_live = follow or follow_for is not None
@@ -105,12 +108,21 @@ def scan(
     raise typer.Exit(scanned.exit_status())
 
 
+def _choose_format(given: ReportFormat, *, as_json: bool) -> ReportFormat:
+    """Return the format of the report; ends the command when `--json` and another one were asked for."""
+    if not as_json:
+        return given
+    if given not in (ReportFormat.TEXT, ReportFormat.JSON):
+        fail(f"--json and --format {given.value} contradict each other: give one of them.", EXIT_USAGE)
+    return ReportFormat.JSON
+
+
 def _make_report(
     kind: ReportFormat, stream: "TextIO", settings: "Settings", level: "Severity", *, verbose: bool
 ) -> "Report":
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
-    from steadyhelm.reports.output import JsonReport, TextReport, lowest_flagged_rank
+    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
 
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = EvidenceFormatter(redactor, least=lowest_flagged_rank(level))
@@ -127,6 +139,8 @@ def _make_report(
         from steadyhelm.reports.ci import GithubReport
 
         return GithubReport(stream, evidence, level)
+    if kind is ReportFormat.JSONL:
+        return JsonLinesReport(stream)
     return JsonReport(stream) if kind is ReportFormat.JSON else TextReport(stream, evidence, verbose=verbose)
 
 

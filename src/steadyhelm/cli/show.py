@@ -8,9 +8,9 @@ import typer
 from steadyhelm.cli import timeline
 from steadyhelm.cli.baseline import list_not_checked
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import format_time, print_json, print_table
+from steadyhelm.cli.output import AsJson, format_time, print_json, print_table
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize
-from steadyhelm.reports.terminal import console, safe, say, severity_label
+from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
 if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
@@ -49,7 +49,7 @@ def show(
     payloads: Annotated[
         bool, typer.Option("--payloads", help="Show arguments and results in full, as they are stored.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run with its findings and interventions."""
     with closing(context.obj.open_store()) as store:
@@ -147,7 +147,7 @@ def _print_header(report: _RunDetails) -> None:
     screen = console()
     for label, value in lines:
         if value:
-            screen.print(f"{label:<9} {safe(value)}")
+            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
 
 
 def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
@@ -157,7 +157,7 @@ def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
         say("No steps of this run are stored.")
         return
     for line in timeline.timeline_lines(report.selection, report.run, payloads=payloads):
-        screen.print(line)
+        print_wrapped(screen, line, indent=timeline.WRAPPED_INDENT)
     if report.run.events > len(report.selection.steps):
         say(f"Not all steps are shown. All of them: steadyhelm show {safe(report.run.run_id)} --all")
 
@@ -172,14 +172,16 @@ def _print_incidents(report: _RunDetails) -> None:
             f" incident {incident.incident_id}, {safe(incident.detector)}, {_describe_state(incident)}"
         )
         screen.print(head)
-        screen.print(f"   {safe(incident.message)}")
-        screen.print(f"   advice: {safe(incident.suggested_action)}")
         proof = format_steps(report.selection.seqs(incident.event_ids))
-        screen.print(
-            f"   evidence: {pluralize(incident.findings, 'finding')}, steps {proof}; peak {incident.peak:.2f}"
-        )
-        for intervention in incident.interventions:
-            screen.print(f"   {timeline.describe_intervention(intervention)}")
+        found = pluralize(incident.findings, "finding")
+        lines = [
+            safe(incident.message),
+            f"advice: {safe(incident.suggested_action)}",
+            f"evidence: {found}, steps {proof}; peak {incident.peak:.2f}",
+            *map(timeline.describe_intervention, incident.interventions),
+        ]
+        for line in lines:
+            print_wrapped(screen, f"   {line}")
     if report.incidents:
         say(f"\nDetails of an incident: steadyhelm alerts show {report.incidents[-1].incident_id}")
 
@@ -208,6 +210,7 @@ def _print_tools(report: _RunDetails) -> None:
         )
         for tool in report.tools
     ]
+    console().print("")
     print_table(("tool", "calls", "errors", "tokens", "time"), rows, empty="")
 
 
@@ -215,6 +218,8 @@ def _print_not_checked(report: _RunDetails) -> None:
     if not report.not_checked:
         return
     screen = console()
-    screen.print("Not checked, or checked only in part, with what this agent's baseline has learnt so far:")
+    screen.print("")
+    head = "Not checked, or checked only in part, with what this agent's baseline has learnt so far:"
+    print_wrapped(screen, head)
     for detector, reason in report.not_checked.items():
-        screen.print(f"   {safe(detector)}: {safe(reason)}")
+        print_wrapped(screen, f"   {safe(detector)}: {safe(reason)}")

@@ -30,6 +30,8 @@ _LINE_WIDTH: Final = 400
 _WORDING_WIDTH: Final = 80
 _STEP_INDENT: Final = " " * 6
 _DETAIL_INDENT: Final = " " * 9
+WRAPPED_INDENT: Final = 11
+"""Where a line of the timeline goes on when the terminal is too narrow for it."""
 _OUTCOME_MARKS: Final = {"worked": "✔", "ignored": "○", "worse": "✖", "unknown": "?"}
 _OUTCOME_STYLES: Final = {"worked": "green", "ignored": "yellow", "worse": "red", "unknown": "dim"}
 _OUTCOMES: Final = {"unknown": "outcome unknown"}

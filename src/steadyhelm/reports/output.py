@@ -15,7 +15,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.replay import Judged, RunReport
 from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name
-from steadyhelm.reports.terminal import console, safe, say, severity_label
+from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -82,7 +82,7 @@ def describe_not_checked(totals: ScanTotals) -> Iterator[str]:
     rest = len(totals.not_checked) - _REASONS_SHOWN
     if rest > 0:
         reasons = "reason" if rest == 1 else "reasons"
-        yield f"not checked: {rest} further {reasons}; --format json has them all"
+        yield f"not checked: {rest} further {reasons}; --json has them all"
 
 
 def describe_run(judged: Judged, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
@@ -131,6 +131,46 @@ class Report(Protocol):
 
 
 class JsonReport:
+    """Writes one JSON document, run by run; the summary goes to standard error too."""
+
+    is_streaming = True
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._unreadable: list[dict[str, str]] = []
+        self._between = '{"runs":['
+
+    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
+        """Write the run, clean or not."""
+        self._stream.write(f"{self._between}\n{encode_safe_json(judged.report).decode()}")
+        self._between = ","
+
+    def add_unreadable(self, place: RunLocation, reason: str) -> None:
+        """Keep what could not be read for the end of the document."""
+        self._unreadable.append({"where": str(place), "reason": reason})
+
+    def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
+        """Write what could not be read and the totals, and the summary as a message."""
+        rest = {"unreadable": self._unreadable, "totals": _totals_as_data(totals)}
+        opened = self._between if totals.runs == 0 else ""
+        self._stream.write(f"{opened}\n],{encode_safe_json(rest).decode()[1:]}\n")
+        if totals.runs:
+            say(summarize(totals, level))
+
+
+def _totals_as_data(totals: ScanTotals) -> dict[str, Any]:
+    """Return the totals as plain data; what was not checked is a list, as JSON has no pairs as keys."""
+    counted = {
+        name: getattr(totals, name) for name in ("runs", "flagged", "failing", "unreadable", "in_part")
+    }
+    missed = [
+        {"detector": detector, "reason": reason, "runs": runs}
+        for (detector, reason), runs in totals.not_checked.most_common()
+    ]
+    return {**counted, "kinds": dict(totals.kinds.most_common()), "not_checked": missed}
+
+
+class JsonLinesReport:
     """Writes one JSON object a line and run; the summary goes to standard error."""
 
     is_streaming = True
@@ -186,7 +226,7 @@ class TextReport:
             return
         out = console()
         for line in lines:
-            out.print(line)
+            print_wrapped(out, line, indent=_TITLE_WIDTH + _TITLE_GAP)
 
 
 class ScanProgress:

@@ -1,0 +1,82 @@
+"""`steadyhelm traces`: the steps of one run as they are stored, one a row."""
+
+from collections import deque
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.output import AsJson, print_json, print_table
+from steadyhelm.cli.timeline import format_value
+from steadyhelm.errors import NotFoundError
+from steadyhelm.reports.formats import format_count, format_duration, pluralize, step_number
+from steadyhelm.reports.terminal import safe, say
+
+if TYPE_CHECKING:
+    from steadyhelm.sink import RecordedEvent
+    from steadyhelm.store import RunRow, RunStore
+
+_LATEST: Final = "latest"
+_TITLES: Final = ("step", "after", "type", "name", "tokens", "took", "input", "output or error")
+_NAME_WIDTH: Final = 40
+_VALUE_WIDTH: Final = 60
+
+
+def traces(
+    context: typer.Context,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")],
+    run: Annotated[
+        str, typer.Option("--run", help="The run's id, or the beginning of it; latest is the newest run.")
+    ] = _LATEST,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most steps to list.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the last steps of one run of an agent, as they are stored.
+
+    `steadyhelm show` tells the same run with its findings and interventions.
+    """
+    with closing(context.obj.open_store()) as store:
+        row = _find_run(store, find_agent(store, agent), run)
+        steps = deque(store.iter_run_events(row.agent_id, row.run_id), maxlen=limit)
+    if as_json:
+        events = [recorded.event.to_dict() for recorded in steps]
+        print_json({"run": row, "events": events, "events_left_out": row.events - len(events)})
+        return
+    run_id = safe(row.run_id)
+    print_table(
+        _TITLES,
+        [_row(recorded, row.started_at) for recorded in steps],
+        empty=f"No steps of run {run_id} are stored.",
+    )
+    if steps and row.events > len(steps):
+        say(f"The last {len(steps):,} of {pluralize(row.events, 'step')}; --limit {row.events} lists all.")
+    say(f"Findings and interventions: steadyhelm show {run_id}")
+
+
+def _find_run(store: "RunStore", agent_id: str, run: str) -> "RunRow":
+    if run != _LATEST:
+        return store.find_run(run, agent_id=agent_id)
+    newest = store.list_runs(agent_id, limit=1)
+    if not newest:
+        raise NotFoundError(f"No run of {safe(agent_id)} is stored any more.")
+    return newest[0]
+
+
+def _row(recorded: "RecordedEvent", started_at: float) -> tuple[Any, ...]:
+    event = recorded.event
+    result = safe(event.error, most=_VALUE_WIDTH) if event.error is not None else _format(event.output_data)
+    return (
+        step_number(event.seq),
+        format_duration(event.timestamp - started_at),
+        event.action_type,
+        safe(event.action_name, most=_NAME_WIDTH),
+        format_count(event.token_count) if event.token_count else "-",
+        format_duration(event.duration_ms / 1000) if event.duration_ms else "-",
+        _format(event.input_data),
+        f"✖ {result}" if event.error is not None else result,
+    )
+
+
+def _format(value: Any) -> str:
+    return format_value(value, most=_VALUE_WIDTH) if value else "-"
