@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-dist check format bench soak docs release-notes clean
+.PHONY: help demo test test-adapters test-coding-agents test-dist check format bench soak docs release-notes clean
 
 help:  ## what can be made
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Steadyhelm needs Python 3.11 or newer: try make PYTHON=python3.11")'
@@ -53,7 +53,19 @@ $(VENV)-%/.installed: pyproject.toml
 ADAPTERS := $(VENV)-frameworks/.installed $(VENV)-crewai/.installed $(VENV)-claude/.installed
 PLAY := -m pytest -W default --dist loadgroup tests/frameworks
 
-test-adapters: $(ADAPTERS)  ## run every framework, in environments of their own
+# The coding agents that come from npm, in a folder of their own.
+CODING_AGENTS := $(VENV)-coding-agents
+$(CODING_AGENTS)/.installed: tests/frameworks/coding_agents/package-lock.json
+	mkdir -p $(@D)
+	cp tests/frameworks/coding_agents/package*.json $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+test-coding-agents: $(VENV)-claude/.installed $(CODING_AGENTS)/.installed  ## run the real Codex CLI and Gemini CLI with hooks
+	STEADYHELM_FRAMEWORKS=coding-agents STEADYHELM_CODING_AGENTS=$(CODING_AGENTS)/node_modules/.bin \
+		$(VENV)-claude/bin/python $(PLAY)/test_codex_cli.py tests/frameworks/test_gemini_cli.py -n auto
+
+test-adapters: $(ADAPTERS) test-coding-agents  ## run every framework, in environments of their own
 	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework llama-index openai-client openai-responses anthropic-client" \
 		$(VENV)-frameworks/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-crewai/bin/python $(PLAY) -n auto

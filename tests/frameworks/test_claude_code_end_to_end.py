@@ -1,88 +1,47 @@
 """Claude Code itself, watched by its hooks: the real program, its own settings file, a model on loopback."""
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 
 import claude_agent_sdk
 import pytest
+from coding_place import GOAL, CodingPlace, open_place
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import Ask, Turn
 
-from steadyhelm.hooks.resident import stop_resident
-
 CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
-STEADYHELM = Path(sys.executable).with_name("steadyhelm")
 FLAGS = ("--output-format", "stream-json", "--verbose", "--allowedTools=Read,Bash,Agent")
-GOAL = "Find out what a.txt says"
 HELPER = "agent for Claude Code"
 """Words that stand in the system prompt of Claude Code's own sub-agents."""
 TOKENS = INPUT_TOKENS + OUTPUT_TOKENS
 
 
-class Place:
-    """A user's home and a project in it, with a script for the model of whoever works there."""
+class ClaudePlace(CodingPlace):
+    """Where Claude Code works."""
+
+    agent = "claude-code"
+    settings = ".claude/settings.json"
 
     def __init__(self, folder):
-        self.home, self.project = folder / "home", folder / "project"
-        self.home.mkdir()
-        self.project.mkdir()
-        (self.project / "a.txt").write_text("hello\n")
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        self.environment |= {"TMPDIR": str(folder), "CLAUDE_CODE_TMPDIR": str(folder)}
+        super().__init__(folder)
+        self.environment["CLAUDE_CODE_TMPDIR"] = str(folder)
         self.said = []
-
-    @property
-    def own(self):
-        return self.home / ".steadyhelm"
-
-    def steadyhelm(self, *arguments):
-        done = subprocess.run(
-            [STEADYHELM, *arguments],
-            env=self.environment,
-            cwd=self.project,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert 0 == done.returncode, done.stderr
-        return done.stdout
-
-    def install(self, mode="guide", *options):
-        self.steadyhelm("hook", "install", "--agent", "claude-code", "--mode", mode, "--yes", *options)
 
     def work(self, turns, *options, goal=GOAL):
         """Let Claude Code work with this script; gives the model, and what the program told at the end."""
         with FakeMessages(turns) as model:
-            claude = {
-                "ANTHROPIC_BASE_URL": model.url,
-                "ANTHROPIC_API_KEY": "none",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            }
-            done = subprocess.run(
+            done = self.run_agent(
                 [CLAUDE, "-p", goal, *FLAGS, *options],
-                env=self.environment | claude,
-                cwd=self.project,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
+                ANTHROPIC_BASE_URL=model.url,
+                ANTHROPIC_API_KEY="none",
+                CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             )
-        assert done.stdout, done.stderr
         self.said = [json.loads(line) for line in done.stdout.splitlines()]
         return model, next(it for it in reversed(self.said) if it["type"] == "result")
 
     def lines(self):
         """What the user was shown by hooks."""
         return [it["content"] for it in self.said if it.get("subtype") == "informational"]
-
-    def runs(self):
-        """The runs that are in the store, newest first."""
-        return json.loads(self.steadyhelm("runs", "--json"))["runs"]
 
     def read(self, n):
         return Ask("Read", {"file_path": str(self.project / "a.txt")}, f"toolu_{n:03}")
@@ -93,15 +52,8 @@ class Place:
 
 @pytest.fixture
 def place():
-    # A socket's path must be short, and pytest's folders are not.
-    with tempfile.TemporaryDirectory(prefix="sh-", dir="/tmp") as folder:
-        place = Place(Path(folder))
+    with open_place(ClaudePlace) as place:
         yield place
-        socket = place.own / "hook.sock"
-        stop_resident(str(socket))
-        until = time.monotonic() + 5
-        while socket.exists() and time.monotonic() < until:
-            time.sleep(0.01)
 
 
 def times(n, ask):
@@ -147,7 +99,7 @@ def test_a_denial_reaches_the_model_and_a_stop_ends_the_run(place):
     """
     place.install("enforce")
     model, result = place.work(times(20, place.bash))
-    made = len((place.project / "log").read_text().splitlines())
+    made = place.made()
     denied = [it for it in model.texts() if "hook error" in it]
     assert 4 == made
     assert "this call would make it: Bash called 5 times in a row" in denied[0]
@@ -245,7 +197,7 @@ def test_hooks_of_a_project(place):
     Hooks can be installed for one project only.
     """
     place.install("guide", "--project")
-    assert not (place.home / ".claude" / "settings.json").exists()
+    assert not place.settings_file.exists()
     model, _ = place.work(times(4, place.read))
     assert "Read called 3 times" in model.texts()[3]
 
@@ -254,7 +206,7 @@ def test_hooks_beside_those_of_others(place):
     """
     The user's own hooks run as before, and keep their entry when ours go.
     """
-    settings = place.home / ".claude" / "settings.json"
+    settings = place.settings_file
     settings.parent.mkdir()
     command = {"type": "command", "command": "cat > /dev/null; echo ours >> hook_ran"}
     before = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [command]}]}})
@@ -263,7 +215,7 @@ def test_hooks_beside_those_of_others(place):
     model, _ = place.work(times(4, place.read))
     assert 4 == len((place.project / "hook_ran").read_text().splitlines())
     assert "Read called 3 times" in model.texts()[3]
-    place.steadyhelm("hook", "uninstall", "--agent", "claude-code", "--yes")
+    place.uninstall()
     assert before == settings.read_text()
 
 
@@ -272,7 +224,7 @@ def test_without_hooks_nothing_is_left(place):
     After uninstalling the agent works as if Steadyhelm had never been there.
     """
     place.install("guide")
-    place.steadyhelm("hook", "uninstall", "--agent", "claude-code", "--yes")
+    place.uninstall()
     model, result = place.work(times(4, place.read))
     assert "done" == result["result"]
     assert not any("called 3 times" in it for it in model.texts())
@@ -287,5 +239,5 @@ def test_a_broken_store_stands_in_nobodys_way(place):
     place.own.mkdir(exist_ok=True)
     (place.own / "steadyhelm.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
     _, result = place.work(times(6, place.bash))
-    assert ("done", 6) == (result["result"], len((place.project / "log").read_text().splitlines()))
+    assert ("done", 6) == (result["result"], place.made())
     assert "store cannot be used" in (place.own / "hook.log").read_text()

@@ -15,6 +15,7 @@ from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile
 
 CLAUDE_CODE = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}}
 CODEX = {"type": "event_msg", "payload": {"type": "user_message", "message": "hi"}}
+GEMINI_CLI = {"id": "1", "timestamp": "", "type": "user", "content": [{"text": "hi"}]}
 MESSAGE = {"role": "user", "content": "hi"}
 SPAN = {"trace_id": "t", "span_id": "a", "attributes": {"gen_ai.tool.name": "ls"}}
 
@@ -33,6 +34,7 @@ class TestRecognition:
         [
             (CLAUDE_CODE, "Claude Code transcript"),
             (CODEX, "Codex rollout"),
+            (GEMINI_CLI, "Gemini CLI chat"),
             (MESSAGE, "message list"),
             ([MESSAGE], "message list"),
             ({"messages": [MESSAGE]}, "message list"),
@@ -77,8 +79,15 @@ class TestRecognition:
         """
         [broken] = opened({"a": 1}, {"b": 2}, {"c": 3})
         assert 1 == broken.line
-        for words in ("run file", "Claude Code transcript", "Codex rollout", "GenAI spans", "message list"):
-            assert words in broken.reason
+        assert "run file" in broken.reason
+        for title in (
+            "Claude Code transcript",
+            "Codex rollout",
+            "Gemini CLI chat",
+            "GenAI spans",
+            "message list",
+        ):
+            assert title in broken.reason
 
     def test_no_json_at_all(self):
         """
@@ -105,9 +114,9 @@ class TestRecognition:
         """
         A line alone tells which reader goes on from there.
         """
-        assert ["ClaudeCode", "Codex", "Messages", "Spans", None] == [
+        assert ["ClaudeCode", "Codex", "GeminiCLI", "Messages", "Spans", None] == [
             (reader := find_reader(value)) and reader.__name__
-            for value in (CLAUDE_CODE, CODEX, MESSAGE, SPAN, {"a": 1})
+            for value in (CLAUDE_CODE, CODEX, GEMINI_CLI, MESSAGE, SPAN, {"a": 1})
         ]
 
     def test_tool_definitions_are_no_messages(self):

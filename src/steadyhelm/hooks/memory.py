@@ -1,5 +1,6 @@
 """What a hook keeps of a session beside the session's own state, in the same saved bytes."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ _FIXMAP: Final = 0x80
 _MOST_KEYS: Final = 14
 _NOTICES_KEPT: Final = 256
 _OPEN_KEPT: Final = 64
+_EXITS_KEPT: Final = 64
 
 
 class OpenCall(Struct):
@@ -24,7 +26,8 @@ class HookMemory(Struct):
     """Which notices were taken in, which calls are open, what is still to be said.
 
     `read_to` is how far the session's transcript has been read for the tokens it names, `reply` the last
-    reply whose tokens were counted; replies from before `since` are of an earlier run.
+    reply whose tokens were counted; replies from before `since` are of an earlier run. `exits` are the exit
+    codes in what was read, by call: those of calls at the same time are read before their results come.
     """
 
     seen: list[str] = field(default_factory=list)
@@ -34,6 +37,7 @@ class HookMemory(Struct):
     read_to: int = 0
     reply: str = ""
     since: float = 0.0
+    exits: dict[str, int] = field(default_factory=dict)
 
     def is_new(self, once: str) -> bool:
         """Return whether this notice is new, and remember it."""
@@ -50,6 +54,12 @@ class HookMemory(Struct):
         self.open[call_id] = call
         while len(self.open) > _OPEN_KEPT:
             del self.open[next(iter(self.open))]
+
+    def add_exits(self, exits: Iterable[tuple[str, int]]) -> None:
+        """Remember exit codes until the results of their calls come."""
+        self.exits.update(exits)
+        while len(self.exits) > _EXITS_KEPT:
+            del self.exits[next(iter(self.exits))]
 
 
 class _Kept(Struct):

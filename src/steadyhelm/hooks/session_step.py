@@ -15,6 +15,7 @@ from steadyhelm.recordings.hook_events.hook_step import (
     HookAnswer,
     HookStep,
     StepKind,
+    format_exit,
 )
 from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, Usage, count_tokens
 
@@ -105,16 +106,18 @@ class SessionStep:
     def _record_call(self, step: HookStep) -> "Decision":
         call = self.memory.open.pop(step.call_id or step.tool, None)
         self.memory.is_new(_end_mark(step))
+        tokens = self._count_tokens(step)
+        code = self.memory.exits.pop(step.call_id, 0)
         return self._recorder.record(
             TOOL_CALL,
             step.tool or "tool",
             input_data=step.args,
             output_data=step.result,
-            error=step.error,
+            error=step.error or (format_exit(code, step.result) if code else None),
             call_id=step.call_id or None,
             duration_ms=step.duration_ms,
             started_seq=call.started_seq if call is not None else None,
-            token_count=self._count_tokens(step),
+            token_count=tokens,
         )
 
     def _record_calls_not_made(self, step: HookStep) -> "Decision":
@@ -151,8 +154,9 @@ class SessionStep:
         return self._read_usage(step).tokens
 
     def _read_usage(self, step: HookStep) -> Usage:
-        """Return the tokens in the transcript that were not counted yet."""
+        """Return the tokens in the transcript that were not counted yet; remember exit codes in it."""
         memory = self.memory
+        memory.add_exits(self._transcript.exits if self._transcript is not None else ())
         usage = count_tokens(
             self._transcript,
             memory.read_to,

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.errors import FormatError
-from steadyhelm.recordings.hook_events.dialects import DIALECTS
+from steadyhelm.recordings.hook_events.dialects import CODEX, DIALECTS
+from steadyhelm.recordings.hook_events.hook_step import StepKind
 
 _OUR_COMMAND: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--agent|statusline)\b")
 _MODE_OPTION: Final = re.compile(r"--mode[ =](\w+)")
 _TOOL_EVENTS: Final = frozenset({"before_tool", "after_tool"})
 _TIMEOUT_S: Final = 10
+_CODEX_END_TIMEOUT_S: Final = 3
+"""Codex allows no more at the end of a session, and would warn the user."""
 _MAX_DEPTH: Final = 100
 STATUS_LINE: Final = "statusLine"
 
@@ -122,7 +125,7 @@ def add_entries(
         entries = hooks.get(event, [])
         if not isinstance(entries, list):
             raise FormatError(f"The entry hooks.{event} is not a list; the file was left as it is.")
-        hooks[event] = [*entries, _make_entry(agent, command, is_tool=kind in _TOOL_EVENTS)]
+        hooks[event] = [*entries, _make_entry(agent, command, kind)]
     if agent == "cursor":
         fresh = {"version": 1, **fresh}
     if status_line and STATUS_LINE not in fresh:
@@ -130,12 +133,13 @@ def add_entries(
     return {**fresh, "hooks": hooks}
 
 
-def _make_entry(agent: str, command: str, *, is_tool: bool) -> dict[str, Any]:
+def _make_entry(agent: str, command: str, kind: StepKind) -> dict[str, Any]:
     if agent == "cursor":
         return {"command": command, "timeout": _TIMEOUT_S}
-    timeout = _TIMEOUT_S * 1000 if agent == "gemini-cli" else _TIMEOUT_S
+    timeout = _CODEX_END_TIMEOUT_S if agent == CODEX and kind == "end" else _TIMEOUT_S
+    timeout *= 1000 if agent == "gemini-cli" else 1
     entry = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
-    return {"matcher": "*", **entry} if is_tool else entry
+    return {"matcher": "*", **entry} if kind in _TOOL_EVENTS else entry
 
 
 def remove_entries(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,15 @@ from steadyhelm.recordings.transcript_reader import TranscriptReader, parse_time
 AGENT: Final = "codex"
 SUBAGENT: Final = "codex/subagent"
 
-_ENVELOPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+# Repeated by an event, or irrelevant to what the agent did.
+_IGNORED_LINES: Final = frozenset({"token_usage_record", "world_state"})
+_ENVELOPES: Final = _IGNORED_LINES | {
+    "session_meta",
+    "response_item",
+    "event_msg",
+    "turn_context",
+    "compacted",
+}
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 # Tools of the model's own side, whose result is never written.
 _MODEL_SIDE_CALLS: Final = frozenset({"web_search_call", "image_generation_call"})
@@ -104,7 +112,7 @@ class Codex(TranscriptReader):
             self._add_item(line, t)
         elif kind is None and (line.get("record_type") == "state" or "instructions" in line):
             self._read_meta(line)
-        else:
+        elif kind not in _IGNORED_LINES:
             self._count_unknown("the line type", line.get("type"))
 
     def _release_run(self, run: RunBuilder) -> list[TraceEvent]:

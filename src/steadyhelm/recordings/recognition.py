@@ -9,13 +9,14 @@ from typing import Any, BinaryIO, Final
 from steadyhelm.recordings.claude_code import ClaudeCode
 from steadyhelm.recordings.codex import Codex
 from steadyhelm.recordings.content import as_object
+from steadyhelm.recordings.gemini_cli import GeminiCLI
 from steadyhelm.recordings.message_lists import Messages
 from steadyhelm.recordings.run_entries import Notes
 from steadyhelm.recordings.run_file import LINE_LIMIT, BrokenLine, ReadRun, RunFile, decode_line
 from steadyhelm.recordings.spans.reader import Spans
 from steadyhelm.recordings.transcript_reader import NumberedLine, NumberedLines, TranscriptReader, read_runs
 
-READERS: Final[tuple[type[TranscriptReader], ...]] = (ClaudeCode, Codex, Spans, Messages)
+READERS: Final[tuple[type[TranscriptReader], ...]] = (ClaudeCode, Codex, GeminiCLI, Spans, Messages)
 _MAX_LINES_SEARCHED: Final = 32
 UNKNOWN: Final = (
     "not a known format: looked for a run file (an object with `events` a line), "

@@ -30,6 +30,7 @@ _CODEX_KINDS: Final[dict[str, StepKind]] = {
     "PostToolUse": "after_tool",
     "Stop": "reply",
     "SubagentStop": "end",
+    "SessionEnd": "end",
 }
 # Before a call Codex accepts a denial; it accepts the end of the turn only after a call.
 _CODEX_CAN: Final[dict[StepKind, frozenset[Verdict]]] = {
@@ -45,7 +46,7 @@ def _make_dialect(module: Any) -> HookDialect:
 DIALECTS: Final = {
     claude_code.AGENT: _make_dialect(claude_code),
     # Codex CLI has the format of Claude Code, with one id for each turn. It rejects a response with unknown
-    # keys, and there are none.
+    # keys, and there are none. The exit code of a command is in its transcript only.
     CODEX: HookDialect(
         CODEX, _CODEX_KINDS, _CODEX_CAN, claude_code.SPEAKS, claude_code.read, claude_code.write
     ),

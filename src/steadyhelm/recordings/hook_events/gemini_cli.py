@@ -1,5 +1,6 @@
 """Read the events of Gemini CLI's hooks: calls have no id, so a repeated notice is recognised by its time."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,11 +11,16 @@ from steadyhelm.recordings.hook_events.hook_step import (
     StepKind,
     compute_mark,
     find_failure,
+    format_exit,
     get_id,
     get_text,
 )
 
 AGENT: Final = "gemini-cli"
+SHELL: Final = "run_shell_command"
+_SHELL_TRAILER: Final = re.compile(
+    r"(Exit Code|Signal|Process Group PGID|Background PIDs): ([0-9]{1,9})(?:, [0-9]+)*"
+)
 
 KINDS: Final[dict[str, StepKind]] = {
     "BeforeAgent": "prompt",
@@ -38,6 +44,11 @@ def read(payload: Mapping[str, Any]) -> HookStep:
     kind = KINDS.get(event, "other")
     tool, args, at = get_text(payload, "tool_name"), payload.get("tool_input"), get_id(payload, "timestamp")
     response = payload.get("tool_response")
+    result = response.get("llmContent", response) if isinstance(response, dict) else response
+    error = find_failure(response)
+    if tool == SHELL and isinstance(result, str):
+        result, code = read_shell_result(result)
+        error = error or (format_exit(code, result) if code else None)
     text = get_text(payload, "prompt_response") if kind == "reply" else get_text(payload, "prompt")
     return HookStep(
         kind=kind,
@@ -46,12 +57,28 @@ def read(payload: Mapping[str, Any]) -> HookStep:
         text=text,
         tool=tool,
         args=args,
-        result=response.get("llmContent", response) if isinstance(response, dict) else response,
-        error=find_failure(response),
+        result=result,
+        error=error,
         call_id=compute_mark(tool, args) if tool else "",
         once=f"{event}:{at}:{compute_mark(tool, args, text)}" if at else "",
         transcript=get_text(payload, "transcript_path"),
     )
+
+
+def read_shell_result(told: str) -> tuple[str, int]:
+    r"""Return what a command printed, without process numbers, and its exit code.
+
+    >>> read_shell_result("Output: 2 failed\nExit Code: 1\nProcess Group PGID: 41")
+    ('2 failed', 1)
+    """
+    whole = told.strip().removeprefix("<untrusted_context>").removesuffix("</untrusted_context>")
+    lines = whole.strip().split("\n")
+    code = 0
+    while lines and (found := _SHELL_TRAILER.fullmatch(lines[-1])):
+        if found[1] in {"Exit Code", "Signal"}:
+            code = int(found[2]) or code
+        del lines[-1]
+    return "\n".join(lines).removeprefix("Output: "), code
 
 
 def write(step: HookStep, answer: HookAnswer) -> dict[str, Any]:

@@ -149,14 +149,18 @@ def find_failure(value: Any) -> str | None:
     codes = (inner if isinstance(inner, dict) else {}, value)
     code = next((int(it[key]) for it in codes for key in ("exit_code", "exitCode") if _has_code(it, key)), 0)
     if code:
-        said = get_text(value, "output", "stderr", "stdout", "aggregated_output")
-        return f"exit code {code}: {said}" if said else f"exit code {code}"
+        return format_exit(code, get_text(value, "output", "stderr", "stdout", "aggregated_output"))
     error = value.get("error")
     if isinstance(error, dict):
         return get_text(error, "message", "type") or "error"
     if isinstance(error, str) and error:
         return error
     return "error" if value.get("is_error") is True else None
+
+
+def format_exit(code: int, result: Any) -> str:
+    """Return the error of a command that ended with this exit code."""
+    return f"exit code {code}: {result}" if isinstance(result, str) and result else f"exit code {code}"
 
 
 def _has_code(value: Mapping[str, Any], key: str) -> bool:

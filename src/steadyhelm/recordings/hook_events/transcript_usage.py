@@ -1,8 +1,12 @@
-"""Count the tokens in a transcript, from where it was read before, while the agent still writes it."""
+"""Read tokens and exit codes from a transcript, from where it was read before, while it is written.
+
+Transcripts of Claude Code, Codex and Gemini CLI are read; each line is one JSON document.
+"""
 
 import contextlib
 import os
 import stat
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -11,12 +15,14 @@ import msgspec
 _MAX_READ_BYTES: Final = 4 << 20
 # A pipe or a device must not make the reader wait.
 _OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_USAGE_KEYS: Final = (
+_CLAUDE_USAGE_KEYS: Final = (
     "input_tokens",
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
     "output_tokens",
 )
+_MARKS: Final = (b'"usage"', b'"token_count"', b'"tokens"', b'"exit_code"')
+"""A line without any of these says nothing about tokens or exit codes."""
 
 
 class ReplyUsage(NamedTuple):
@@ -30,13 +36,21 @@ class ReplyUsage(NamedTuple):
     of_part: bool
 
 
+class CommandExit(NamedTuple):
+    """The exit code of a command, with the id of its call."""
+
+    call_id: str
+    code: int
+
+
 class TranscriptPart(NamedTuple):
-    """The replies in a part of a transcript, and where the part begins and ends; `size` is the file's."""
+    """What a part of a transcript says, and where the part begins and ends; `size` is the file's."""
 
     start: int
     end: int
     size: int
     replies: tuple[ReplyUsage, ...] = ()
+    exits: tuple[CommandExit, ...] = ()
 
 
 class Usage(NamedTuple):
@@ -63,7 +77,7 @@ def count_tokens_since(
 
 
 def read_transcript(path: str, start: int) -> TranscriptPart | None:
-    """Return the replies in the lines from `start` on, at most the last 4 MiB; None without a regular file.
+    """Return what the lines from `start` on say, at most the last 4 MiB; None without a regular file.
 
     Does not wait for a pipe or a device.
     """
@@ -85,17 +99,20 @@ def _read_file(file: int, start: int) -> TranscriptPart | None:
     finally:
         os.close(file)
     whole = new[: new.rfind(b"\n") + 1]
-    return TranscriptPart(start, start + len(whole), size, tuple(_read_replies(whole, start)))
+    replies, exits = _read_lines(whole, start)
+    return TranscriptPart(start, start + len(whole), size, tuple(replies), tuple(exits))
 
 
-def _read_replies(whole: bytes, start: int) -> list[ReplyUsage]:
-    replies = []
+def _read_lines(whole: bytes, start: int) -> tuple[list[ReplyUsage], list[CommandExit]]:
+    replies, exits = [], []
     for line in whole.splitlines(keepends=True):
-        reply = _read_reply(line, start) if b'"usage"' in line else None
-        if reply is not None:
-            replies.append(reply)
+        if any(mark in line for mark in _MARKS):
+            content = _decode_object(line)
+            reply, ended = _read_reply(content, start), _read_exit(content)
+            replies += [reply] if reply is not None else []
+            exits += [ended] if ended is not None else []
         start += len(line)
-    return replies
+    return replies, exits
 
 
 def count_tokens(
@@ -129,26 +146,55 @@ def count_tokens(
     return Usage(sum(replies.values()), max(start, part.end), [counted, *replies][-1], failure)
 
 
-def _read_reply(line: bytes, begins_at: int) -> ReplyUsage | None:
+def _decode_object(line: bytes) -> dict[str, Any]:
     try:
         content = msgspec.json.decode(line)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
-    message: Any = content.get("message") if isinstance(content, dict) else None
-    usage = message.get("usage") if isinstance(message, dict) else None
-    if not isinstance(usage, dict):
-        return None
-    counts = [usage.get(name) for name in _USAGE_KEYS]
-    tokens = sum(it for it in counts if isinstance(it, int) and not isinstance(it, bool) and it > 0)
-    failure = _join_texts(message.get("content")) if content.get("isApiErrorMessage") is True else ""
-    return ReplyUsage(
-        begins_at,
-        str(message.get("id", "")),
-        tokens,
-        failure,
-        _parse_timestamp(content.get("timestamp")),
-        content.get("isSidechain") is True,
-    )
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _get_object(content: Any, *keys: str) -> dict[str, Any]:
+    """Return the object under these keys, one inside the other; empty when there is none."""
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content if isinstance(content, dict) else {}
+
+
+def _read_reply(content: dict[str, Any], begins_at: int) -> ReplyUsage | None:
+    written_at = _parse_timestamp(content.get("timestamp"))
+    usage = _get_object(content, "message", "usage")
+    if usage:
+        message = content["message"]
+        failure = _join_texts(message.get("content")) if content.get("isApiErrorMessage") is True else ""
+        tokens = sum(_count(usage, key) for key in _CLAUDE_USAGE_KEYS)
+        of_part = content.get("isSidechain") is True
+        return ReplyUsage(begins_at, str(message.get("id", "")), tokens, failure, written_at, of_part)
+    info = _get_object(content, "payload", "info")
+    if info and content["payload"].get("type") == "token_count":
+        # Codex repeats a line: the tokens spent so far tell replies apart.
+        name = f"total:{_count(_get_object(info, 'total_token_usage'), 'total_tokens')}"
+        tokens = _count(_get_object(info, "last_token_usage"), "total_tokens")
+        return ReplyUsage(begins_at, name, tokens, "", written_at, False)
+    if content.get("type") == "gemini" and isinstance(content.get("tokens"), dict):
+        tokens = _count(content["tokens"], "total")
+        return ReplyUsage(begins_at, str(content.get("id", "")), tokens, "", written_at, False)
+    return None
+
+
+def _read_exit(content: dict[str, Any]) -> CommandExit | None:
+    """Return the exit code in a line of Codex, which reports it to hooks nowhere else."""
+    payload = _get_object(content, "payload")
+    ended = _get_object(payload, "item") or payload
+    call_id, code = ended.get("id") or ended.get("call_id"), ended.get("exit_code")
+    if isinstance(call_id, str) and call_id and isinstance(code, int) and not isinstance(code, bool):
+        return CommandExit(call_id, code)
+    return None
+
+
+def _count(usage: Mapping[str, Any], key: str) -> int:
+    value = usage.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _join_texts(content: Any) -> str:
