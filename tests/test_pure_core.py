@@ -46,6 +46,7 @@ PURE = sorted(
         "engine/session.py",
         "engine/responses.py",
         "engine/incident_tracker.py",
+        "engine/drift_points.py",
         "engine/drift_state.py",
         "engine/drift_findings.py",
         "engine/detector_runner.py",

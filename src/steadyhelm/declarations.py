@@ -40,6 +40,23 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True):
         )
 
 
+def add_kinds(
+    known: Mapping[str, ToolDeclaration], kinds: Mapping[str, str]
+) -> Mapping[str, ToolDeclaration]:
+    """Return the declarations with these kinds of tools in place of theirs; what they ignore stays.
+
+    >>> add_kinds({"wait": ToolDeclaration(ignore=("id",))}, {"wait": "poll"})["wait"]
+    ToolDeclaration(kind='poll', ignore=('id',))
+    """
+    valid = {tool: kind for tool, kind in kinds.items() if kind in TOOL_KINDS}
+    if not valid:
+        return known
+    changed = {
+        tool: structs.replace(known.get(tool) or ToolDeclaration(), kind=kind) for tool, kind in valid.items()
+    }
+    return {**known, **changed}
+
+
 def parse_declarations(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolDeclaration]:
     """Return the declarations from settings, by tool; raises SettingsError for one that is not valid."""
     known = {}

@@ -53,12 +53,18 @@ class Incident(Struct, frozen=True, kw_only=True):
 
 
 class Mute(Struct, frozen=True, kw_only=True):
-    """A mute: no alerts of this detector for this agent until the given time. It always ends."""
+    """A mute: no alerts of this detector for this agent until the given time. It always ends.
+
+    With `up_to`, an alert of higher severity is sent all the same; with `version`, only alerts about runs of
+    that version are held back.
+    """
 
     agent_id: str
     detector: str
     until: float
     set_at: float = 0.0
+    up_to: Severity | None = None
+    version: str | None = None
 
 
 class Threshold(Struct, frozen=True, kw_only=True):

@@ -13,17 +13,43 @@ from steadyhelm.fingerprints import encode_canonical, to_plain_data
 from steadyhelm.incidents import Incident
 
 
+class DriftPoint(Struct, frozen=True, array_like=True):
+    """The drift score of a run after an event, and the five contributions that add up to it.
+
+    None is unknown: a contribution that was not checked, or a score with none that was.
+    """
+
+    score: float | None = None
+    goal: float | None = None
+    loop: float | None = None
+    budget: float | None = None
+    quality: float | None = None
+    stuck: float | None = None
+
+
+class BudgetLimits(Struct, frozen=True, array_like=True):
+    """The limits of a run's budget after an event; None is no limit. `reserve` is kept for finishing."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    wall_s: float | None = None
+    reserve: float = 0.0
+
+
 class RecordedEvent(Struct, frozen=True):
     """An event as it is stored: its payload is reduced, redacted and encoded as JSON.
 
     Sinks read the payload here. `event.input_data` may still be the agent's own object, which the
-    agent may have changed since.
+    agent may have changed since. `drift` and `limits` are there where the event changed them.
     """
 
     event: TraceEvent
     input_json: bytes | None = None
     output_json: bytes | None = None
     metadata_json: bytes | None = None
+    drift: DriftPoint | None = None
+    limits: BudgetLimits | None = None
 
     @classmethod
     def of(cls, event: TraceEvent) -> Self:

@@ -17,6 +17,7 @@ from steadyhelm.decisions import Intervention, TaskProfile
 from steadyhelm.events import RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
+from steadyhelm.people import PeopleStore
 from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent, RunKey
 
 RunState = Literal["running", "suspended", "ended"]
@@ -323,11 +324,11 @@ class IncidentStore(Protocol):
         """Return interventions, newest first."""
 
     @abstractmethod
-    def acknowledge(self, incident_id: str, *, at: float) -> None:
-        """Mark an incident as seen by a person."""
+    def acknowledge(self, incident_id: str, *, at: float | None, by: str = "") -> None:
+        """Mark an incident as seen by a person; without a time, as not seen."""
 
     @abstractmethod
-    def review(self, incident_id: str, verdict: Review) -> None:
+    def review(self, incident_id: str, verdict: Review, *, at: float | None = None, by: str = "") -> None:
         """Store whether an incident was right or a false alarm. An empty verdict removes the review."""
 
     @abstractmethod
@@ -421,5 +422,5 @@ class Upkeep(Protocol):
         """Close all connections."""
 
 
-class Store(RunStore, BaselineStore, SpendingStore, IncidentStore, Outbox, Upkeep, Protocol):
+class Store(RunStore, BaselineStore, SpendingStore, IncidentStore, Outbox, PeopleStore, Upkeep, Protocol):
     """Everything Steadyhelm stores: all roles on one database, written in one transaction."""

@@ -18,7 +18,8 @@ from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.events import RunInfo
 from steadyhelm.incidents import Mute, Threshold
-from steadyhelm.sink import DailyGrant, Loss, SavedState
+from steadyhelm.people import AccessKey, AuditEntry, ToolMark
+from steadyhelm.sink import BudgetLimits, DailyGrant, DriftPoint, Loss, SavedState
 from steadyhelm.stores.opening import prepare
 from steadyhelm.stores.schema import MIGRATIONS, Migration
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -33,7 +34,7 @@ from steadyhelm.testing.store_records import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001", "0002")
+SCHEMAS = ("0001", "0002", "0003")
 
 
 def fill(store):
@@ -61,7 +62,11 @@ def fill(store):
     store.write(
         [
             info,
-            an_event(0, call_hash=-7, result_hash=9, started_seq=0, parent_run_id="parent"),
+            msgspec.structs.replace(
+                an_event(0, call_hash=-7, result_hash=9, started_seq=0, parent_run_id="parent"),
+                drift=DriftPoint(0.25, None, 0.25),
+                limits=BudgetLimits(tokens=900, reserve=0.1),
+            ),
             an_event(1, action_type="llm_request", action_name="model", cost_usd=0.5, metadata={"k": "v"}),
             an_event(2, action_type="handoff", error="no such agent", call_id="call", event_id="mine"),
             an_event(3, input_data=None, output_data=None, error="error"),
@@ -89,6 +94,10 @@ def fill(store):
     store.mute(Mute(agent_id="agent", detector="goal_drift", until=AT + 99, set_at=AT))
     store.save_threshold(Threshold(agent_id="agent", detector="goal_drift", min_score=0.9, incident_id="i"))
     store.enqueue(a_delivery(next_at=AT))
+    store.mark_tool(ToolMark(agent_id="agent", tool="wait", kind="poll", set_by="page", set_at=AT))
+    store.add_comment("incident", at=AT, author="page", content="known")
+    store.add_audit(AuditEntry(at=AT, author="page", action="mute", object="incident"))
+    store.add_key(AccessKey(name="ci", prefix="sh_1", digest=b"\1", scopes=("read",), created_at=AT))
 
 
 def content(store):
@@ -110,6 +119,10 @@ def content(store):
         "thresholds": store.list_thresholds(),
         "deliveries": store.list_deliveries(),
         "losses": store.get_losses(),
+        "tool_marks": store.list_tool_marks("agent"),
+        "comments": store.list_comments(["incident"]),
+        "audit": store.list_audit(),
+        "keys": store.list_keys(),
         "state": store.take_state("agent", "run"),
     }
     return msgspec.json.decode(msgspec.json.encode(everything))

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.bounded import BoundedDict
@@ -47,12 +47,13 @@ class Reference(Struct, frozen=True, dict=True):
     """What the events of a run are compared with: chosen once for a run, so that it can be judged again.
 
     `thresholds` are scores below which a detector's findings are LOW, `profile` is what tasks of the run's
-    type have taken, where budgets follow that.
+    type have taken, where budgets follow that, `tools` the kinds of tools that were declared on the page.
     """
 
     baseline: BaselineStats
     thresholds: dict[str, float]
     profile: TaskProfile | None = None
+    tools: dict[str, str] = field(default_factory=dict)
 
     @lazy_property
     def content(self) -> bytes:
@@ -123,13 +124,14 @@ class StoredKnowledge:
         return known
 
     def _read(self, version: str, task_type: str) -> Reference:
-        stored, thresholds, profiles = None, {}, {}
+        stored, thresholds, profiles, tools = None, {}, {}, {}
         if self._store is not None:
             stored = self._store.get_baseline(self._agent_id, version, task_type)
             thresholds = _find_highest(self._store.list_thresholds(self._agent_id))
             profiles = _read_profiles(self._store, self._agent_id) if self._uses_profiles else {}
+            tools = _read_tools(self._store, self._agent_id)
         empty = _make_baseline(self._agent_id, (version, task_type), self._calibration_runs)
-        return Reference(stored or empty, thresholds, profiles.get(task_type))
+        return Reference(stored or empty, thresholds, profiles.get(task_type), tools)
 
 
 class AgentKnowledge:
@@ -160,6 +162,7 @@ class AgentKnowledge:
         self._in_use: dict[BaselineKey, BaselineStats] = {}
         self._thresholds: dict[str, float] = {}
         self._profiles: dict[str, TaskProfile] = {}
+        self._tools: dict[str, str] = {}
         self._references: dict[BaselineKey, Reference] = {}
         self._latest: BoundedDict[BaselineKey, Reference] = BoundedDict(_LATEST_KEPT)
         self._suspended: dict[str, str] = {}
@@ -205,7 +208,7 @@ class AgentKnowledge:
         known = references.get(key)
         if known is None:
             baseline = self._in_use.get(key) or _make_baseline(self._agent_id, key, self._calibration_runs)
-            known = Reference(baseline, self._thresholds, self._profiles.get(task_type))
+            known = Reference(baseline, self._thresholds, self._profiles.get(task_type), self._tools)
             # Live runs share what they are compared with while it stays the same.
             known = references[key] = self._latest[key] = _keep_equal(self._latest.get(key), known)
         return known
@@ -258,6 +261,7 @@ class AgentKnowledge:
         baselines = {(it.version, it.task_type): it for it in store.list_baselines(agent_id)}
         self._thresholds = _find_highest(store.list_thresholds(agent_id))
         self._profiles = _read_profiles(store, agent_id) if self._uses_profiles else {}
+        self._tools = _read_tools(store, agent_id)
         self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
         self._set_baselines(baselines)
 
@@ -319,6 +323,10 @@ def _find_highest(thresholds: Sequence[Threshold]) -> dict[str, float]:
 
 def _read_profiles(store: Store, agent_id: str) -> dict[str, TaskProfile]:
     return {profile.task_type: profile for profile in store.list_profiles(agent_id)}
+
+
+def _read_tools(store: Store, agent_id: str) -> dict[str, str]:
+    return {mark.tool: mark.kind for mark in store.list_tool_marks(agent_id)}
 
 
 def _by_given_id(stored_ids: Sequence[str]) -> dict[str, str]:

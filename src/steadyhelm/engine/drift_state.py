@@ -12,6 +12,7 @@ from steadyhelm.decisions import BudgetDecision, BudgetState, Decision, DriftAct
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_findings import budget_findings, count_quarters_overspent, drift_score_findings
+from steadyhelm.engine.drift_points import DriftPoints
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import (
@@ -34,6 +35,7 @@ from steadyhelm.goals.quality import ContextQuality
 from steadyhelm.loops.steps import read_step
 from steadyhelm.policy.drift_engine import ScoreHistory
 from steadyhelm.policy.response_levels import Response, first_level
+from steadyhelm.sink import BudgetLimits, DriftPoint
 
 LOOP_RISK_DECAY: Final = 0.8
 """The share of the loop risk that is left after each step without a loop."""
@@ -69,6 +71,7 @@ class SavedDriftState(Struct):
     user_words: str = ""
     landing_reported: bool = False
     exhausted_quarters: int = -1
+    points: DriftPoints = field(default_factory=DriftPoints)
 
 
 class DriftState:
@@ -133,6 +136,7 @@ class DriftState:
             return ()
         if self.budget is not None:
             self._spend(event, gained, findings)
+            memory.points.note_limits(self.budget)
         if kind == USER_MESSAGE:
             self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
@@ -149,6 +153,13 @@ class DriftState:
         if self.budget is None and self.score < self.steering.nudge_threshold:
             return ()
         return [*self._score_finding(event, findings), *self._budget_finding(event)]
+
+    def take_points(self) -> tuple[DriftPoint | None, BudgetLimits | None] | None:
+        """Return the score and the limits if the latest event changed them, each once."""
+        if self._memory.points.point is None and self._memory.turn:
+            # Between two updates the score holds; before the first it is what is known by now.
+            self._note_point(None)
+        return self._memory.points.take()
 
     def note_goal_stated(self) -> None:
         """Note that guidance has just stated the goal to the model."""
@@ -251,7 +262,12 @@ class DriftState:
             self.budget.rewind(saved.budget)
         now = self._memory
         self._memory = structs.replace(
-            saved, turn=now.turn, last_at=now.last_at, goal=now.goal, user_words=now.user_words
+            saved,
+            turn=now.turn,
+            last_at=now.last_at,
+            goal=now.goal,
+            user_words=now.user_words,
+            points=now.points,
         )
         self._known_goal = None
         self._set_history(saved.history)
@@ -303,6 +319,7 @@ class DriftState:
             given = msgspec.convert(event.metadata or {}, Budget)
         except (msgspec.ValidationError, SettingsError):  # a recording may hold anything
             return
+        self._memory.points.decisions = -1
         if self.budget is not None:
             self.budget.set_limits(given)
         else:
@@ -364,6 +381,15 @@ class DriftState:
             memory.goal_drift, memory.loop_risk, behind, memory.quality_degradation, memory.stuck
         )
         self._engine.record_drift(memory.turn, self.score)
+        self._note_point(behind)
+
+    def _note_point(self, behind: float | None) -> None:
+        memory = self._memory
+        memory.points.note_score(
+            self._engine.split_score(
+                memory.goal_drift, memory.loop_risk, behind, memory.quality_degradation, memory.stuck
+            )
+        )
 
     def _score_finding(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Sequence[DriftEvent]:
         """Return the score as a finding, if it calls for more than the findings at this event do."""

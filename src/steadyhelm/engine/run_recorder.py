@@ -225,7 +225,7 @@ class RunRecorder:
         reference = knowledge.get_reference(run.version, run.task_type) if knowledge is not None else None
         if reference is not None:
             self.reference = reference
-            session.use_baseline(reference.baseline, reference.thresholds)
+            session.use_baseline(reference.baseline, reference.thresholds, reference.tools)
             self._put_records(reference.pin(run, session.next_seq))
 
     def _work(self, job: Callable[[], T], *, can_wait: bool = True) -> T | None:
@@ -242,7 +242,11 @@ class RunRecorder:
         """Queue an event and what it led to."""
         capture = self._services.capture
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
-        self._put_records(recorded if capture.keeps_text else capture.strip(recorded))
+        kept = recorded if capture.keeps_text else capture.strip(recorded)
+        changes = self.session.drift.take_points()
+        if changes is not None:
+            kept = structs.replace(kept, drift=changes[0], limits=changes[1])
+        self._put_records(kept)
         if seen.decision.findings or seen.incidents:
             findings = [it for it in seen.decision.findings if not it.is_ongoing]
             self._put_records(*findings, *self._incident_updates.select(seen))

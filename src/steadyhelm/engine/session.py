@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
-from steadyhelm.declarations import ToolDeclaration
+from steadyhelm.declarations import ToolDeclaration, add_kinds
 from steadyhelm.detector import Detector
 from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.detector_runner import DetectorRunner
@@ -144,9 +144,12 @@ class Session:
         """The time of the latest event; 0 before the first."""
         return self._totals.last_at
 
-    def use_baseline(self, baseline: BaselineStats, thresholds: Mapping[str, float]) -> None:
-        """Compare further events with a baseline that was not known yet."""
+    def use_baseline(
+        self, baseline: BaselineStats, thresholds: Mapping[str, float], tools: Mapping[str, str] | None = None
+    ) -> None:
+        """Compare further events with a baseline, and with kinds of tools, that were not known yet."""
         self.baseline = baseline
+        self._tools = add_kinds(self._tools, tools or {})
         self._runner.use_baseline(baseline, thresholds)
 
     def forget_checkpoints(self) -> None:

@@ -7,7 +7,7 @@ from msgspec import structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import Mode, Verdict
-from steadyhelm.declarations import ToolDeclaration
+from steadyhelm.declarations import ToolDeclaration, add_kinds
 from steadyhelm.detector import Detector
 from steadyhelm.engine.agent_knowledge import Reference, SuspendedRun
 from steadyhelm.engine.health import Health
@@ -60,7 +60,7 @@ class Sessions:
             steering=self._steering,
             budget=budget or self._steering.make_budget(info, profile),
             thresholds=reference.thresholds if reference is not None else None,
-            tools=self.tools,
+            tools=self.tools if reference is None else add_kinds(self.tools, reference.tools),
             health=self._health,
         )
         if state is not None:

@@ -13,7 +13,9 @@ from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import (
+    BudgetLimits,
     DailyGrant,
+    DriftPoint,
     Loss,
     PinnedBaseline,
     Record,
@@ -81,10 +83,12 @@ class _StoredEvent(Struct, array_like=True):
     input_json: bytes | None
     output_json: bytes | None
     metadata_json: bytes | None
+    drift: DriftPoint | None = None
+    limits: BudgetLimits | None = None
 
 
 _EVENT: Final = "event"
-_EVENT_FIELDS: Final = _StoredEvent.__struct_fields__[:-3]
+_EVENT_FIELDS: Final = _StoredEvent.__struct_fields__[:-5]
 _TYPES: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (RunInfo, DriftEvent, Incident, RunSummary, Loss, SavedState, PinnedBaseline, DailyGrant)
@@ -143,6 +147,8 @@ def _describe(record: Record) -> tuple[str, Any]:
         record.input_json,
         record.output_json,
         record.metadata_json,
+        record.drift,
+        record.limits,
     )
 
 
@@ -163,7 +169,9 @@ def _decode_record(name: str, raw: msgspec.Raw) -> Record:
         return record
     stored = _event_decoder.decode(raw)
     event = TraceEvent(**{field: getattr(stored, field) for field in _EVENT_FIELDS})
-    return RecordedEvent(event, stored.input_json, stored.output_json, stored.metadata_json)
+    return RecordedEvent(
+        event, stored.input_json, stored.output_json, stored.metadata_json, stored.drift, stored.limits
+    )
 
 
 class _Window:

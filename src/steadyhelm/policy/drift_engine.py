@@ -42,6 +42,7 @@ _SUSTAINED_TURNS: Final = 3
 _MAX_HISTORY: Final = 200
 _LOW_FROM: Final = 0.1
 _ROUNDING_DIGITS: Final = 9
+_SPLIT_DIGITS: Final = 4
 """Sums are rounded to this, so that a score meant to meet a threshold does."""
 
 
@@ -149,6 +150,16 @@ class DriftEngine:
                 total += part * weight
                 total_weight += weight
         return total / total_weight if total_weight > 0 else 0.0
+
+    def split_score(self, *parts: float | None) -> tuple[float | None, ...]:
+        """Return what each known part contributes to the score, in the order of SIGNALS."""
+        total = sum(weight for part, weight in zip(parts, self._weights, strict=True) if part is not None)
+        if total <= 0:
+            return (None,) * len(parts)
+        return tuple(
+            None if part is None else round(part * weight / total, _SPLIT_DIGITS)
+            for part, weight in zip(parts, self._weights, strict=True)
+        )
 
     def choose_action(self, score: float) -> DriftAction:
         """Return the action a score alone calls for."""

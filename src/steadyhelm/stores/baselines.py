@@ -15,6 +15,7 @@ from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunSummary
 from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
+from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
@@ -77,6 +78,7 @@ class SQLBaselines(StorePart, BaselineStore):
                 " updated_at = excluded.updated_at",
                 row,
             )
+            note_changes(connection, [("agent", None, row[0])])
 
     def reset_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> bool:
         """Delete a baseline and learn a new one from the next run on. Returns whether there was one."""

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
-from steadyhelm.sink import DailyGrant, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
+from steadyhelm.sink import DailyGrant, DriftPoint, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
+from steadyhelm.stores.last_calls import find_last_same
 from steadyhelm.stores.row_ids import CachedRun, RowIds
 
 TYPE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(ACTION_TYPES)}
@@ -35,8 +37,12 @@ EventRow = tuple[
     int | None,
     int | None,
     str | None,
+    int | None,
+    int | None,
 ]
 StateChange = RunInfo | SavedState | RunSummary
+PointRow = tuple[int, int, float | None, float | None, float | None, float | None, float | None, float | None]
+LimitRow = tuple[int, int, int | None, int | None, float | None, float | None, float]
 PayloadRow = tuple[int, bytes | None, bytes | None, bytes | None, str | None, str | None]
 
 
@@ -61,6 +67,10 @@ class RunTotals:
             "duration_ms",
             "cost_usd",
             "payloads",
+            "repeated",
+            "reply_bytes",
+            "top_score",
+            "last_score",
             "first_at",
             "last_at",
             "tools",
@@ -83,6 +93,10 @@ class RunTotals:
         self.duration_ms = 0.0
         self.cost_usd = 0.0
         self.payloads = 0
+        self.repeated = 0
+        self.reply_bytes = 0
+        self.top_score: float | None = None
+        self.last_score: float | None = None
         self.first_at = cached.started_at
         self.last_at = 0.0
         self.tools: dict[int, ToolTotals] = {}
@@ -110,6 +124,8 @@ class Batch(Struct):
     totals: dict[tuple[str, str], RunTotals] = field(default_factory=dict)
     events: list[EventRow] = field(default_factory=list)
     payloads: list[PayloadRow] = field(default_factory=list)
+    points: list[PointRow] = field(default_factory=list)
+    limits: list[LimitRow] = field(default_factory=list)
     incidents: dict[str, tuple[RunTotals, Incident]] = field(default_factory=dict)
     losses: list[tuple[str, str, int, float]] = field(default_factory=list)
     pinned: list[tuple[RunTotals, PinnedBaseline]] = field(default_factory=list)
@@ -159,6 +175,7 @@ class BatchBuilder:
                 totals.errors += 1
                 if error == PLAIN_ERROR:
                     error = None
+            last_same = same_result = None
             code = TYPE_CODES.get(event.action_type)
             if code is None:
                 code = -row_ids.get_name(connection, event.action_type)
@@ -171,8 +188,19 @@ class BatchBuilder:
                 tool.errors += failed
                 tool.tokens += tokens
                 tool.duration_ms += duration_ms
+                calls = totals.cached.calls
+                found = (
+                    calls.add(event.call_hash, event.result_hash, seq)
+                    if calls is not None
+                    else find_last_same(connection, totals.run, event)
+                )
+                if found is not None:
+                    last_same, same_result = found
+                    totals.repeated += 1
             elif code == LLM_CODE:
                 totals.llm_calls += 1
+                if record.output_json is not None:
+                    totals.reply_bytes += len(record.output_json)
             totals.tokens += tokens
             totals.duration_ms += duration_ms
             if cost_usd is not None:
@@ -219,9 +247,21 @@ class BatchBuilder:
                     payload_id,
                     None if parent is None else row_ids.get_name(connection, parent),
                     None if event_id == totals.prefix + str(seq) else event_id,
+                    last_same,
+                    same_result,
                 )
             )
+            if record.drift is not None:
+                self._add_point(totals, seq, record.drift)
+            if record.limits is not None:
+                self._batch.limits.append((totals.run, seq, *astuple(record.limits)))
         return self._batch
+
+    def _add_point(self, totals: RunTotals, seq: int, point: DriftPoint) -> None:
+        self._batch.points.append((totals.run, seq, *astuple(point)))
+        score = totals.last_score = point.score
+        if score is not None and (totals.top_score is None or score > totals.top_score):
+            totals.top_score = score
 
     def _get_totals(self, agent_id: str, run_id: str, at: float) -> RunTotals:
         totals = self._batch.totals.get((agent_id, run_id))

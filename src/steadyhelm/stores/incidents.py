@@ -14,6 +14,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import Delivery, DeliveryState, IncidentStore, LastAlert, Outbox, StoredIntervention
+from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.sql import (
     SEVERITIES,
@@ -100,15 +101,17 @@ class SQLIncidents(StorePart, IncidentStore):
                     heapq.heappop(newest)
         return [stored for _, _, stored in sorted(newest, reverse=True)]
 
-    def acknowledge(self, incident_id: str, *, at: float) -> None:
-        """Mark an incident as seen by a person."""
+    def acknowledge(self, incident_id: str, *, at: float | None, by: str = "") -> None:
+        """Mark an incident as seen by a person; without a time, as not seen."""
         with self._connections.transaction() as connection:
             found = _find_incident(connection, incident_id)
             connection.execute(
-                "UPDATE incidents SET acknowledged_at = ? WHERE incident_id = ?", (at, found.incident_id)
+                "UPDATE incidents SET acknowledged_at = ?, acknowledged_by = ? WHERE incident_id = ?",
+                (at, to_unicode(by), found.incident_id),
             )
+            _note_incident_change(connection, found.agent_id)
 
-    def review(self, incident_id: str, verdict: Review) -> None:
+    def review(self, incident_id: str, verdict: Review, *, at: float | None = None, by: str = "") -> None:
         """Store whether an incident was right or a false alarm. An empty verdict removes the review.
 
         It also decides whether a baseline may learn from the run of the incident.
@@ -116,8 +119,10 @@ class SQLIncidents(StorePart, IncidentStore):
         with self._connections.transaction() as connection:
             found = _find_incident(connection, incident_id)
             connection.execute(
-                "UPDATE incidents SET review = ? WHERE incident_id = ?", (verdict, found.incident_id)
+                "UPDATE incidents SET review = ?, reviewed_at = ?, reviewed_by = ? WHERE incident_id = ?",
+                (verdict, at, to_unicode(by), found.incident_id),
             )
+            _note_incident_change(connection, found.agent_id)
             (run,) = connection.execute(
                 "SELECT run FROM incidents WHERE incident_id = ?", (found.incident_id,)
             ).fetchone()
@@ -127,11 +132,16 @@ class SQLIncidents(StorePart, IncidentStore):
         """Send no alerts of a detector for an agent until a time, replacing an earlier mute."""
         with self._connections.transaction() as connection:
             connection.execute(
-                "INSERT INTO mutes (agent_id, detector, until, set_at) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (agent_id, detector) DO UPDATE SET until = excluded.until,"
-                " set_at = excluded.set_at",
-                (mute.agent_id, mute.detector, mute.until, mute.set_at),
+                "INSERT INTO mutes (agent_id, detector, until, set_at, up_to_severity, version)"
+                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id, detector) DO UPDATE SET"
+                " until = excluded.until, set_at = excluded.set_at,"
+                " up_to_severity = excluded.up_to_severity, version = excluded.version",
+                (
+                    *(mute.agent_id, mute.detector, mute.until, mute.set_at),
+                    *(mute.up_to and mute.up_to.rank, mute.version),
+                ),
             )
+            _note_incident_change(connection, mute.agent_id)
 
     def unmute(self, agent_id: str, detector: str) -> bool:
         """Send alerts again. Returns whether the detector was muted."""
@@ -139,17 +149,26 @@ class SQLIncidents(StorePart, IncidentStore):
             deleted = connection.execute(
                 "DELETE FROM mutes WHERE agent_id = ? AND detector = ?", (agent_id, detector)
             )
+            _note_incident_change(connection, agent_id)
             return deleted.rowcount > 0
 
     def list_mutes(self, *, at: float) -> list[Mute]:
         """Return the mutes in force at a time."""
         query = (
-            "SELECT agent_id, detector, until, set_at FROM mutes WHERE until > ? ORDER BY agent_id, detector"
+            "SELECT agent_id, detector, until, set_at, up_to_severity, version FROM mutes"
+            " WHERE until > ? ORDER BY agent_id, detector"
         )
         with self._connections.reading() as connection:
             return [
-                Mute(agent_id=agent_id, detector=detector, until=until, set_at=set_at)
-                for agent_id, detector, until, set_at in connection.execute(query, (at,))
+                Mute(
+                    agent_id=agent_id,
+                    detector=detector,
+                    until=until,
+                    set_at=set_at,
+                    up_to=None if up_to is None else SEVERITIES[up_to],
+                    version=version,
+                )
+                for agent_id, detector, until, set_at, up_to, version in connection.execute(query, (at,))
             ]
 
     def list_thresholds(self, agent_id: str | None = None) -> list[Threshold]:
@@ -182,6 +201,11 @@ class SQLIncidents(StorePart, IncidentStore):
         with self._connections.transaction() as connection:
             deleted = connection.execute("DELETE FROM thresholds WHERE incident_id = ?", (incident_id,))
             return deleted.rowcount > 0
+
+
+def _note_incident_change(connection: sqlite3.Connection, agent_id: str) -> None:
+    row = connection.execute("SELECT id FROM agents WHERE agent_id = ?", (to_unicode(agent_id),)).fetchone()
+    note_changes(connection, [("incidents", None, row and row[0])])
 
 
 def _find_incident(connection: sqlite3.Connection, incident_id: str) -> Incident:

@@ -7,20 +7,23 @@ import sqlite3
 from typing import Final
 
 from steadyhelm.sink import RunKey, to_unicode
+from steadyhelm.stores.last_calls import LastCalls
 
 _MAX_CACHED: Final = 20_000
 
 
 class CachedRun:
-    """The row ids of a run and its agent, the start time of the run if known, and its highest stored seq."""
+    """The row ids of a run and its agent, its start time if known, its highest stored seq, its last calls."""
 
-    __slots__ = ("agent", "id", "last_seq", "started_at")
+    __slots__ = ("agent", "calls", "id", "last_seq", "started_at")
 
     def __init__(self, row_id: int, agent: int, started_at: float, last_seq: int) -> None:
         self.id = row_id
         self.agent = agent
         self.started_at = started_at
         self.last_seq = last_seq
+        # Of a run that others wrote before, calls are looked up.
+        self.calls = LastCalls() if last_seq < 0 else None
 
 
 class RowIds:

@@ -197,7 +197,72 @@ SPENDING: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST, SPENDING)
+PAGE: Final = Migration(
+    "0003-page",
+    (
+        # Of a call: the place of the last identical one, and whether its result was the same.
+        "ALTER TABLE events ADD COLUMN last_same INTEGER",
+        "ALTER TABLE events ADD COLUMN same_result INTEGER",
+        # The drift score and the limits of the budget, where they change.
+        """CREATE TABLE scores (
+            run INTEGER NOT NULL REFERENCES runs (id), seq INTEGER NOT NULL, score REAL, goal REAL, loop REAL,
+            budget REAL, quality REAL, stuck REAL, PRIMARY KEY (run, seq)) WITHOUT ROWID""",
+        """CREATE TABLE limits (
+            run INTEGER NOT NULL REFERENCES runs (id), seq INTEGER NOT NULL, steps INTEGER, tokens INTEGER,
+            cost_usd REAL, wall_s REAL, reserve REAL NOT NULL, PRIMARY KEY (run, seq)) WITHOUT ROWID""",
+        # What an ended run had reached at steps 1, 2, 4, 8 and so on: bands are taken from clean runs.
+        """CREATE TABLE run_marks (
+            run INTEGER NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, score REAL,
+            tokens INTEGER NOT NULL, cost_usd REAL NOT NULL, PRIMARY KEY (run, step)) WITHOUT ROWID""",
+        "ALTER TABLE runs ADD COLUMN repeated INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN reply_bytes INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN top_score REAL",
+        "ALTER TABLE runs ADD COLUMN last_score REAL",
+        # Sets of bits: see `flags`.
+        "ALTER TABLE runs ADD COLUMN top_severity INTEGER NOT NULL DEFAULT -1",
+        "ALTER TABLE runs ADD COLUMN kinds INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN responses INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN excluded INTEGER NOT NULL DEFAULT 0",
+        """UPDATE runs SET (top_severity, kinds) = (SELECT max(severity),
+            max(kind = 'loop') | max(kind = 'goal') << 1 | max(kind = 'resource') << 2
+            | max(kind = 'style') << 3 | max(kind = 'correction') << 4 | max(kind = 'transition') << 5
+            FROM incidents WHERE run = runs.id) WHERE incidents > 0""",
+        """CREATE INDEX runs_flagged ON runs (started_at, top_severity, kinds, responses)
+            WHERE kinds > 0""",
+        "CREATE INDEX runs_not_ended ON runs (started_at, state) WHERE state != 'ended'",
+        "CREATE INDEX runs_by_parent ON runs (parent_run_id, agent) WHERE parent_run_id IS NOT NULL",
+        "CREATE INDEX runs_by_goal ON runs (goal) WHERE goal != ''",
+        "CREATE INDEX run_tools_by_name ON run_tools (name)",
+        "ALTER TABLE incidents ADD COLUMN pattern TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE incidents ADD COLUMN acknowledged_by TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE incidents ADD COLUMN reviewed_by TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE incidents ADD COLUMN reviewed_at REAL",
+        "CREATE INDEX incidents_by_pattern ON incidents (agent, kind, pattern, last_at)",
+        # A mute may also end when an incident is more severe, or when another version runs.
+        "ALTER TABLE mutes ADD COLUMN up_to_severity INTEGER",
+        "ALTER TABLE mutes ADD COLUMN version TEXT",
+        """CREATE TABLE declarations (
+            agent INTEGER NOT NULL REFERENCES agents (id), tool TEXT NOT NULL, kind TEXT NOT NULL,
+            set_by TEXT NOT NULL, set_at REAL NOT NULL, PRIMARY KEY (agent, tool)) WITHOUT ROWID""",
+        """CREATE TABLE comments (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, incident_id TEXT NOT NULL, at REAL NOT NULL,
+            author TEXT NOT NULL, content TEXT NOT NULL)""",
+        "CREATE INDEX comments_by_incident ON comments (incident_id)",
+        """CREATE TABLE audit (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, author TEXT NOT NULL,
+            action TEXT NOT NULL, object TEXT NOT NULL, detail TEXT NOT NULL)""",
+        """CREATE TABLE api_keys (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, prefix TEXT NOT NULL,
+            digest BLOB NOT NULL UNIQUE, scopes TEXT NOT NULL, created_at REAL NOT NULL,
+            expires_at REAL, last_used_at REAL)""",
+        # One row per run and batch, numbered inside the transaction that writes it; kept for an hour.
+        """CREATE TABLE changes (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, what TEXT NOT NULL, run INTEGER,
+            agent INTEGER)""",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, SPENDING, PAGE)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

@@ -1,6 +1,8 @@
 """The store in one SQLite file: the default, with nothing to install and nothing to run."""
 
 import os
+import sqlite3
+from contextlib import AbstractContextManager
 
 from steadyhelm.store import Store
 from steadyhelm.stores.baselines import SQLBaselines
@@ -8,6 +10,7 @@ from steadyhelm.stores.connections import Connections
 from steadyhelm.stores.events import SQLEvents
 from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
 from steadyhelm.stores.opening import prepare, require_current, resolve_path, validate_synchronous
+from steadyhelm.stores.people import SQLPeople
 from steadyhelm.stores.row_ids import RowIds
 from steadyhelm.stores.runs import SQLRuns
 from steadyhelm.stores.spending import SQLSpending
@@ -23,6 +26,7 @@ class SQLiteStore(
     SQLSpending,
     SQLIncidents,
     SQLOutbox,
+    SQLPeople,
     SQLRetention,
     SQLiteUpkeep,
     Store,
@@ -62,6 +66,10 @@ class SQLiteStore(
             timeout_s=timeout_s,
             on_rollback=self._row_ids.clear,
         )
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a connection of this thread that can only read; for queries that no role has."""
+        return self._connections.reading()
 
     @property
     def replacements(self) -> int:

@@ -45,6 +45,11 @@ _SMALL_TABLES: Final = (
     "pinned_baselines",
     "outbox",
     "losses",
+    "declarations",
+    "comments",
+    "audit",
+    "api_keys",
+    "changes",
 )
 
 
@@ -175,7 +180,7 @@ _SUBTRACT_TOTALS: Final = """
 _DELETE_UNUSED_BASELINE: Final = """
     DELETE FROM pinned_baselines
     WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE pinned = pinned_baselines.id)"""
-_TABLES_BY_RUN: Final = ("run_tools", "findings", "incidents", "states")
+_TABLES_BY_RUN: Final = ("run_tools", "findings", "incidents", "states", "scores", "limits", "run_marks")
 
 
 class SQLRetention(StorePart, Upkeep):
@@ -315,6 +320,9 @@ def _delete_first_events(connection: sqlite3.Connection, run: int) -> int:
 
 
 def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
+    connection.execute(
+        "DELETE FROM comments WHERE incident_id IN (SELECT incident_id FROM incidents WHERE run = ?)", (run,)
+    )
     for table in _TABLES_BY_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
     connection.execute(
@@ -333,6 +341,6 @@ def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
 def _delete_agent_rows(connection: sqlite3.Connection, agent_id: str) -> None:
     for table in ("mutes", "thresholds", "outbox"):
         connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
-    for table in ("baselines", "task_profiles", "spending", "daily_grants"):
+    for table in ("baselines", "task_profiles", "spending", "daily_grants", "declarations"):
         connection.execute(f"DELETE FROM {table} WHERE agent = {AGENT_ROW_ID}", (agent_id,))
     connection.execute("DELETE FROM agents WHERE agent_id = ?", (agent_id,))

@@ -18,19 +18,31 @@ from steadyhelm.incidents import Incident
 from steadyhelm.sink import PinnedBaseline, Record, RunKey, SavedState, make_storable, to_unicode
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
+from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
+from steadyhelm.stores.patterns import name_patterns
+from steadyhelm.stores.run_marks import write_marks
 from steadyhelm.stores.spending import write_grants, write_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID, UNSTORABLE_VALUE_ERRORS
 
 _INSERT_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
 _INSERT_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"
+_INSERT_POINTS: Final = "INSERT INTO scores VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
+_INSERT_LIMITS: Final = "INSERT INTO limits VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
+_SET_SCORES: Final = """
+    UPDATE runs SET top_score = max(coalesce(top_score, :top), :top), last_score = :last WHERE id = :run"""
+_ADD_FLAGS: Final = """
+    UPDATE runs SET top_severity = max(top_severity, ?), kinds = kinds | ?, responses = responses | ?
+    WHERE id = ?"""
 # SQLite releases the interpreter lock after every statement, and a busy agent then holds it for a while:
 # writing a batch in a few statements avoids hundreds of waits for the lock.
 _ROWS_PER_STATEMENT: Final = (256, 64, 16, 4, 1)
 _ADD_TOTALS: Final = """
     UPDATE runs SET events = events + ?, tokens = tokens + ?, tool_calls = tool_calls + ?,
         llm_calls = llm_calls + ?, errors = errors + ?, duration_ms = duration_ms + ?,
-        cost_usd = cost_usd + ?, payloads = payloads + ?, last_at = max(last_at, ?),
+        cost_usd = cost_usd + ?, payloads = payloads + ?, repeated = repeated + ?,
+        reply_bytes = reply_bytes + ?, last_at = max(last_at, ?),
         state = CASE WHEN ? AND state = 'suspended' THEN 'running' ELSE state END
     WHERE id = ?"""
 _ADD_TOOL_TOTALS: Final = """
@@ -74,7 +86,7 @@ UPDATE_INCIDENT_TOTALS: Final = """
     UPDATE runs SET
         incidents = (SELECT count(*) FROM incidents WHERE run = runs.id),
         peak = (SELECT coalesce(max(peak), 0) FROM incidents WHERE run = runs.id),
-        teaches = state = 'ended' AND summary IS NOT NULL AND (had_incident = 0 OR (
+        teaches = state = 'ended' AND summary IS NOT NULL AND excluded = 0 AND (had_incident = 0 OR (
             EXISTS (SELECT 1 FROM incidents WHERE run = runs.id)
             AND NOT EXISTS (SELECT 1 FROM incidents WHERE run = runs.id AND review != 'false_alarm')))
     WHERE id = ?"""
@@ -177,8 +189,25 @@ def _write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if rows and connection.executemany(_ADD_TOTALS, rows).rowcount != len(rows):
         raise _OutdatedError(_OUTDATED)
     _update_times(connection, all_totals)
+    _write_points(connection, batch)
     write_spending(connection, batch)
     _write_other_records(connection, batch)
+    note_changes(connection, [("run", totals.run, totals.cached.agent) for totals in all_totals])
+
+
+def _write_points(connection: sqlite3.Connection, batch: Batch) -> None:
+    if batch.points:
+        _insert(connection, _INSERT_POINTS, batch.points)
+        connection.executemany(
+            _SET_SCORES,
+            [
+                {"top": totals.top_score, "last": totals.last_score, "run": totals.run}
+                for totals in batch.totals.values()
+                if totals.top_score is not None
+            ],
+        )
+    if batch.limits:
+        _insert(connection, _INSERT_LIMITS, batch.limits)
 
 
 def _insert(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[object, ...]]) -> int:
@@ -215,6 +244,8 @@ def _build_total_row(totals: RunTotals) -> tuple[object, ...]:
             totals.duration_ms,
             totals.cost_usd,
             totals.payloads,
+            totals.repeated,
+            totals.reply_bytes,
             totals.last_at,
             totals.is_resumed,
             totals.run,
@@ -250,10 +281,18 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
     if batch.incidents:
         rows = [_build_incident_row(totals, incident) for totals, incident in batch.incidents.values()]
         connection.executemany(_UPSERT_INCIDENT, rows)
+        connection.executemany(_ADD_FLAGS, map(_build_flag_row, batch.incidents.values()))
+        name_patterns(connection, batch.incidents)
     _pin_baselines(connection, batch.pinned)
     connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
     connection.executemany(_ADD_LOSS, batch.losses)
     write_grants(connection, batch.grants)
+
+
+def _build_flag_row(stored: tuple[RunTotals, Incident]) -> tuple[int, int, int, int]:
+    totals, incident = stored
+    responses = to_bits(map(name_response, incident.interventions), RESPONSES)
+    return incident.severity.rank, to_bits([incident.kind], KINDS), responses, totals.run
 
 
 def _pin_baselines(
@@ -283,6 +322,8 @@ def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> N
         else:
             connection.execute(_END_RUN, _build_end_values(run, record))
             connection.execute("DELETE FROM states WHERE run = ?", (run,))
+            write_marks(connection, run)
+            totals.cached.calls = None
     if totals.is_resumed:
         connection.execute("UPDATE runs SET state = 'running' WHERE id = ? AND state = 'suspended'", (run,))
 

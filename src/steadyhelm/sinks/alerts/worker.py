@@ -14,9 +14,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from steadyhelm.errors import SettingsError
+from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.findings import Severity
-from steadyhelm.incidents import Incident
+from steadyhelm.incidents import Incident, Mute
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import AddressGuard, Resolve, resolve_with_system
@@ -32,7 +32,7 @@ from steadyhelm.sinks.alerts.sender import (
 )
 from steadyhelm.sinks.alerts.slack import Slack
 from steadyhelm.sinks.alerts.webhook import Webhook
-from steadyhelm.store import Delivery, IncidentStore, Outbox
+from steadyhelm.store import Delivery, IncidentStore, Outbox, RunStore
 
 CHANNEL_TYPES: Final[tuple[type[Channel], ...]] = (Slack, Discord, Webhook)
 
@@ -42,8 +42,8 @@ _IDLE_AFTER_ERROR_S: Final = 5.0
 _MAX_PENDING_READ: Final = 1000
 
 
-class AlertStore(Outbox, IncidentStore, Protocol):
-    """The parts of a store that sending uses: the outbox, and the mutes of incidents."""
+class AlertStore(Outbox, IncidentStore, RunStore, Protocol):
+    """The parts of a store that sending uses: the outbox, the mutes of incidents, and versions of runs."""
 
 
 class AlertWorker:
@@ -228,8 +228,20 @@ class AlertWorker:
         self._count_loss("alert_not_delivered")
 
     def _is_muted(self, delivery: Delivery, now: float) -> bool:
-        muted = {(mute.agent_id, mute.detector) for mute in self._store.list_mutes(at=now)}
-        return (delivery.agent_id, delivery.detector) in muted
+        return any(self._is_held_back(delivery, mute) for mute in self._store.list_mutes(at=now))
+
+    def _is_held_back(self, delivery: Delivery, mute: Mute) -> bool:
+        if (mute.agent_id, mute.detector) != (delivery.agent_id, delivery.detector):
+            return False
+        if mute.up_to is not None and delivery.severity.rank > mute.up_to.rank:
+            return False
+        if mute.version is None:
+            return True
+        try:
+            run = self._store.find_run(delivery.run_id, agent_id=delivery.agent_id)
+        except NotFoundError:
+            return True
+        return run.version == mute.version
 
     def _report_error(self, reason: str) -> None:
         error = sys.exception()
