@@ -1,4 +1,5 @@
 import type { Severity as SeverityName } from "../api/types";
+import { formatCount } from "../format";
 
 /** State and severity: the shape says it, the colour repeats it, the word stands beside it or is its name. */
 
@@ -74,6 +75,9 @@ const SEVERITIES: Readonly<Record<SeverityName, { readonly word: string; readonl
   CRITICAL: { word: "Critical", bars: 4 },
 };
 
+/** Worst first. */
+export const SEVERITY_ORDER: readonly SeverityName[] = ["CRITICAL", "HIGH", "MED", "LOW"];
+
 export const severityWord = (severity: SeverityName): string => SEVERITIES[severity].word;
 
 interface SeverityProps {
@@ -110,6 +114,28 @@ export function Severity({ severity, bare = false }: SeverityProps) {
         )}
       </svg>
       {!bare && <span>{word}</span>}
+    </span>
+  );
+}
+
+interface SeverityCountsProps {
+  readonly counts: readonly { readonly name: string; readonly count: number }[];
+}
+
+/** Counts by severity, worst first, with a shape for each. */
+export function SeverityCounts({ counts }: SeverityCountsProps) {
+  const shown = SEVERITY_ORDER.flatMap((severity) => {
+    const count = counts.find((each) => each.name === severity)?.count ?? 0;
+    return count ? [{ severity, count }] : [];
+  });
+  if (shown.length === 0) return <span className="muted">–</span>;
+  return (
+    <span className="severity-counts">
+      {shown.map(({ severity, count }) => (
+        <span key={severity}>
+          <Severity severity={severity} bare /> {formatCount(count)}
+        </span>
+      ))}
     </span>
   );
 }

@@ -1,0 +1,79 @@
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import type { InfiniteData } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+
+import { get } from "../api/client";
+import { keys } from "../api/queries";
+import type { Change, RunList, RunRow } from "../api/types";
+import { useChanges } from "../app/live";
+import { matchesFilters, sinceTime } from "./filters";
+import type { RunFilters } from "./filters";
+
+/** The list of runs. Rows change in place; runs that are new wait until they are asked for. */
+export function useRuns(filters: RunFilters) {
+  const client = useQueryClient();
+  const queryKey = keys.runs({ ...filters });
+  const [fresh, setFresh] = useState<ReadonlySet<number>>(new Set());
+  const [freshFor, setFreshFor] = useState("");
+  const list = JSON.stringify(filters);
+  if (freshFor !== list) {
+    setFreshFor(list);
+    setFresh(new Set());
+  }
+  const query = useInfiniteQuery({
+    queryKey,
+    queryFn: ({ pageParam, signal }) =>
+      get<RunList>(
+        "/runs",
+        {
+          after: pageParam,
+          since: sinceTime(filters.since),
+          agent: filters.agent,
+          state: filters.state,
+          severity: filters.severity,
+          kind: filters.kind,
+          response: filters.response,
+          q: filters.q,
+        },
+        signal,
+      ),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+  });
+  useChanges((change) => {
+    const known = client.getQueryData<InfiniteData<RunList, string>>(queryKey);
+    if (!known) return;
+    const { next, unknown } = mend(known, change);
+    if (next !== known) client.setQueryData(queryKey, next);
+    const added = unknown.filter((run) => matchesFilters(run, filters));
+    if (added.length) setFresh((before) => new Set([...before, ...added.map((run) => run.key)]));
+  });
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.runs) ?? [], [query.data]);
+  const showFresh = () => {
+    setFresh(new Set());
+    void client.resetQueries({ queryKey, exact: true });
+  };
+  return { query, rows, total: query.data?.pages[0]?.total ?? 0, fresh: fresh.size, showFresh };
+}
+
+/** Put changed rows in their places; return the runs that began after the newest row of the list. */
+export function mend(
+  known: InfiniteData<RunList, string>,
+  change: Pick<Change, "runs">,
+): { next: InfiniteData<RunList, string>; unknown: RunRow[] } {
+  const changed = new Map(change.runs.map((run) => [run.key, run]));
+  const newest = known.pages[0]?.runs[0]?.started_at ?? 0;
+  let touched = false;
+  const pages = known.pages.map((page) => {
+    if (!page.runs.some((run) => changed.has(run.key))) return page;
+    touched = true;
+    const runs = page.runs.map((run) => {
+      const found = changed.get(run.key);
+      changed.delete(run.key);
+      return found ?? run;
+    });
+    return { ...page, runs };
+  });
+  const unknown = [...changed.values()].filter((run) => run.started_at >= newest);
+  return { next: touched ? { ...known, pages } : known, unknown };
+}
