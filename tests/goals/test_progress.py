@@ -313,6 +313,28 @@ class TestTests:
             deltas(Progress(), call("run_tests", {}, "1 failed"), call("run_tests", {}, "all fine"))[1] > 0.1
         )
 
+    @pytest.mark.parametrize(
+        "command",
+        [
+            *("npx jest", "yarn jest --ci", "pnpm exec vitest run", "npx mocha", "bundle exec rspec"),
+            *(
+                "npx playwright test",
+                "deno test",
+                "node --test",
+                "bundle exec rake test",
+                "npm run test:unit",
+            ),
+            *("./gradlew test", "go test ./...", "cargo nextest run", "php artisan test", "tox -e py311"),
+        ],
+    )
+    def test_runners(self, command):
+        """
+        A test runner is recognised however it is started; fewer failures are progress.
+        """
+        made = deltas(Progress(), shell(command, "2 failed, 3 passed"), shell(command, "5 passed"))
+
+        assert made[-1] > 0
+
     @pytest.mark.parametrize("command", ["cat latest.txt", "grep -r attest .", "ls tests", "echo contest"])
     def test_no_tests(self, command):
         """

@@ -10,8 +10,8 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Judge
-from steadyhelm.reports.evidence import EvidenceFormatter, agent_name, draw_strip, select_stretches
+from steadyhelm.replay import FindingReport, Judge
+from steadyhelm.reports.evidence import EvidenceFormatter, agent_name, draw_strip, name_kind, select_stretches
 from steadyhelm.settings import Settings
 
 EVIL = "\x1b[2J\u202e\r\n"
@@ -52,6 +52,39 @@ class TestText:
         assert '6x search {"q":"x"} → nothing' in text
         assert ".[......]" in text
         assert "remind at step" in text
+
+    def test_the_words_a_finding_is_about(self, evidence):
+        """
+        Where the user corrected twice both messages are shown, however many steps lie between them.
+        """
+        work = [call(args={"q": n}, result=f"row {n}") for n in range(12)]
+        done = {"type": "llm_output", "text": "The parser is fixed now, and the tests pass."}
+        said = ["no, that is still broken", "still wrong, the parser fails as before"]
+        events = [{"type": "user_message", "text": "fix the parser"}, *work, done]
+        for words in said:
+            events += [{"type": "user_message", "text": words}, *work, done]
+
+        text = evidence.describe_as_text(judged(*events))
+
+        assert "2 corrections in a row" in text
+        assert all(words in text for words in said)
+        assert "other steps" in text
+
+    def test_the_drift_score_has_a_name_of_its_own(self):
+        """
+        What the drift score found is not counted as goal drift, which may not have been checked.
+        """
+        found = {
+            "at": 0,
+            "kind": "goal",
+            "severity": Severity.MED,
+            "score": 0.5,
+            "message": "",
+            "evidence": [0],
+        }
+
+        assert "drift score" == name_kind(FindingReport(detector="drift_score", **found))
+        assert "goal drift" == name_kind(FindingReport(detector="goal_drift", **found))
 
     def test_failures(self, evidence):
         """

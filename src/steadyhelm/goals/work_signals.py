@@ -28,7 +28,7 @@ _OLD_TEXT_KEYS: Final = ("old_string", "old_str", "oldString", "old_text")
 _CONTENT_CHARS_READ: Final = 4096
 
 # Every runner's name contains one of these; searching for them costs a tenth of the pattern.
-_RUNNER_HINTS: Final = ("test", "tox", "nox", "mocha", "rspec", "phpunit", "check", "verify")
+_RUNNER_HINTS: Final = ("test", "tox", "nox", "jest", "mocha", "rspec", "phpunit", "check", "verify")
 _GO_FAILURE: Final = "--- FAIL"
 _RESULT_CHARS_READ: Final = 1024
 UNKNOWN_FAILURES: Final = 1_000_000

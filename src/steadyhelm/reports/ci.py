@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from steadyhelm.findings import Severity
 from steadyhelm.replay import Judged
-from steadyhelm.reports.evidence import EvidenceFormatter
+from steadyhelm.reports.evidence import EvidenceFormatter, name_kind
 from steadyhelm.reports.formats import escape_markup, printable
 from steadyhelm.reports.output import RunLocation, ScanTotals, summarize
 from steadyhelm.reports.terminal import say
@@ -31,7 +31,7 @@ class GithubReport:
         """Write an annotation for a flagged run; the summary counts the others."""
         if not is_flagged:
             return
-        kinds = dict.fromkeys(finding.kind for finding in self._evidence.list_findings(judged))
+        kinds = dict.fromkeys(name_kind(finding) for finding in self._evidence.list_findings(judged))
         title = f"{', '.join(kinds)} in run {printable(judged.report.run_id)}"
         command = "error" if judged.report.worst >= self._level.rank else "warning"
         self._write(command, place, title, self._evidence.describe_as_text(judged))

@@ -13,6 +13,7 @@ from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MES
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
+from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import FindingReport, FirstResponse, Judged, find_steps_after
@@ -25,9 +26,13 @@ UNKNOWN_AGENT: Final = "scan"
 """The agent id of a run whose file names no agent."""
 
 _MARKS: Final = {TOOL_CALL: ".", LLM_REQUEST: "r", USER_MESSAGE: "u", STATE_TRANSITION: "s"}
+_KIND_NAMES: Final = {"goal": "goal drift", "transition": "unusual order"}
+"""By kind: its name in reports, where the kind alone says too little."""
 _ROWS_SHOWN: Final = 4
 _ARGUMENTS_WIDTH: Final = 60
 _RESULT_WIDTH: Final = 60
+_USER_WIDTH_FACTOR: Final = 2
+"""How much wider than a result the words of a user may be: they are the evidence itself."""
 _GOAL_WIDTH: Final = 100
 _CHARACTERS_READ: Final = 2000
 _STEPS_NEAR_A_SPAN: Final = 12
@@ -55,7 +60,7 @@ class Episode(NamedTuple):
     """An incident with its place among the run's steps, which are counted from 0.
 
     `noticed` is the step at which it was first noticed, None when only the whole run showed it;
-    `proof` holds the steps that are its evidence.
+    `proof` holds the steps that are its evidence, `named` those of the finding whose message it carries.
     """
 
     incident: Incident
@@ -63,6 +68,7 @@ class Episode(NamedTuple):
     last: int
     noticed: int | None
     proof: list[int]
+    named: list[int]
 
     @property
     def is_span(self) -> bool:
@@ -89,12 +95,12 @@ class EvidenceFormatter:
             yield "goal", self.redact(run.info.goal, _GOAL_WIDTH)
         episodes = self.episodes(judged)
         for episode in episodes:
-            yield episode.incident.kind, printable(episode.incident.message)
+            yield name_kind(episode.incident), printable(episode.incident.message)
             yield "when", describe_steps(run, episode)
-            for row in self.group_steps(run, episode.proof) if episode.is_span else ():
+            for row in self.group_steps(run, episode.named) if episode.is_span else ():
                 yield "", str(row)
         for finding, times in self.findings_without_incident(judged):
-            yield finding.kind, f"{printable(finding.message)} ({finding.severity}, {times} times)"
+            yield name_kind(finding), f"{printable(finding.message)} ({finding.severity}, {times} times)"
         spans = [(episode.first, episode.last) for episode in episodes if episode.is_span]
         if spans:
             yield "run", draw_strip(run.events, spans)
@@ -129,26 +135,33 @@ class EvidenceFormatter:
     def group_steps(
         self, run: ReadRun, places: Sequence[int], *, most: int = _ROWS_SHOWN, width: int = _RESULT_WIDTH
     ) -> Iterator[EvidenceRow | str]:
-        """Yield a row for each group of equal steps, in order, then a line that counts what is left out."""
+        """Yield a row for each group of equal steps, in order, then a line that counts what is left out.
+
+        What the user said is never left out; next come the steps that were repeated most, then the latest.
+        """
         alike: dict[tuple[str, bytes], list[int]] = {}
         for place in places:
             event = run.events[place]
             asked = event.text if event.action_type == LLM_REQUEST else event.input_data
             alike.setdefault((event.action_name, encode_canonical(asked)), []).append(place)
-        for same in list(alike.values())[:most]:
+        said = [same for same in alike.values() if run.events[same[0]].action_type == USER_MESSAGE]
+        done = [same for same in alike.values() if same not in said]
+        done.sort(key=lambda same: (len(same), same[-1]), reverse=True)
+        shown = sorted([*said, *done[: max(0, most - len(said))]])
+        for same in shown:
             yield self.describe_step(same, run.events[same[-1]], width=width)
-        if len(alike) > most:
-            yield f"and {len(alike) - most} other steps"
+        if len(alike) > len(shown):
+            yield f"and {pluralize(len(alike) - len(shown), 'other step')}"
 
     def describe_step(
         self, places: list[int], event: TraceEvent, *, width: int = _RESULT_WIDTH
     ) -> EvidenceRow:
         """Return the call and result of one step, shown for all equal steps at these places."""
+        if event.action_type == USER_MESSAGE:
+            return EvidenceRow(places, "user", self.redact(event.text, _USER_WIDTH_FACTOR * width))
         came_back = self.redact(event.error or event.text or self._result(event.output_data), width)
         if event.action_type == LLM_REQUEST:
             return EvidenceRow(places, "", came_back)
-        if event.action_type == USER_MESSAGE:
-            return EvidenceRow(places, "user", came_back)
         arguments = _shorten(printable(self._plain(event.input_data)), width)
         mark = "failed: " if event.error else ""
         call = f"{_shorten(printable(event.action_name), _ARGUMENTS_WIDTH)} {arguments}".rstrip()
@@ -167,6 +180,15 @@ class EvidenceFormatter:
     def _plain(self, value: Any) -> str:
         _, encoded = self._redactor.redact(value, encode_canonical(value))
         return encoded[:_CHARACTERS_READ].decode("utf-8", "replace")
+
+
+def name_kind(finding: FindingReport | Incident) -> str:
+    """Return what reports call a finding or incident.
+
+    The drift score weighs five signals and can rise where goal drift itself was not checked: it has a name
+    of its own.
+    """
+    return "drift score" if finding.detector == DRIFT_SCORE else _KIND_NAMES.get(finding.kind, finding.kind)
 
 
 def agent_name(run: ReadRun) -> str:
@@ -261,13 +283,18 @@ def _locate_incident(judged: Judged, incident: Incident) -> Episode:
     events = judged.run.events
     places = {int(event.event_id): place for place, event in enumerate(events)}
     proof: set[int] = set()
+    named: set[int] = set()
     for finding in judged.report.findings:
         is_reported = finding.kind == incident.kind and finding.severity is not Severity.LOW
         if is_reported and incident.opened_seq <= places[finding.at] <= incident.last_seq:
-            proof.update(places[entry] for entry in finding.evidence if entry in places)
+            evidence = {places[entry] for entry in finding.evidence if entry in places}
+            proof |= evidence
+            if finding.message == incident.message:
+                named = evidence
     last = min(incident.last_seq, len(events) - 1)
     noticed = incident.opened_seq if incident.opened_seq < len(events) else None
-    return Episode(incident, min([*proof, incident.opened_seq, last]), last, noticed, sorted(proof))
+    first = min([*proof, incident.opened_seq, last])
+    return Episode(incident, first, last, noticed, sorted(proof), sorted(named or proof))
 
 
 def _shorten(text: str, most: int) -> str:

@@ -14,6 +14,7 @@ from steadyhelm.reports.evidence import (
     describe_response,
     describe_steps,
     describe_trust,
+    name_kind,
 )
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.output import RunLocation, ScanTotals, describe_not_checked, summarize
@@ -114,7 +115,7 @@ class HtmlReport:
             mark=SEVERITY_MARKS[worst],
             run_id=judged.report.run_id,
             agent=agent_name(judged.run),
-            kinds=", ".join(dict.fromkeys(finding.kind for finding in findings)),
+            kinds=", ".join(dict.fromkeys(name_kind(finding) for finding in findings)),
             steps=f"{len(judged.run.events):,}",
             tokens_saved="-" if saved is None else f"{saved:,}",
             place=place,
@@ -133,10 +134,17 @@ class HtmlReport:
             "about": "  ·  ".join(part for part in (agent_name(run), str(place)) if part),
             "goal": self._evidence.redact(run.info.goal, _GOAL_WIDTH) if run.info.goal else "",
             "incidents": [
-                {"kind": it.incident.kind, "message": it.incident.message, "when": describe_steps(run, it)}
+                {
+                    "kind": name_kind(it.incident),
+                    "message": it.incident.message,
+                    "when": describe_steps(run, it),
+                }
                 for it in episodes
             ],
-            "other_findings": list(self._evidence.findings_without_incident(judged)),
+            "other_findings": [
+                {"kind": name_kind(it), "message": it.message, "severity": it.severity, "times": times}
+                for it, times in self._evidence.findings_without_incident(judged)
+            ],
             "drawing": draw_timeline(judged, self._evidence),
             "evidence": list(self._evidence_cells(judged, episodes)),
             "response": describe_response(judged) if judged.answers else "",
@@ -150,7 +158,7 @@ class HtmlReport:
     ) -> "Iterator[_EvidenceCells | str]":
         """Yield a row for each group of equal steps, or a line that counts what is left out."""
         for episode in episodes:
-            rows = self._evidence.group_steps(judged.run, episode.proof, most=_ROWS_SHOWN, width=_CELL_WIDTH)
+            rows = self._evidence.group_steps(judged.run, episode.named, most=_ROWS_SHOWN, width=_CELL_WIDTH)
             for row in rows if episode.is_span else ():
                 if isinstance(row, EvidenceRow):
                     yield _EvidenceCells(

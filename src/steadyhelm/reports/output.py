@@ -14,14 +14,14 @@ from rich.text import Text
 from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.replay import Judged, RunReport
-from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name
+from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name, name_kind
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-_PLURALS: Final = {"loop": "loops", "transition": "transitions", "correction": "corrections"}
+_PLURALS: Final = {"loop": "loops", "correction": "corrections"}
 _REASONS_SHOWN: Final = 4
 _REASON_WIDTH: Final = 100
 _TITLE_WIDTH, _TITLE_GAP = 10, 2
@@ -52,7 +52,9 @@ class ScanTotals(Struct):
             return
         self.flagged += 1
         self.failing += report.worst >= fail_on
-        self.kinds.update({finding.kind for finding in report.findings if finding.severity.rank >= least})
+        self.kinds.update(
+            {name_kind(finding) for finding in report.findings if finding.severity.rank >= least}
+        )
 
 
 def summarize(totals: ScanTotals, fail_on: Severity) -> str:
