@@ -38,6 +38,7 @@ def people(apart, monkeypatch):
         (apart / name).mkdir()
     monkeypatch.setenv("HOME", str(apart / "home"))
     monkeypatch.setenv("STEADYHELM_HOOK_HOST", "0")
+    monkeypatch.setenv("PATH", str(apart / "commands"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(apart / "project")
@@ -88,7 +89,7 @@ def test_uninstalling_gives_the_very_bytes_back(text, people):
     path = user_file(people)
     path.write_bytes(text.encode())
     hook("install", "--agent", "claude-code", "--yes")
-    assert "hook --agent claude-code --mode guide" in path.read_text()
+    assert "hook --agent claude-code --mode observe" in path.read_text()
     hook("uninstall", "--agent", "claude-code", "--yes")
     assert text.encode() == path.read_bytes()
 
@@ -113,9 +114,24 @@ def test_installing_twice_changes_nothing(people):
     assert "already has the hooks" in hook("install", "--agent", "claude-code", "--yes").stderr
     assert once == path.read_bytes()
     hook("install", "--agent", "claude-code", "--mode", "enforce", "--yes")
-    assert once.decode().replace("guide", "enforce") == path.read_text()
+    assert once.decode().replace("observe", "enforce") == path.read_text()
+    said = hook("install", "--agent", "claude-code", "--yes").stderr
+    assert "already has the hooks, mode enforce" in said.replace("\n", " ")
     hook("uninstall", "--agent", "claude-code", "--yes")
     assert not path.exists()
+
+
+def test_hooks_that_were_removed_by_hand(people):
+    """
+    Where the user removed the hooks, uninstalling removes the backup that was left.
+    """
+    path = user_file(people)
+    path.write_text('{"mine": 1}')
+    hook("install", "--yes")
+    path.write_text('{"mine": 1}')
+    assert 1 == len(list(people.rglob("*.before")))
+    hook("uninstall", "--yes")
+    assert [] == list(people.rglob("*.before"))
 
 
 def test_changes_of_others_in_between_are_kept(people):
@@ -139,7 +155,7 @@ def test_the_change_is_shown_first_and_needs_a_yes(people):
     result = hook("install", "--agent", "claude-code")
     assert 2 == result.exit_code
     assert "+" in result.stderr
-    assert "--mode guide" in result.stderr
+    assert "--mode observe" in result.stderr
     assert "{}" == path.read_text()
 
 
@@ -208,7 +224,7 @@ def test_status(people):
     """
     hook("install", "--agent", "cursor", "--project", "--yes")
     told = json.loads(hook("status", "--agent", "cursor", "--json").stdout)
-    assert [("user", []), ("project", ["guide"])] == [(it["scope"], it["modes"]) for it in told["places"]]
+    assert [("user", []), ("project", ["observe"])] == [(it["scope"], it["modes"]) for it in told["places"]]
     shown = hook("status").stdout
     assert "not installed" in shown
     assert "installed" in shown.replace("not installed", "")
@@ -224,7 +240,7 @@ def test_status_tells_troubles(people):
     assert "1 event not checked" in result.stderr
 
 
-@pytest.mark.parametrize("agent", ["", "emacs", "\x1b[2J"])
+@pytest.mark.parametrize("agent", ["emacs", "\x1b[2J"])
 @pytest.mark.parametrize("command", ["install", "uninstall"])
 def test_unknown_agents_are_refused(agent, command, people):
     """
@@ -233,6 +249,125 @@ def test_unknown_agents_are_refused(agent, command, people):
     result = hook(command, "--agent", agent, "--yes")
     assert 2 == result.exit_code
     assert "claude-code, codex, gemini-cli, cursor" in result.stderr
+
+
+@pytest.mark.parametrize(("agent", "meant"), [("claude", "claude-code"), ("gemini_cli", "gemini-cli")])
+def test_a_name_that_is_nearly_right(agent, meant, people):
+    """
+    A name that is close to a known one is refused, with the right one.
+    """
+    assert f"Did you mean {meant}?" in hook("install", "--agent", agent, "--yes").stderr
+
+
+def add_command(people, name):
+    path = people / "commands" / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch(0o755)
+
+
+class TestFoundAgents:
+    def test_by_folder_and_by_command(self, people):
+        """
+        Without --agent the hooks are installed for each agent that has a folder or a command, and no other.
+        """
+        (people / "home" / ".gemini").mkdir()
+        add_command(people, "codex")
+        result = hook("install", "--yes")
+        assert 0 == result.exit_code
+        said = result.stderr.replace("\n", " ")
+        assert "Found gemini-cli: the folder" in said
+        assert "Found codex: the command" in said
+        for agent in AGENTS:
+            path = people / "home" / SETTINGS_PLACES[agent].user
+            assert path.exists() == (agent in ("codex", "gemini-cli"))
+        assert "mode observe: nothing is said to the agent" in said
+
+    def test_none(self, people):
+        """
+        Where no agent is found, what was looked for is said, and nothing is changed.
+        """
+        before = sorted(people.rglob("*"))
+        result = hook("install", "--yes")
+        assert 1 == result.exit_code
+        assert "claude, codex, gemini, cursor" in result.stderr.replace("\n", " ")
+        assert sorted(people.rglob("*")) == before
+
+    def test_uninstalling_all(self, people):
+        """
+        Without --agent the hooks are removed from every agent that has them, and all is as before.
+        """
+        for agent in AGENTS:
+            user_file(people, agent).write_text('{"mine":   1}')
+        before = {path: path.read_bytes() for path in people.rglob("*") if path.is_file()}
+        assert 0 == hook("install", "--mode", "guide", "--yes").exit_code
+        assert all(b"steadyhelm" in path.read_bytes() for path in before)
+        assert 0 == hook("uninstall", "--yes").exit_code
+        assert before == {path: path.read_bytes() for path in people.rglob("*") if path.is_file()}
+        assert "No hooks of Steadyhelm are installed" in hook("uninstall", "--yes").stderr
+
+    def test_one_that_cannot_be_edited(self, people):
+        """
+        A settings file that cannot be edited is named, and the other agents get their hooks.
+        """
+        user_file(people, "claude-code").write_text("// mine")
+        user_file(people, "codex").write_text("{}")
+        result = hook("install", "--yes")
+        assert 1 == result.exit_code
+        assert "left as it is" in result.stderr.replace("\n", " ")
+        assert ("// mine", True) == (
+            user_file(people, "claude-code").read_text(),
+            "steadyhelm" in user_file(people, "codex").read_text(),
+        )
+
+    @pytest.mark.parametrize("command", ["install", "uninstall"])
+    def test_a_dry_run(self, command, people):
+        """
+        With --dry-run the changes are shown, and no file is changed.
+        """
+        user_file(people, "codex").write_text("{}")
+        user_file(people, "claude-code")
+        if command == "uninstall":
+            hook("install", "--yes")
+        before = {path: path.read_bytes() for path in people.rglob("*") if path.is_file()}
+        result = hook(command, "--dry-run")
+        assert (0, True) == (result.exit_code, "Nothing was changed: --dry-run." in result.stderr)
+        assert 2 == sum(line.startswith("+++") for line in result.stderr.splitlines())
+        assert before == {path: path.read_bytes() for path in people.rglob("*") if path.is_file()}
+
+
+def test_installing_again_keeps_the_status_line(people):
+    """
+    A second installation leaves our status line where it is; it goes when that is asked for, or at the end.
+    """
+    path = user_file(people)
+    path.write_text('{"model":   "opus"}')
+    hook("install", "--agent", "claude-code", "--status-line", "--yes")
+    once = path.read_bytes()
+    hook("install", "--agent", "claude-code", "--yes")
+    assert once == path.read_bytes()
+    hook("install", "--agent", "claude-code", "--mode", "guide", "--yes")
+    assert "hook statusline" in json.loads(path.read_text())["statusLine"]["command"]
+    hook("install", "--agent", "claude-code", "--no-status-line", "--yes")
+    assert "statusLine" not in json.loads(path.read_text())
+    hook("install", "--agent", "claude-code", "--status-line", "--yes")
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    assert '{"model":   "opus"}' == path.read_text()
+
+
+def test_a_status_line_of_the_users_own(people):
+    """
+    The user's own status line stays as it is, with a word about how to see both, to the byte after the end.
+    """
+    path = user_file(people)
+    text = '{"statusLine": {"type": "command",  "command": "mine"}}'
+    path.write_text(text)
+    said = hook("install", "--agent", "claude-code", "--status-line", "--yes").stderr
+    assert "has a status line of its own, which stays" in said.replace("\n", " ")
+    assert "mine" == json.loads(path.read_text())["statusLine"]["command"]
+    hook("install", "--agent", "claude-code", "--no-status-line", "--yes")
+    assert "mine" == json.loads(path.read_text())["statusLine"]["command"]
+    hook("uninstall", "--agent", "claude-code", "--yes")
+    assert text == path.read_text()
 
 
 @pytest.mark.parametrize("agent", AGENTS)

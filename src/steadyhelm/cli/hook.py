@@ -1,15 +1,29 @@
 """`steadyhelm hook`: the commands a person types: install, uninstall, status."""
 
 import os
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    EXIT_FLAGGED,
+    EXIT_USAGE,
+    AsJson,
+    confirm,
+    fail,
+    print_json,
+    print_table,
+)
 from steadyhelm.errors import FormatError
 from steadyhelm.hooks import client as hook
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from steadyhelm.hooks.installer import SettingsChange
 
 app = typer.Typer(
     help="Watch Claude Code, Codex CLI, Gemini CLI or Cursor.",
@@ -17,6 +31,8 @@ app = typer.Typer(
 )
 
 _MODES: Final = ("observe", "guide", "enforce")
+_WITH_STATUS_LINE: Final = "claude-code"
+_BOTH_LINES: Final = "To see both, run `steadyhelm hook statusline` in it with the same input."
 
 Agent = Annotated[
     str, typer.Option("--agent", help="claude-code, codex, gemini-cli or cursor.", show_default=False)
@@ -25,6 +41,7 @@ Project = Annotated[
     bool,
     typer.Option("--project/--user", help="Use the settings of this project, or of the user (the default)."),
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -54,33 +71,50 @@ def statusline(context: typer.Context) -> None:
 def install(
     agent: Agent = "",
     project: Project = False,
-    mode: Annotated[str, typer.Option("--mode", help="observe, guide or enforce.")] = "guide",
+    mode: Annotated[
+        str, typer.Option("--mode", help="observe (the default), guide or enforce.", show_default=False)
+    ] = "",
     status_line: Annotated[
-        bool, typer.Option("--status-line", help="Set Claude Code's status line too, unless it has one.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--status-line/--no-status-line",
+            help="Set Claude Code's status line too, unless it has one, or remove ours.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Add the hooks to an agent's settings. Shows the change and asks first."""
+    """Add the hooks to the settings of an agent, or of all that are found. Shows the change first."""
     from steadyhelm.hooks import installer, settings_entries
 
-    _require_agent(agent)
-    if mode not in _MODES:
+    if mode and mode not in _MODES:
         fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", EXIT_USAGE)
-    command = settings_entries.hook_command(agent, mode)
-    line = settings_entries.status_line_command() if status_line and agent == "claude-code" else ""
-    try:
-        path = settings_entries.find_settings_file(agent, project=project)
-        change = installer.plan_install(agent, path, command, status_line=line)
+    line = settings_entries.status_line_command() if status_line else None if status_line is None else ""
+
+    def plan(name: str) -> "SettingsChange":
+        path = settings_entries.find_settings_file(name, project=project)
+        wanted = line if name == _WITH_STATUS_LINE else None
+        return installer.plan_install(name, path, mode, status_line=wanted)
+
+    changes = _plan_changes([agent] if agent else _find_agents(), plan)
+    for change in changes.plans.values():
+        if change.keeps_status_line:
+            say(f"{safe(change.path)} has a status line of its own, which stays. {_BOTH_LINES}")
         if change.is_empty:
-            say(f"{safe(path)} already has the hooks. Nothing was changed.")
-            return
-        _print_change(change)
-        confirm(f"Change {safe(path)}?", yes=yes)
-        backup = installer.apply_install(change)
-    except FormatError as exc:
-        fail(safe(exc))
-    say(f"Installed in {safe(path)}, mode {mode}.")
-    if backup is not None:
+            say(f"{safe(change.path)} already has the hooks, mode {change.mode}. Nothing was changed.")
+    for name, change in changes.apply(installer.apply_install, dry_run=dry_run, yes=yes):
+        _explain_installation(name, change, project=project)
+    changes.end()
+
+
+def _explain_installation(agent: str, change: "SettingsChange", *, project: bool) -> None:
+    from steadyhelm.hooks.installer import backup_path
+
+    hint = ": nothing is said to the agent, --mode guide changes that" if change.mode == "observe" else ""
+    say(f"Installed for {agent} in {safe(change.path)}, mode {change.mode}{hint}.")
+    backup = backup_path(change.path)
+    if backup.exists():
         say(f"A backup of the file is in {safe(backup)}.")
     if agent == "codex":
         say("Codex runs a new hook once you have trusted it: type /hooks in Codex.")
@@ -88,22 +122,90 @@ def install(
 
 
 @app.command("uninstall")
-def uninstall(agent: Agent = "", project: Project = False, yes: Yes = False) -> None:
-    """Remove the hooks from an agent's settings. The file is as it was before."""
+def uninstall(agent: Agent = "", project: Project = False, dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Remove the hooks from the settings of an agent, or of all that have them. The files are as before."""
     from steadyhelm.hooks import installer, settings_entries
 
-    _require_agent(agent)
-    try:
-        path = settings_entries.find_settings_file(agent, project=project)
-        change = installer.plan_uninstall(path)
-        if not change.is_empty:
+    def plan(name: str) -> "SettingsChange":
+        return installer.plan_uninstall(settings_entries.find_settings_file(name, project=project))
+
+    changes = _plan_changes([agent] if agent else list(settings_entries.SETTINGS_PLACES), plan)
+    for change in changes.plans.values():
+        if change.is_empty and agent:
+            say(f"{safe(change.path)} has no hooks of Steadyhelm.")
+        if change.is_empty and not dry_run:
+            installer.apply_uninstall(change)  # a backup may be left of hooks that were removed by hand
+    if not agent and all(change.is_empty for change in changes.plans.values()):
+        say("No hooks of Steadyhelm are installed.")
+    for _, change in changes.apply(installer.apply_uninstall, dry_run=dry_run, yes=yes):
+        say(f"{safe(change.path)} has no hooks of Steadyhelm any more.")
+    if not dry_run:
+        _stop_resident()
+    changes.end()
+
+
+class _Changes:
+    """The changes of one command, by agent. A file that cannot be changed does not keep others from it."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, SettingsChange] = {}
+        self._has_failed = False
+
+    def apply(
+        self, write: "Callable[[SettingsChange], None]", *, dry_run: bool, yes: bool
+    ) -> "Iterator[tuple[str, SettingsChange]]":
+        """Show all changes, ask once, make them, and yield each that was made."""
+        pending = {name: change for name, change in self.plans.items() if not change.is_empty}
+        for change in pending.values():
             _print_change(change)
-            confirm(f"Change {safe(path)}?", yes=yes)
-        installer.apply_uninstall(change)
-    except FormatError as exc:
-        fail(safe(exc))
-    _stop_resident()
-    say(f"{safe(path)} has no hooks of Steadyhelm{' any more' if not change.is_empty else ''}.")
+        if dry_run and pending:
+            say("Nothing was changed: --dry-run.")
+        if dry_run or not pending:
+            return
+        paths = ", ".join(safe(change.path) for change in pending.values())
+        confirm(f"Change {paths}?", yes=yes)
+        for name, change in pending.items():
+            try:
+                write(change)
+            except FormatError as exc:
+                self.report(exc)
+            else:
+                yield name, change
+
+    def report(self, problem: FormatError) -> None:
+        """Print what is wrong with one settings file."""
+        say(f"steadyhelm: {safe(problem)}")
+        self._has_failed = True
+
+    def end(self) -> None:
+        """End the command with status 1 when something went wrong."""
+        if self._has_failed:
+            raise typer.Exit(EXIT_FAILED)
+
+
+def _plan_changes(agents: "list[str]", plan: "Callable[[str], SettingsChange]") -> _Changes:
+    changes = _Changes()
+    for name in agents:
+        _require_agent(name)
+        try:
+            changes.plans[name] = plan(name)
+        except FormatError as exc:
+            changes.report(exc)
+    return changes
+
+
+def _find_agents() -> list[str]:
+    from steadyhelm.hooks.settings_entries import SETTINGS_PLACES, find_agents
+
+    found = find_agents()
+    if not found:
+        commands = ", ".join(it for place in SETTINGS_PLACES.values() for it in place.commands)
+        fail(
+            f"no coding agent was found: no settings folder, and none of {commands} on the PATH. Use --agent."
+        )
+    for name, why in found.items():
+        say(f"Found {name}: {safe(why)}.")
+    return list(found)
 
 
 @app.command("status")
@@ -133,7 +235,7 @@ def status(
             for row in rows
         ]
         print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
-        say(f"The hook command: {safe(settings_entries.hook_command(agent or 'claude-code', 'guide'))}")
+        say(f"The hook command: {safe(settings_entries.hook_command(agent or 'claude-code', 'observe'))}")
         if waiting:
             say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
         if errors:
@@ -156,16 +258,19 @@ def _describe_state(row: dict[str, object]) -> str:
 
 
 def _require_agent(agent: str) -> None:
+    from difflib import get_close_matches
+
     from steadyhelm.recordings.hook_events.dialects import AGENTS
 
     if agent not in AGENTS:
-        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.", EXIT_USAGE)
+        close = [it for it in AGENTS if it.startswith(agent)] or get_close_matches(agent, AGENTS, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.{hint}", EXIT_USAGE)
 
 
-def _print_change(change: object) -> None:
-    from steadyhelm.hooks.installer import SettingsChange, diff_lines
+def _print_change(change: "SettingsChange") -> None:
+    from steadyhelm.hooks.installer import diff_lines
 
-    assert isinstance(change, SettingsChange)
     for line in diff_lines(change):
         say(safe(line))
 

@@ -17,15 +17,21 @@ from steadyhelm.hooks import settings_entries
 from steadyhelm.settings import home
 
 RECORDS_FOLDER: Final = "hooks"
+DEFAULT_MODE: Final = "observe"
 _MAX_SETTINGS_BYTES: Final = 2 << 20
 
 
 class SettingsChange(Struct, frozen=True, kw_only=True):
-    """The content of a file before and after a change; None where there is no file."""
+    """The content of a file before and after a change; None where there is no file.
+
+    `mode` is the one that is installed, `keeps_status_line` whether another status line stays.
+    """
 
     path: Path
     before: bytes | None
     after: bytes | None
+    mode: str = ""
+    keeps_status_line: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -52,18 +58,23 @@ def _explain_errors(path: Path) -> Iterator[None]:
         raise FormatError(f"{path} cannot be changed: {exc.strerror or exc} ({where}).") from exc
 
 
-def plan_install(agent: str, path: Path, command: str, *, status_line: str = "") -> SettingsChange:
-    """Return the change that adds our entries."""
+def plan_install(agent: str, path: Path, mode: str = "", *, status_line: str | None = None) -> SettingsChange:
+    """Return the change that adds our entries; see `add_entries` for `status_line`.
+
+    Without a mode, the mode that is installed stays; a new installation observes.
+    """
     before = _read_bytes(path)
     text = _decode_text(before, path)
-    content = settings_entries.add_entries(
-        settings_entries.parse_settings(text, path), agent, command, status_line=status_line
-    )
-    if before is not None and content == settings_entries.parse_settings(text, path):
-        return SettingsChange(path=path, before=before, after=before)
-    return SettingsChange(
-        path=path, before=before, after=settings_entries.write_settings(text, content).encode()
-    )
+    content = settings_entries.parse_settings(text, path)
+    installed = set(settings_entries.find_installed_events(content).values()) - {""}
+    mode = mode or (installed.pop() if len(installed) == 1 else DEFAULT_MODE)
+    command = settings_entries.hook_command(agent, mode)
+    fresh = settings_entries.add_entries(content, agent, command, status_line=status_line)
+    after = before
+    if before is None or fresh != content:
+        after = settings_entries.write_settings(text, fresh).encode()
+    kept = bool(status_line) and settings_entries.has_other_status_line(content)
+    return SettingsChange(path=path, before=before, after=after, mode=mode, keeps_status_line=kept)
 
 
 def plan_uninstall(path: Path) -> SettingsChange:
@@ -93,8 +104,13 @@ def diff_lines(change: SettingsChange) -> Iterator[str]:
     return difflib.unified_diff(sides[0], sides[1], names[0], names[1], lineterm="")
 
 
-def apply_install(change: SettingsChange) -> Path | None:
-    """Write the change; return the path of the backup, None when there was no file."""
+def backup_path(path: Path) -> Path:
+    """Return where the backup of a settings file is kept."""
+    return _record_path(path, ".before")
+
+
+def apply_install(change: SettingsChange) -> None:
+    """Write the change, and keep a backup of the file."""
     _require_unchanged(change)
     assert change.after is not None
     with _explain_errors(change.path):
@@ -108,7 +124,6 @@ def apply_install(change: SettingsChange) -> Path | None:
             path=str(change.path), existed=known.existed, digest=_hash_content(change.after), folders=folders
         )
         _replace_file(_record_path(change.path, ".json"), msgspec.json.encode(record))
-    return _record_path(change.path, ".before") if known.existed else None
 
 
 def apply_uninstall(change: SettingsChange) -> None:
@@ -139,7 +154,7 @@ def _back_up(change: SettingsChange) -> _InstallRecord:
     content = settings_entries.parse_settings(text, change.path)
     rest = settings_entries.remove_entries(content)
     clean = before if rest == content else settings_entries.write_settings(text, rest).encode()
-    _replace_file(_record_path(change.path, ".before"), clean)
+    _replace_file(backup_path(change.path), clean)
     return _InstallRecord(path=str(change.path), existed=True, digest="")
 
 
@@ -165,7 +180,7 @@ def _read_record(path: Path) -> _InstallRecord | None:
 
 
 def _read_backup(path: Path) -> bytes | None:
-    return _read_bytes(_record_path(path, ".before"))
+    return _read_bytes(backup_path(path))
 
 
 def _read_bytes(path: Path) -> bytes | None:

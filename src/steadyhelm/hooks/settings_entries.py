@@ -1,9 +1,11 @@
 """Add our entries to the settings files of coding agents, and remove them, changing nothing else."""
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,20 +26,38 @@ STATUS_LINE: Final = "statusLine"
 
 
 class SettingsPlace(NamedTuple):
-    """Where an agent keeps its settings: in the user's home, and in a project."""
+    """Where an agent keeps its settings, in the user's home and in a project, and its commands."""
 
     user: str
     project: str
+    commands: tuple[str, ...]
     home_variable: str = ""
 
 
 SETTINGS_PLACES: Final = {
     # In a project, the user's own file: the other one is shared with everyone who works there.
-    "claude-code": SettingsPlace(".claude/settings.json", ".claude/settings.local.json", "CLAUDE_CONFIG_DIR"),
-    "codex": SettingsPlace(".codex/hooks.json", ".codex/hooks.json", "CODEX_HOME"),
-    "gemini-cli": SettingsPlace(".gemini/settings.json", ".gemini/settings.json"),
-    "cursor": SettingsPlace(".cursor/hooks.json", ".cursor/hooks.json"),
+    "claude-code": SettingsPlace(
+        ".claude/settings.json", ".claude/settings.local.json", ("claude",), "CLAUDE_CONFIG_DIR"
+    ),
+    CODEX: SettingsPlace(".codex/hooks.json", ".codex/hooks.json", ("codex",), "CODEX_HOME"),
+    "gemini-cli": SettingsPlace(".gemini/settings.json", ".gemini/settings.json", ("gemini",)),
+    "cursor": SettingsPlace(".cursor/hooks.json", ".cursor/hooks.json", ("cursor", "cursor-agent")),
 }
+
+
+def find_agents() -> dict[str, str]:
+    """Return the coding agents of this user, each with what shows it: its folder, or its command."""
+    found = {}
+    for agent, place in SETTINGS_PLACES.items():
+        with contextlib.suppress(FormatError, OSError):
+            folder = find_settings_file(agent, project=False).parent
+            if folder.is_dir():
+                found[agent] = f"the folder {folder}"
+                continue
+        command = next((it for it in map(shutil.which, place.commands) if it), None)
+        if command:
+            found[agent] = f"the command {command}"
+    return found
 
 
 def find_settings_file(agent: str, *, project: bool) -> Path:
@@ -113,11 +133,12 @@ def _require_shallow(content: Any) -> None:
 
 
 def add_entries(
-    content: Mapping[str, Any], agent: str, command: str, *, status_line: str = ""
+    content: Mapping[str, Any], agent: str, command: str, *, status_line: str | None = None
 ) -> dict[str, Any]:
     """Return the settings with our entries, each once, after all others.
 
-    Raises FormatError where an event of ours has something other than a list.
+    `status_line` is the command of our status line, which never replaces another one. An empty text removes
+    ours, None leaves it as it is. Raises FormatError where an event of ours has something other than a list.
     """
     fresh = remove_entries(content)
     hooks = dict(fresh.get("hooks", {}))
@@ -128,9 +149,16 @@ def add_entries(
         hooks[event] = [*entries, _make_entry(agent, command, kind)]
     if agent == "cursor":
         fresh = {"version": 1, **fresh}
-    if status_line and STATUS_LINE not in fresh:
+    if status_line is None and STATUS_LINE in content:
+        fresh[STATUS_LINE] = content[STATUS_LINE]
+    elif status_line and STATUS_LINE not in fresh:
         fresh[STATUS_LINE] = {"type": "command", "command": status_line}
     return {**fresh, "hooks": hooks}
+
+
+def has_other_status_line(content: Mapping[str, Any]) -> bool:
+    """Return whether the settings have a status line that is not ours."""
+    return STATUS_LINE in content and not _is_ours(content[STATUS_LINE])
 
 
 def _make_entry(agent: str, command: str, kind: StepKind) -> dict[str, Any]:
