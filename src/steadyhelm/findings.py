@@ -87,6 +87,16 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
         return ids
 
     @property
+    def subject(self) -> str:
+        """What it is about, named the same in every run: a tool, a sequence of tools, or a pattern."""
+        return str(self.context.get("subject", ""))
+
+    @property
+    def repeats(self) -> int:
+        """How often the subject was repeated; 0 where nothing is counted."""
+        return int(self.context.get("repeat_count", 0))
+
+    @property
     def is_ongoing(self) -> bool:
         """Whether it only says that a condition goes on which was listed before."""
         return bool(self.context.get("ongoing"))

@@ -3,12 +3,13 @@
 A loop of forty calls is one incident with forty findings, not forty alerts.
 """
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, Self
 
 from msgspec import Struct, field, to_builtins
 
 from steadyhelm.decisions import Intervention
-from steadyhelm.findings import Kind, Severity
+from steadyhelm.findings import DriftEvent, Kind, Severity
 
 IncidentState = Literal["open", "closed"]
 Review = Literal["", "false_alarm", "confirmed"]
@@ -21,6 +22,7 @@ class Incident(Struct, frozen=True, kw_only=True):
 
     The engine makes a new version whenever it grows or ends; `incident_id` stays the same. Of a passed limit
     that merely goes on, a version is stored about every ten seconds, not at every event.
+    `subject` and `repeats` are those of the finding at its peak: which tools, how often.
     `review` and `acknowledged_at` are set by people, never by the engine.
     """
 
@@ -45,6 +47,13 @@ class Incident(Struct, frozen=True, kw_only=True):
     interventions: tuple[Intervention, ...] = ()
     review: Review = ""
     acknowledged_at: float | None = None
+    subject: str = ""
+    repeats: int = 0
+
+    @property
+    def pattern(self) -> str:
+        """What it is about in a few words, by which incidents are grouped: its subject, else its detector."""
+        return self.subject or self.detector.replace("_", " ")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the incident as plain data, one key per field."""
@@ -68,9 +77,11 @@ class Mute(Struct, frozen=True, kw_only=True):
 
 
 class Threshold(Struct, frozen=True, kw_only=True):
-    """A detector's threshold for one agent, raised because a person marked an incident as a false alarm.
+    """What is no longer reported for one agent, because a person marked an incident as a false alarm.
 
-    Findings of that detector scoring below `min_score` are noticed, not reported.
+    It holds for findings of `kind` about `subject`, whichever detector makes them; without a subject, for
+    those of `detector`. They are noticed and not reported up to `max_repeats` repetitions, or, where
+    nothing is counted, below the score `min_score`.
     """
 
     agent_id: str
@@ -78,6 +89,63 @@ class Threshold(Struct, frozen=True, kw_only=True):
     min_score: float
     incident_id: str = ""
     set_at: float = 0.0
+    kind: str = ""
+    subject: str = ""
+    max_repeats: int | None = None
+
+    def covers(self, incident: Incident) -> bool:
+        """Return whether an incident of the same agent would not have been reported."""
+        if incident.hard_limit or not self.concerns(incident):
+            return False
+        return _is_below(incident.peak, incident.repeats, self.min_score, self.max_repeats)
+
+    def concerns(self, incident: Incident) -> bool:
+        """Return whether an incident is about what was marked, however grave it is."""
+        if incident.agent_id != self.agent_id:
+            return False
+        if self.subject:
+            return (incident.kind, incident.subject) == (self.kind, self.subject)
+        return incident.detector == self.detector
+
+
+class Limits(Struct, frozen=True):
+    """Up to which score, or number of repetitions, something is noticed and not reported."""
+
+    min_score: float
+    max_repeats: int | None = None
+
+
+class Thresholds(Struct, frozen=True):
+    """All that is no longer reported for one agent, by kind and subject, or by detector."""
+
+    limits: dict[str, tuple[Limits, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def combine(cls, marked: Iterable[Threshold]) -> Self:
+        """Return what several marks lead to together."""
+        limits: dict[str, tuple[Limits, ...]] = {}
+        for it in marked:
+            key = _name_subject(it.kind, it.subject) if it.subject else it.detector
+            limits[key] = (*limits.get(key, ()), Limits(it.min_score, it.max_repeats))
+        return cls(limits)
+
+    def cover(self, finding: DriftEvent) -> bool:
+        """Return whether a finding is noticed and not reported."""
+        if finding.context.get("hard_limit") or not self.limits:
+            return False
+        known = (
+            *self.limits.get(finding.detector, ()),
+            *self.limits.get(_name_subject(finding.kind, finding.subject), ()),
+        )
+        return any(_is_below(finding.score, finding.repeats, it.min_score, it.max_repeats) for it in known)
+
+
+def _is_below(score: float, repeats: int, min_score: float, max_repeats: int | None) -> bool:
+    return score < min_score if max_repeats is None else repeats <= max_repeats
+
+
+def _name_subject(kind: str, subject: str) -> str:
+    return f"{kind}/{subject}"
 
 
 class ThresholdEffect(Struct, frozen=True, kw_only=True):

@@ -160,6 +160,8 @@ class TestSet:
             ("redaction.keys", "card,pin", ["card", "pin"]),
             ("alerts.webhook", "https://example.org/hook", "https://example.org/hook"),
             ("detectors.action_loop.enabled", "false", False),
+            ("tools.job_status.kind", "poll", "poll"),
+            ("tools.job_status.ignore", '["token"]', ["token"]),
         ],
     )
     def test_new_value(self, settings_file, name, text, value):
@@ -173,6 +175,14 @@ class TestSet:
 
         assert value == stored
 
+    def test_a_tool_with_dots_in_its_name(self, settings_file):
+        """
+        A tool is declared under its whole name.
+        """
+        steadyhelm("config", "set", "tools.files.read.kind", "read")
+
+        assert {"files.read": {"kind": "read"}} == tomllib.loads(settings_file.read_text())["tools"]
+
     def test_a_file_is_created(self, tmp_path, monkeypatch):
         """
         Without a settings file one is created in the working directory.
@@ -184,7 +194,13 @@ class TestSet:
 
     @pytest.mark.parametrize(
         ("name", "text"),
-        [("mode", "loud"), ("moed", "guide"), ("detectors.action_loop.max_repeats", "many")],
+        [
+            ("mode", "loud"),
+            ("moed", "guide"),
+            ("detectors.action_loop.max_repeats", "many"),
+            ("tools.job_status.kind", "polling"),
+            ("tools.job_status.sort", "poll"),
+        ],
     )
     def test_nothing_wrong_is_stored(self, settings_file, name, text):
         """

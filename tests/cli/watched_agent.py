@@ -101,7 +101,7 @@ def _recorder(monitor):
 
 def fill(path):
     """Three clean runs, a short and a long loop, one over a hard limit, one that failed, one of a child."""
-    monitor = DriftMonitor("researcher", db_path=path, calibration_runs=3)
+    monitor = DriftMonitor("researcher", db_path=path, calibration_runs=3, absolute_token_limit=50_000)
     goal = "find the cheapest flight to Oslo"
     for number in range(3):
         work(monitor, f"clean-{number}", goal=goal)

@@ -236,6 +236,7 @@ class TestFinding:
         assert "a called 3 times in a row with the same arguments and the same result" == finding.message
         assert {
             "pattern": "repetition",
+            "subject": "a",
             "tool_name": "a",
             "recent_actions": ["b", "a", "a", "a"],
             "repeat_count": 3,

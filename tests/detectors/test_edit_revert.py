@@ -66,6 +66,7 @@ class TestEditRevert:
         assert ("loop", Severity.MED) == (finding.kind, finding.severity)
         assert {
             "pattern": "edit-revert",
+            "subject": "Edit",
             "repeat_count": 2,
             "event_ids": ["run.0", "run.1", "run.2"],
         } == finding.context

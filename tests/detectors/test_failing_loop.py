@@ -70,6 +70,7 @@ class TestFailingLoop:
         assert ("loop", Severity.MED, 0.5) == (finding.kind, finding.severity, finding.score)
         assert {
             "pattern": "failing call",
+            "subject": "a",
             "repeat_count": 3,
             "event_ids": ["run.0", "run.1", "run.2"],
         } == finding.context

@@ -46,6 +46,7 @@ class TestStagnation:
         assert ("loop", Severity.MED, 0.5) == (finding.kind, finding.severity, finding.score)
         assert {
             "pattern": "stagnation",
+            "subject": "a",
             "repeat_count": 6,
             "event_ids": [f"run.{n}" for n in range(6)],
         } == finding.context

@@ -14,6 +14,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import QUIET, Session
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo
+from steadyhelm.incidents import Limits, Thresholds
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 GOAL = "finish every part of the plan"
@@ -331,7 +332,7 @@ class TestThresholds:
         """
         A finding below the score a person set is LOW, and says why; one above it counts.
         """
-        watched = session(ActionLoop(), thresholds={"action_loop": 0.7})
+        watched = session(ActionLoop(), thresholds=Thresholds({"action_loop": (Limits(0.7),)}))
         decisions = [observation.decision for observation in observed(watched, "aaaaaa")]
 
         expected = ["CONTINUE"] * 4 + ["SUMMARIZE_REPLAN", "CHECKPOINT_RESET"]
@@ -344,7 +345,10 @@ class TestThresholds:
         """
         Whatever was called a false alarm, a hard limit counts.
         """
-        watched = session(ResourceSpike(absolute_token_limit=900), thresholds={"resource_spike": 0.95})
+        watched = session(
+            ResourceSpike(absolute_token_limit=900),
+            thresholds=Thresholds({"resource_spike": (Limits(0.95),)}),
+        )
 
         assert ["SUMMARIZE_REPLAN"] == actions(watched, "r")
 

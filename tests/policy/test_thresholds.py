@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.findings import Severity
-from steadyhelm.incidents import Incident
+from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
 
@@ -29,6 +29,26 @@ def incident(peak=0.6, **fields):
     )
 
 
+SUBJECTS = st.sampled_from(["", "search", "read → edit"])
+
+
+def finding(of):
+    """A finding as it leads to this incident."""
+    return DriftEvent(
+        agent_id=of.agent_id,
+        run_id=of.run_id,
+        detector=of.detector,
+        kind=of.kind,
+        severity=of.severity,
+        score=of.peak,
+        message=of.message,
+        suggested_action=of.suggested_action,
+        timestamp=0.0,
+        event_id="r.0",
+        context={"subject": of.subject, "repeat_count": of.repeats},
+    )
+
+
 class TestThresholdFor:
     def test_just_above_the_false_alarm(self):
         """
@@ -44,12 +64,36 @@ class TestThresholdFor:
             threshold.set_at,
         )
 
-    @given(st.floats(0, 1))
-    def test_a_detector_is_never_made_blind(self, peak):
+    @given(st.floats(0, 1), st.integers(0, 100), SUBJECTS)
+    def test_works_for_every_incident(self, peak, repeats, subject):
         """
-        Whatever was called a false alarm, the surest findings still count.
+        Whatever was called a false alarm, its like is silent from then on.
         """
-        assert 0.5 < build_threshold(incident(peak), at=0.0).min_score <= 0.95
+        marked = incident(peak, repeats=repeats, subject=subject)
+
+        assert build_threshold(marked, at=0.0).covers(marked)
+
+    def test_a_subject_is_silent_up_to_twice_as_many_repetitions(self):
+        """
+        Six repetitions of a tool were no drift: twelve are silent, whichever detector sees it; more are not.
+        """
+        threshold = build_threshold(incident(1.0, subject="search", repeats=6), at=0.0)
+
+        assert threshold.covers(incident(1.0, subject="search", repeats=12, detector="failing_loop"))
+        assert not threshold.covers(incident(1.0, subject="search", repeats=13))
+        assert not threshold.covers(incident(0.5, subject="fetch", repeats=3))
+
+    @given(st.lists(st.builds(incident, st.floats(0.5, 1), subject=SUBJECTS, repeats=st.integers(0, 9))))
+    def test_several_marks_cover_what_each_of_them_covers(self, marked):
+        """
+        A finding is silent exactly when one of the marks covers an incident like it.
+        """
+        thresholds = [build_threshold(it, at=0.0) for it in marked]
+        combined = Thresholds.combine(thresholds)
+        for it in marked:
+            for repeats in (0, it.repeats, 2 * it.repeats, 2 * it.repeats + 1):
+                like = incident(it.peak, subject=it.subject, repeats=repeats)
+                assert combined.cover(finding(like)) == any(one.covers(like) for one in thresholds)
 
     def test_a_hard_limit_never_adapts(self):
         """

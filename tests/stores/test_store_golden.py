@@ -34,7 +34,7 @@ from steadyhelm.testing.store_records import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001", "0002", "0003")
+SCHEMAS = ("0001", "0002", "0003", "0004")
 
 
 def fill(store):
@@ -71,7 +71,7 @@ def fill(store):
             an_event(2, action_type="handoff", error="no such agent", call_id="call", event_id="mine"),
             an_event(3, input_data=None, output_data=None, error="error"),
             a_finding(3),
-            an_incident(event_ids=("run.0", "run.3"), interventions=(answer,)),
+            an_incident(event_ids=("run.0", "run.3"), interventions=(answer,), subject="search", repeats=6),
             a_summary("ended", outcome="done", words=b"\1\2", similarities=[0.5], sequences=[["a", "b"]]),
             SavedState("agent", "run", b"session", AT),
             Loss("queue full", 3, AT),
@@ -93,6 +93,18 @@ def fill(store):
     store.save_profile(a_profile(cost_usd=0.5, wall_s=90.0))
     store.mute(Mute(agent_id="agent", detector="goal_drift", until=AT + 99, set_at=AT))
     store.save_threshold(Threshold(agent_id="agent", detector="goal_drift", min_score=0.9, incident_id="i"))
+    store.save_threshold(
+        Threshold(
+            agent_id="agent",
+            detector="action_loop",
+            min_score=0.9,
+            incident_id="j",
+            set_at=AT,
+            kind="loop",
+            subject="search",
+            max_repeats=12,
+        )
+    )
     store.enqueue(a_delivery(next_at=AT))
     store.mark_tool(ToolMark(agent_id="agent", tool="wait", kind="poll", set_by="page", set_at=AT))
     store.add_comment("incident", at=AT, author="page", content="known")

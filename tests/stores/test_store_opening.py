@@ -214,7 +214,7 @@ class TestWrongFile:
         store.write([an_event(seq, run_id=f"run-{seq}") for seq in range(2000)])
         store.close()
         with path.open("r+b") as file:
-            for page in range(60, 200, 3):  # behind the schema itself
+            for page in range(120, 260, 3):  # behind the schema itself
                 file.seek(page * 4096)
                 file.write(b"\xa5" * 4096)
         damaged = SQLiteStore(path)

@@ -107,12 +107,11 @@ class TestMarks:
 
 class TestPatterns:
     def test_a_loop_is_named_by_its_tools(self, store, path):
-        """A cycle is named by its tools in order, another kind by its detector."""
-        names = ("read", "edit", "read", "edit")
+        """An incident is grouped by its subject, one without by its detector."""
         store.write(
             [
-                *(an_event(seq, action_name=name) for seq, name in enumerate(names)),
-                an_incident(event_ids=tuple(f"run.{seq}" for seq in range(4))),
+                an_event(0),
+                an_incident(subject="read → edit", repeats=2),
                 an_incident("other", kind="goal", detector="goal_drift"),
             ]
         )

@@ -1,5 +1,6 @@
 """`steadyhelm alerts`: incidents, what people say about them, and the alerts that were sent."""
 
+import shlex
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -25,7 +26,7 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe, say, sever
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from steadyhelm.incidents import Incident, Mute, ThresholdEffect
+    from steadyhelm.incidents import Incident, Mute, Threshold, ThresholdEffect
     from steadyhelm.store import Delivery, IncidentStore, RunStore
 
 app = typer.Typer(help="List, acknowledge, mute or mark incidents; send alerts.", rich_markup_mode=None)
@@ -262,7 +263,7 @@ def false_alarm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Mark an incident as a false alarm. Its detector then needs a higher score for this agent."""
+    """Mark an incident as a false alarm. What it is about is then reported later for this agent."""
     from steadyhelm.policy.alerting import build_threshold
 
     with closing(context.obj.open_store(read_only=dry_run)) as store:
@@ -275,7 +276,7 @@ def false_alarm(
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
-        confirm(f"Mark incident {incident.incident_id} as a false alarm and raise the threshold?", yes=yes)
+        confirm(f"Mark incident {incident.incident_id} as a false alarm?", yes=yes)
         with store.transaction():
             store.save_threshold(threshold)
             store.review(incident.incident_id, "false_alarm")
@@ -317,22 +318,32 @@ def undo(context: typer.Context, incident_id: Id) -> None:
 def _threshold_effect(store: "IncidentStore", incident: "Incident") -> "ThresholdEffect":
     from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
-    past = store.list_incidents(incident.agent_id, detector=incident.detector, limit=_INCIDENTS_COMPARED)
+    past = store.list_incidents(incident.agent_id, limit=_INCIDENTS_COMPARED)
     return preview_threshold(build_threshold(incident, at=0.0), past)
 
 
 def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> None:
-    detector, agent = safe(incident.detector), safe(incident.agent_id)
-    least = effect.threshold.min_score
-    typer.echo(
-        f"Findings of {detector} in runs of {agent} that score below {least:.2f} are recorded, not reported."
-    )
+    typer.echo(_describe_threshold(effect.threshold))
     confirmed = f", {effect.confirmed_silenced} of them confirmed" if effect.confirmed_silenced else ""
     past = pluralize(effect.incidents, "incident")
     typer.echo(f"It would have silenced {effect.silenced} of {past} so far{confirmed}.")
-    if incident.incident_id not in effect.silenced_ids:
+    if incident.kind == "loop" and incident.subject and " → " not in incident.subject:
+        name = shlex.quote(f"tools.{safe(incident.subject)}.kind")
+        typer.echo(f"If the tool is meant to repeat, declare it: steadyhelm config set {name} poll")
         typer.echo(
-            f"Not this one: its score is {incident.peak:.2f}, and a detector's most certain findings are "
-            f"always reported. For fewer of them, change the settings of {detector}, or mute its alerts "
-            f"for a while: steadyhelm alerts mute {incident.incident_id}"
+            "(poll asks until something changes, batch does one thing after another, schedule repeats.)"
         )
+
+
+def _describe_threshold(threshold: "Threshold") -> str:
+    """Return in a sentence what a threshold leaves unreported."""
+    what = f"Findings of {safe(threshold.detector)}"
+    if threshold.subject:
+        what = f"Findings about {safe(threshold.subject)} ({threshold.kind})"
+    if threshold.max_repeats is not None:
+        what += f", up to {threshold.max_repeats} repetitions,"
+    elif threshold.min_score <= 1:
+        what += f" that score below {threshold.min_score:.2f}"
+    else:
+        what = f"All {what.lower()}"
+    return f"{what} in runs of {safe(threshold.agent_id)} are recorded, not reported."

@@ -17,6 +17,7 @@ from steadyhelm.cli.output import (
     refuse_early_options,
     write_private_file,
 )
+from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.errors import SettingsError
 from steadyhelm.reports.terminal import safe, say
 
@@ -76,7 +77,7 @@ def set_value(
     table[key] = _parse_value(name, value)
     _write_document(path, document)
     say(f"Set {safe(name)} in {safe(path)}.")
-    origin = shared.load().origins.get(name, "")
+    origin = shared.load().origins.get(name, "file")
     if not origin.startswith("file"):
         say(f"It has no effect now: the {safe(origin)} overrides the file.")
 
@@ -119,6 +120,10 @@ def _split_name(name: str) -> list[str]:
     if any(setting.name == name for setting in SETTINGS):
         return name.split(".")
     group, _, rest = name.partition(".")
+    if group == "tools":
+        tool, _, key = rest.rpartition(".")  # a tool's name may have dots
+        if tool and key in ToolDeclaration.__struct_fields__:
+            return [group, tool, key]
     detector, _, option = rest.partition(".")
     known = group == "detectors" and detector in list_detectors()
     if known and any(option == it.name for it in list_options(detector)):
@@ -138,8 +143,11 @@ def _parse_value(name: str, text: str) -> Any:
         value = text
     setting = next((it for it in SETTINGS if it.name == name), None)
     if setting is None:
-        _, detector, option = name.split(".")
-        _check_option(detector, option, value)
+        group, what, option = _split_name(name)
+        if group == "tools":
+            parse_declarations({what: {option: value}})
+        else:
+            _check_option(what, option, value)
         return value
     checked = getattr(load({name: value}, environment={}).settings, setting.attribute)
     return list(checked) if isinstance(checked, tuple) else checked

@@ -108,9 +108,11 @@ class ResourceSpike(Detector):
         token_limit, duration_limit = self.absolute_token_limit, self.absolute_duration_limit_ms
         if token_limit is not None and memory.tokens > token_limit:
             score = max(_MIN_TOKEN_SCORE, (memory.tokens - token_limit) / token_limit)
-            return self._report_limit(event, score, "tokens", memory.tokens, token_limit)
+            return self._report_limit(event, score, "tokens", "tokens", memory.tokens, token_limit)
         if duration_limit is not None and memory.duration_ms > duration_limit:
-            return self._report_limit(event, _DURATION_SCORE, "ms", memory.duration_ms, duration_limit)
+            return self._report_limit(
+                event, _DURATION_SCORE, "duration_ms", "ms", memory.duration_ms, duration_limit
+            )
         return self._check_baseline(event, baseline) if baseline.is_calibrated else None
 
     def end(self, baseline: BaselineStats) -> DriftEvent | None:
@@ -134,15 +136,16 @@ class ResourceSpike(Detector):
         return None
 
     def _report_limit(
-        self, event: TraceEvent, score: float, label: str, spent: float, limit: float
+        self, event: TraceEvent, score: float, measure: str, label: str, spent: float, limit: float
     ) -> DriftEvent:
         return self.finding(
             event,
             score=_NOTICED_SCORE if self.soft_limits else score,
             message=f"{spent:,.0f} {label} spent in this run, the limit is {limit:,.0f}",
             suggested_action="Stop, or hand over what there is; raise the limit if this run is worth it.",
-            hard_limit=not self.soft_limits,
+            hard_limit=self.limits_set and not self.soft_limits,
             only_reported=not self.limits_set,
+            subject=measure,
             spent=spent,
             limit=limit,
             **self._totals(),
@@ -170,6 +173,7 @@ class ResourceSpike(Detector):
                     f"{getattr(baseline, mean):,.0f} on average and seldom more than {limit:,.0f}",
                     suggested_action="Ask the agent for a summary of what is done and what is left.",
                     measure=measure,
+                    subject=measure,
                     spent=spent,
                     limit=round(limit, 1),
                     **self._totals(),
@@ -200,6 +204,7 @@ class ResourceSpike(Detector):
             message=f"this agent's runs have come to take more {label} {since}",
             suggested_action="Compare with older runs: a prompt, a tool or a model may have changed.",
             measure=measure,
+            subject=f"{measure} over runs",
             learning_sum=round(shift.learning, 2),
             frozen_sum=round(shift.frozen, 2),
             over_runs=True,

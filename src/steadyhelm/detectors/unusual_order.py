@@ -93,6 +93,7 @@ class UnusualOrder(Detector):
             message=f"{action} was used, which this agent's runs never use",
             suggested_action="Check that the agent is meant to have this tool.",
             action_name=action,
+            subject=action,
         )
 
     def _check_order(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:

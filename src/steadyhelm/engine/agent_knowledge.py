@@ -19,7 +19,7 @@ from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.incidents import Incident, Threshold
+from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.logs import logger
 from steadyhelm.sink import PinnedBaseline
@@ -46,12 +46,12 @@ BaselineKey = tuple[str, str]
 class Reference(Struct, frozen=True, dict=True):
     """What the events of a run are compared with: chosen once for a run, so that it can be judged again.
 
-    `thresholds` are scores below which a detector's findings are LOW, `profile` is what tasks of the run's
-    type have taken, where budgets follow that, `tools` the kinds of tools that were declared on the page.
+    `thresholds` are what people marked as false alarms, `profile` is what tasks of the run's type have
+    taken, where budgets follow that, `tools` the kinds of tools that were declared on the page.
     """
 
     baseline: BaselineStats
-    thresholds: dict[str, float]
+    thresholds: Thresholds
     profile: TaskProfile | None = None
     tools: dict[str, str] = field(default_factory=dict)
 
@@ -124,10 +124,10 @@ class StoredKnowledge:
         return known
 
     def _read(self, version: str, task_type: str) -> Reference:
-        stored, thresholds, profiles, tools = None, {}, {}, {}
+        stored, thresholds, profiles, tools = None, Thresholds(), {}, {}
         if self._store is not None:
             stored = self._store.get_baseline(self._agent_id, version, task_type)
-            thresholds = _find_highest(self._store.list_thresholds(self._agent_id))
+            thresholds = Thresholds.combine(self._store.list_thresholds(self._agent_id))
             profiles = _read_profiles(self._store, self._agent_id) if self._uses_profiles else {}
             tools = _read_tools(self._store, self._agent_id)
         empty = _make_baseline(self._agent_id, (version, task_type), self._calibration_runs)
@@ -160,7 +160,7 @@ class AgentKnowledge:
         # Every one of these is replaced as a whole, never changed: readers take no lock.
         self._baselines: dict[BaselineKey, BaselineStats] = {}
         self._in_use: dict[BaselineKey, BaselineStats] = {}
-        self._thresholds: dict[str, float] = {}
+        self._thresholds = Thresholds()
         self._profiles: dict[str, TaskProfile] = {}
         self._tools: dict[str, str] = {}
         self._references: dict[BaselineKey, Reference] = {}
@@ -259,7 +259,7 @@ class AgentKnowledge:
     def _load(self, store: Store) -> None:
         agent_id = self._agent_id
         baselines = {(it.version, it.task_type): it for it in store.list_baselines(agent_id)}
-        self._thresholds = _find_highest(store.list_thresholds(agent_id))
+        self._thresholds = Thresholds.combine(store.list_thresholds(agent_id))
         self._profiles = _read_profiles(store, agent_id) if self._uses_profiles else {}
         self._tools = _read_tools(store, agent_id)
         self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
@@ -312,13 +312,6 @@ def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:
     if further == 0:
         return known != newer
     return further < 0 or further >= known.calibration_runs * _NEWS_SHARE
-
-
-def _find_highest(thresholds: Sequence[Threshold]) -> dict[str, float]:
-    moved: dict[str, float] = {}
-    for threshold in thresholds:
-        moved[threshold.detector] = max(threshold.min_score, moved.get(threshold.detector, 0.0))
-    return moved
 
 
 def _read_profiles(store: Store, agent_id: str) -> dict[str, TaskProfile]:

@@ -12,6 +12,7 @@ from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.goals.tracker import GoalTracker
+from steadyhelm.incidents import Thresholds
 
 _MAX_FAILURES: Final = 3
 
@@ -22,7 +23,7 @@ class DetectorRunner:
     Args:
         detectors: Fresh detectors, used by this run alone.
         baseline: What is normal for this agent.
-        thresholds: Scores below which a detector's findings are LOW.
+        thresholds: What people marked as false alarms: such findings are LOW.
         health: Counts detectors that fail.
     """
 
@@ -31,19 +32,19 @@ class DetectorRunner:
         detectors: Sequence[Detector],
         baseline: BaselineStats,
         *,
-        thresholds: Mapping[str, float] | None = None,
+        thresholds: Thresholds | None = None,
         health: Health,
     ) -> None:
         self.baseline = baseline
         self.detectors = list(detectors)
         self._goal_detectors = _goal_detectors(self.detectors)
-        self._thresholds = dict(thresholds or {})
+        self._thresholds = thresholds or Thresholds()
         self._health = health
         self._failures: dict[str, int] = {}
 
-    def use_baseline(self, baseline: BaselineStats, thresholds: Mapping[str, float]) -> None:
+    def use_baseline(self, baseline: BaselineStats, thresholds: Thresholds) -> None:
         """Compare further events with another baseline."""
-        self.baseline, self._thresholds = baseline, dict(thresholds)
+        self.baseline, self._thresholds = baseline, thresholds
 
     @property
     def not_checked(self) -> dict[str, str]:
@@ -135,8 +136,7 @@ class DetectorRunner:
             pair = list(recent)
             known = any(pair == seq[i : i + 2] for seq in usual for i in range(len(seq) - 1))
             finding.context.update(usual_sequences=usual, unusual_order=None if known else pair)
-        least = self._thresholds.get(finding.detector, 0.0)
-        if finding.score < least and not finding.context.get("hard_limit"):
+        if self._thresholds.cover(finding):
             return finding.lower_severity("an incident like this was marked a false alarm")
         return finding
 

@@ -264,6 +264,8 @@ def _extend_incident(before: Incident, event: TraceEvent, finding: DriftEvent) -
         peak=max(before.peak, finding.score),
         message=finding.message if is_peak else before.message,
         suggested_action=finding.suggested_action if is_peak else before.suggested_action,
+        subject=finding.subject if is_peak else before.subject,
+        repeats=finding.repeats if is_peak else before.repeats,
         last_at=event.timestamp,
         last_seq=event.seq,
         findings=before.findings + (before.last_seq not in {-1, event.seq}),

@@ -41,7 +41,7 @@ from steadyhelm.fatigue import Fatigue, Trust
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.goals.tracker import GoalTracker
-from steadyhelm.incidents import Incident
+from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.policy.response_levels import VERDICTS, Response, choose_verdict
 
 STATE_VERSION: Final = 4
@@ -97,7 +97,7 @@ class Session:
         can: The verdicts the caller can carry out.
         steering: Thresholds, weights, budget and texts of the policy.
         budget: What this run may spend, instead of the budget of `steering`.
-        thresholds: Scores below which a detector's findings are LOW.
+        thresholds: What people marked as false alarms: such findings are LOW.
         tools: What is known about tools, by name.
         health: Counts detectors that fail.
     """
@@ -112,7 +112,7 @@ class Session:
         can: Collection[Verdict] = VERDICTS,
         steering: Steering | None = None,
         budget: AdaptiveBudget | None = None,
-        thresholds: Mapping[str, float] | None = None,
+        thresholds: Thresholds | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
         health: Health | None = None,
     ) -> None:
@@ -145,7 +145,7 @@ class Session:
         return self._totals.last_at
 
     def use_baseline(
-        self, baseline: BaselineStats, thresholds: Mapping[str, float], tools: Mapping[str, str] | None = None
+        self, baseline: BaselineStats, thresholds: Thresholds, tools: Mapping[str, str] | None = None
     ) -> None:
         """Compare further events with a baseline, and with kinds of tools, that were not known yet."""
         self.baseline = baseline

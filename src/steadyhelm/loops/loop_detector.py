@@ -22,6 +22,7 @@ SCORE_WITHOUT_RESULTS: Final = 0.69
 """The highest score of a repetition whose results are not known: MED."""
 
 _SCORE_BEFORE_LOOP: Final = 0.3
+_MAX_SUBJECT_CHARS: Final = 200
 
 _Memory = TypeVar("_Memory", bound=Struct)
 
@@ -106,6 +107,7 @@ class LoopDetector(Detector):
             suggested_action=advice,
             event_ids=match.event_ids,
             pattern=match.pattern,
+            subject=_name_subject(event, match),
             repeat_count=match.count,
             **context,
         )
@@ -115,6 +117,15 @@ class LoopDetector(Detector):
         evidence = tuple(event_id for event_id in match.event_ids if event_id != call.event_id)
         message = f"this call would make it: {match.message}"
         return self.report(call, structs.replace(match, event_ids=evidence, message=message), **context)
+
+
+def _name_subject(event: TraceEvent, match: LoopMatch) -> str:
+    """Return what is repeated, as it is called in every run: a tool, a cycle of tools, or the pattern."""
+    if match.sequence:
+        names = match.sequence
+        turns = (names[place:] + names[:place] for place in range(len(names)))
+        return " → ".join(min(turns))[:_MAX_SUBJECT_CHARS]
+    return event.action_name if event.action_type == TOOL_CALL else match.pattern
 
 
 def is_report_due(count: int, patience: int) -> bool:

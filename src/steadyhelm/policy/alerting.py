@@ -19,8 +19,8 @@ from steadyhelm.store import Delivery, LastAlert
 Reason = Literal["opened", "worse", "still"]
 
 _MARGIN_ABOVE_PEAK: Final = 0.01
-_MAX_THRESHOLD: Final = 0.95
-"""False alarms make a detector less sensitive, never blind: its surest findings always count."""
+_REPEATS_FACTOR: Final = 2
+"""Up to twice as many repetitions as were marked a false alarm are not reported; more are."""
 
 
 class Alert(Struct, frozen=True, kw_only=True):
@@ -158,20 +158,19 @@ def build_threshold(incident: Incident, *, at: float) -> Threshold:
     return Threshold(
         agent_id=incident.agent_id,
         detector=incident.detector,
-        min_score=min(_MAX_THRESHOLD, max(MED_FROM, incident.peak) + _MARGIN_ABOVE_PEAK),
+        min_score=max(MED_FROM, incident.peak) + _MARGIN_ABOVE_PEAK,
         incident_id=incident.incident_id,
         set_at=at,
+        kind=incident.kind,
+        subject=incident.subject,
+        max_repeats=_REPEATS_FACTOR * incident.repeats or None,
     )
 
 
 def preview_threshold(threshold: Threshold, past: Sequence[Incident]) -> ThresholdEffect:
-    """Return what the threshold would have done to past incidents of this agent and detector."""
-    affected = [
-        incident
-        for incident in past
-        if (incident.agent_id, incident.detector) == (threshold.agent_id, threshold.detector)
-    ]
-    silenced = [it for it in affected if it.peak < threshold.min_score and not it.hard_limit]
+    """Return what the threshold would have done to past incidents of the same agent and subject."""
+    affected = [it for it in past if threshold.concerns(it)]
+    silenced = [it for it in affected if threshold.covers(it)]
     return ThresholdEffect(
         threshold=threshold,
         incidents=len(affected),

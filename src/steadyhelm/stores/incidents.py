@@ -28,12 +28,12 @@ from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
 _INCIDENTS: Final = """
     SELECT i.incident_id, a.agent_id, r.run_id, i.detector, i.kind, i.severity, i.peak, i.message,
         i.suggested_action, i.opened_at, i.opened_seq, i.last_at, i.last_seq, i.state, i.closed_at,
-        i.findings, i.hard_limit, i.review, i.acknowledged_at, i.evidence
+        i.findings, i.hard_limit, i.review, i.acknowledged_at, i.subject, i.repeats, i.evidence
     FROM incidents i {index} CROSS JOIN runs r ON r.id = i.run CROSS JOIN agents a ON a.id = i.agent"""
 _INCIDENT_FIELDS: Final = (
     *("incident_id", "agent_id", "run_id", "detector", "kind", "severity", "peak", "message"),
     *("suggested_action", "opened_at", "opened_seq", "last_at", "last_seq", "state", "closed_at", "findings"),
-    *("hard_limit", "review", "acknowledged_at"),
+    *("hard_limit", "review", "acknowledged_at", "subject", "repeats"),
 )
 _evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
 
@@ -175,7 +175,8 @@ class SQLIncidents(StorePart, IncidentStore):
         """Return the changed thresholds in force, newest last."""
         where = Conditions().add("agent_id = ?", agent_id)
         query = (
-            f"SELECT agent_id, detector, min_score, incident_id, set_at FROM thresholds{where}"
+            "SELECT agent_id, detector, min_score, incident_id, set_at, kind, subject, max_repeats"
+            f" FROM thresholds{where}"
             " ORDER BY set_at, agent_id, detector, incident_id"
         )
         with self._connections.reading() as connection:
@@ -187,12 +188,15 @@ class SQLIncidents(StorePart, IncidentStore):
         row = (
             *(threshold.agent_id, threshold.detector, threshold.incident_id),
             *(threshold.min_score, threshold.set_at),
+            *(to_unicode(threshold.kind), to_unicode(threshold.subject), threshold.max_repeats),
         )
         with self._connections.transaction() as connection:
             connection.execute(
-                "INSERT INTO thresholds (agent_id, detector, incident_id, min_score, set_at)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (agent_id, detector, incident_id)"
-                " DO UPDATE SET min_score = excluded.min_score, set_at = excluded.set_at",
+                "INSERT INTO thresholds (agent_id, detector, incident_id, min_score, set_at, kind, subject,"
+                " max_repeats) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (agent_id, detector, incident_id) DO UPDATE SET"
+                " min_score = excluded.min_score, set_at = excluded.set_at, kind = excluded.kind,"
+                " subject = excluded.subject, max_repeats = excluded.max_repeats",
                 row,
             )
 

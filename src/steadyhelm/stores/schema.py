@@ -262,7 +262,18 @@ PAGE: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST, SPENDING, PAGE)
+SUBJECTS: Final = Migration(
+    "0004-subjects",
+    (
+        "ALTER TABLE incidents ADD COLUMN subject TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE incidents ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE thresholds ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE thresholds ADD COLUMN subject TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE thresholds ADD COLUMN max_repeats INTEGER",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, SPENDING, PAGE, SUBJECTS)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

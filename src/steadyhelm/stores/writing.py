@@ -21,7 +21,6 @@ from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
-from steadyhelm.stores.patterns import name_patterns
 from steadyhelm.stores.run_marks import write_marks
 from steadyhelm.stores.spending import write_grants, write_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID, UNSTORABLE_VALUE_ERRORS
@@ -76,12 +75,14 @@ _INSERT_FINDING: Final = """
 # Review and acknowledgement belong to people: the engine does not overwrite them.
 _UPSERT_INCIDENT: Final = """
     INSERT INTO incidents (incident_id, agent, run, detector, kind, severity, peak, message, suggested_action,
-        opened_at, opened_seq, last_at, last_seq, state, closed_at, findings, hard_limit, evidence)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        opened_at, opened_seq, last_at, last_seq, state, closed_at, findings, hard_limit, subject,
+        repeats, pattern, evidence)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (incident_id) DO UPDATE SET severity = excluded.severity, peak = excluded.peak,
         message = excluded.message, suggested_action = excluded.suggested_action, last_at = excluded.last_at,
         last_seq = excluded.last_seq, state = excluded.state, closed_at = excluded.closed_at,
-        findings = excluded.findings, hard_limit = excluded.hard_limit, evidence = excluded.evidence"""
+        findings = excluded.findings, hard_limit = excluded.hard_limit, subject = excluded.subject,
+        repeats = excluded.repeats, pattern = excluded.pattern, evidence = excluded.evidence"""
 UPDATE_INCIDENT_TOTALS: Final = """
     UPDATE runs SET
         incidents = (SELECT count(*) FROM incidents WHERE run = runs.id),
@@ -282,7 +283,6 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
         rows = [_build_incident_row(totals, incident) for totals, incident in batch.incidents.values()]
         connection.executemany(_UPSERT_INCIDENT, rows)
         connection.executemany(_ADD_FLAGS, map(_build_flag_row, batch.incidents.values()))
-        name_patterns(connection, batch.incidents)
     _pin_baselines(connection, batch.pinned)
     connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
     connection.executemany(_ADD_LOSS, batch.losses)
@@ -371,6 +371,7 @@ def _build_incident_row(totals: RunTotals, incident: Incident) -> tuple[object, 
         *(incident.incident_id, totals.cached.agent, totals.run, incident.detector, incident.kind),
         *(incident.severity.rank, incident.peak, incident.message, incident.suggested_action),
         *(incident.opened_at, incident.opened_seq, incident.last_at, incident.last_seq, incident.state),
-        *(incident.closed_at, incident.findings, incident.hard_limit),
+        *(incident.closed_at, incident.findings, incident.hard_limit, incident.subject, incident.repeats),
+        incident.pattern,
         msgspec.msgpack.encode((incident.event_ids, incident.interventions)),
     )
