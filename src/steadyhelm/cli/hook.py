@@ -134,7 +134,7 @@ def uninstall(agent: Agent = "", project: Project = False, dry_run: DryRun = Fal
         if change.is_empty and agent:
             say(f"{safe(change.path)} has no hooks of Steadyhelm.")
         if change.is_empty and not dry_run:
-            installer.apply_uninstall(change)  # a backup may be left of hooks that were removed by hand
+            changes.write(change, installer.apply_uninstall)  # a backup may be left
     if not agent and all(change.is_empty for change in changes.plans.values()):
         say("No hooks of Steadyhelm are installed.")
     for _, change in changes.apply(installer.apply_uninstall, dry_run=dry_run, yes=yes):
@@ -165,12 +165,17 @@ class _Changes:
         paths = ", ".join(safe(change.path) for change in pending.values())
         confirm(f"Change {paths}?", yes=yes)
         for name, change in pending.items():
-            try:
-                write(change)
-            except FormatError as exc:
-                self.report(exc)
-            else:
+            if self.write(change, write):
                 yield name, change
+
+    def write(self, change: "SettingsChange", write: "Callable[[SettingsChange], None]") -> bool:
+        """Make one change, or report why that is not possible; return whether it was made."""
+        try:
+            write(change)
+        except FormatError as exc:
+            self.report(exc)
+            return False
+        return True
 
     def report(self, problem: FormatError) -> None:
         """Print what is wrong with one settings file."""
