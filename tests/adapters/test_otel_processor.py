@@ -20,7 +20,7 @@ from opentelemetry.trace import (
 )
 
 from steadyhelm.adapters.otel import SteadyhelmSpanProcessor
-from steadyhelm.recordings.spans.live_run import NOT_CHECKED_REASON
+from steadyhelm.recordings.spans.steps import NO_TOOL_CONTENT, describe_missing_content
 from steadyhelm.testing.watch import Watch
 
 ASKED = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}])
@@ -317,7 +317,121 @@ class TestRuns:
         assert [5] * 20 == [len(steps) for steps in told(watch).values()]
 
 
+def request(tracer, *turns, **more):
+    """A model call that no span encloses, whose last turn is the reply."""
+    *inputs, reply = [messages[turn] if isinstance(turn, str) else turn for turn in turns]
+    content = {"gen_ai.input.messages": json.dumps(inputs), "gen_ai.output.messages": json.dumps([reply])}
+    return step(tracer, CHAT, **content, **more)
+
+
+def said(role, text):
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def asks(call_id):
+    part = {"type": "tool_call", "id": call_id, "name": "ls", "arguments": {"path": "."}}
+    return {"role": "assistant", "parts": [part]}
+
+
+def answers(call_id, text="a.py"):
+    return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": text}]}
+
+
+messages = {"find": said("user", "find the bug"), "done": said("assistant", "done")}
+CALLED = ("tool_call", "ls", "a.py")
+ASKED_FIRST = [("user_message", "user", "find the bug"), ("llm_request", "gpt", "")]
+
+
+class TestWithoutARoot:
+    """A client in a loop, without a span around it: each request is a trace of its own."""
+
+    def test_requests_that_continue_each_other_are_one_run(self, watch, tracer):
+        """
+        A request that begins with an earlier one and its reply belongs to that run; the loop is found.
+        """
+        talk = ["find"]
+        for number in range(5):
+            request(tracer, *talk, asks(f"c{number}"))
+            talk += [asks(f"c{number}"), answers(f"c{number}")]
+        request(tracer, *talk, "done")
+
+        again = [CALLED, ("llm_request", "gpt", "")] * 4
+        assert [*ASKED_FIRST, *again, CALLED, ("llm_request", "gpt", "done")] == run_of(watch)
+        assert any(
+            "same result" in it.message for judged in watch.judge_runs() for it in judged.report.findings
+        )
+        assert 0 == watch.status()["live_runs"]
+
+    def test_conversations_at_the_same_time_do_not_mix(self, watch, tracer):
+        """
+        Two conversations with the same question are told apart by the ids of their calls.
+        """
+        for number in (1, 2):
+            request(tracer, "find", asks(f"c{number}"))
+        for number in (2, 1):
+            request(tracer, "find", asks(f"c{number}"), answers(f"c{number}", f"{number}.py"), "done")
+
+        ends = sorted(run[2][2] for run in told(watch).values())
+        assert ["1.py", "2.py"] == ends
+
+    def test_what_the_user_says_meanwhile_is_kept(self, watch, tracer):
+        """
+        A message of the user among the new ones is a user message of that run; the first is not repeated.
+        """
+        request(tracer, "find", asks("c1"))
+        request(tracer, "find", asks("c1"), answers("c1"), said("user", "faster"), "done")
+
+        last = [CALLED, ("user_message", "user", "faster"), ("llm_request", "gpt", "done")]
+        assert sorted([*ASKED_FIRST, *last]) == sorted(run_of(watch))
+
+    def test_a_tool_with_a_span_belongs_to_the_run_that_asked(self, watch, tracer):
+        """
+        A tool call in a trace of its own is found by its call id.
+        """
+        request(tracer, "find", asks("c1"))
+        step(tracer, LS, **{"gen_ai.tool.call.id": "c1"})
+        request(tracer, "find", asks("c1"), answers("c1"), "done")
+
+        assert [*ASKED_FIRST, CALLED, ("llm_request", "gpt", "done")] == run_of(watch)
+
+    def test_a_final_reply_ends_the_run(self, watch, tracer):
+        """
+        What the user asks after a final reply is another run, as with a client that is wrapped.
+        """
+        request(tracer, "find", "done")
+        request(tracer, "find", "done", said("user", "and now?"), "done")
+
+        assert 2 == len(told(watch))
+        assert 0 == watch.status()["live_runs"]
+
+
+class TestAgentName:
+    @pytest.mark.parametrize("attributes", [AGENT, {"gen_ai.operation.name": "invoke_agent"}, {}])
+    def test_a_root_agent_keeps_its_name(self, watch, tracer, attributes):
+        """
+        The name of the outermost agent is in its run's metadata, from its attribute or its span's name.
+        """
+        with tracer.start_as_current_span("invoke_agent fixer", attributes=attributes):
+            step(tracer, LS)
+        watch.flush()
+
+        [run] = watch._memory.infos.values()
+        assert "fixer" == run.metadata["agent"]
+
+
 class TestWhatIsMissing:
+    def test_model_calls_without_messages_say_what_to_change(self, watch, tracer):
+        """
+        Without any message nothing is known about tools: that is said, with the setting that changes it.
+        """
+        with tracer.start_as_current_span("task"):
+            span = step(tracer, CHAT)
+            run_id = f"{span.get_span_context().trace_id:032x}"
+            reason = watch.not_checked(run_id)["tool calls"]
+
+        assert reason.startswith(f"{NO_TOOL_CONTENT}: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+        assert 1 == watch.status()["losses"][reason]
+
     def test_content_that_was_not_recorded(self, watch, tracer):
         """
         Calls of which nothing but the name is known repeat nothing, and it is counted that nobody looked.
@@ -329,7 +443,8 @@ class TestWhatIsMissing:
                 step(tracer, CHAT)
                 step(tracer, TOOL)
         assert [] == found
-        assert 12 == watch.status()["losses"][NOT_CHECKED_REASON]
+        # The first model call too: no call of a tool was seen before it.
+        assert 13 == watch.status()["losses"][describe_missing_content({})]
 
     def test_a_goal_that_was_not_recorded(self, watch, tracer):
         """
@@ -357,7 +472,7 @@ class TestWhatIsMissing:
             step(tracer, CHAT, **given)
         assert [""] == [info.goal for info in watch._memory.infos.values()]
         assert 6 == sum(event.action_name == "ls" for event in events(watch))
-        assert 6 == watch.status()["losses"][NOT_CHECKED_REASON]
+        assert 6 == watch.status()["losses"][describe_missing_content({})]
 
     def test_an_attribute_too_long_to_read(self, watch, tracer):
         """

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 pytest.importorskip("opentelemetry.proto")
 
@@ -16,7 +17,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from steadyhelm.errors import FormatError, MissingExtraError
 from steadyhelm.recordings.otlp import build_runs, decode_otlp
-from steadyhelm.recordings.spans.steps import NOT_RECORDED
+from steadyhelm.recordings.spans.steps import NOT_RECORDED, describe_missing_content
 
 AT = 1_770_000_000
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -24,6 +25,10 @@ TRACE = bytes(range(16))
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt"}
 LS = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ls"}
 KNOWN = {"gen_ai.tool.call.arguments": {"path": "."}, "gen_ai.tool.call.result": "a.py"}
+NOT_RECORDED_CALLS = (
+    "arguments and result of {} calls were not recorded: whether they repeat is not checked; "
+    + describe_missing_content({})
+)
 ASKED = [{"role": "user", "parts": [{"type": "text", "content": "find the bug"}]}]
 
 
@@ -221,7 +226,50 @@ class TestConventions:
         assert [[("user", "look"), ("gpt", "I look.")]] == told(decode_otlp(as_json(message)).runs())
 
 
+class TestWithoutARoot:
+    def test_traces_of_single_requests_are_joined(self):
+        """
+        Requests that continue each other are one run, each in a trace of its own; the user speaks once.
+        """
+        spans, talk = [], list(ASKED)
+        for n in range(1, 4):
+            part = {"type": "tool_call", "id": f"c{n}", "name": "ls", "arguments": {"path": "."}}
+            reply = {"role": "assistant", "parts": [part]}
+            content = {
+                "gen_ai.input.messages": json.dumps(talk),
+                "gen_ai.output.messages": json.dumps([reply]),
+            }
+            result = {"type": "tool_call_response", "id": f"c{n}", "response": "a.py"}
+            talk += [reply, {"role": "tool", "parts": [result]}]
+            one = request({"id": n, "start": n, "end": n + 0.5, "attributes": CHAT | content})
+            spans += decode_otlp(as_json(one)).spans
+        spans = [structs.replace(span, trace_id=f"trace {n}") for n, span in enumerate(spans)]
+        [run] = build_runs(spans)
+
+        model = ["llm_request", "tool_call"] * 3
+        assert ["user_message", *model] == [event.action_type for event in run.events]
+        assert "find the bug" == run.info.goal
+
+    def test_a_root_agent_keeps_its_name(self):
+        """
+        A run has the name of the agent at its root, also where only the name of its span says it.
+        """
+        agent = {"id": 1, "name": "invoke_agent fixer", "start": 1, "end": 9, "attributes": {}}
+        call = {"id": 2, "parent": 1, "start": 2, "end": 3, "attributes": LS | KNOWN}
+        [run] = decode_otlp(as_json(request(agent, call))).runs()
+
+        assert "fixer" == run.info.agent_id
+
+
 class TestWhatIsMissing:
+    def test_model_calls_without_messages(self):
+        """
+        Model calls without a message say nothing about tools: the run says so, with the setting to change.
+        """
+        [run] = decode_otlp(as_json(request({"id": 1, "start": 1, "end": 2, "attributes": CHAT}))).runs()
+
+        assert describe_missing_content({}) in run.problems[0]
+
     def test_arguments_that_were_not_recorded(self):
         """
         Calls of which only names are known are no repetition of each other, and the run says so.
@@ -229,9 +277,7 @@ class TestWhatIsMissing:
         calls = [{"id": i, "start": i, "end": i + 0.5, "attributes": LS} for i in range(1, 9)]
         [run] = decode_otlp(as_json(request(*calls))).runs()
         assert 8 == len({event.input_data[NOT_RECORDED] for event in run.events})
-        assert ["arguments and result of 8 calls were not recorded: whether they repeat is not checked"] == (
-            run.problems
-        )
+        assert [NOT_RECORDED_CALLS.format(8)] == run.problems
 
     def test_messages_without_their_words(self):
         """
@@ -245,9 +291,7 @@ class TestWhatIsMissing:
         assert "" == run.info.goal
         calls = [event for event in run.events if event.action_name == "ls"]
         assert 5 == len({event.input_data[NOT_RECORDED] for event in calls})
-        assert ["arguments and result of 5 calls were not recorded: whether they repeat is not checked"] == (
-            run.problems
-        )
+        assert [NOT_RECORDED_CALLS.format(5)] == run.problems
 
     def test_errors_of_the_agent(self):
         """

@@ -13,9 +13,10 @@ from steadyhelm.engine.live_runs import find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.recordings.spans.conversations import Continued, FlatConversations
 from steadyhelm.recordings.spans.layouts import Span
 from steadyhelm.recordings.spans.live_run import LiveSpanRun
-from steadyhelm.recordings.spans.steps import SpanStep, is_reported_by_parent, read_step
+from steadyhelm.recordings.spans.steps import SpanStep, is_reported_by_parent, read_agent_name, read_step
 
 try:
     from opentelemetry.context import Context
@@ -51,7 +52,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
 
     Steps inside a run of the host's own (`with monitor.run()`) belong to that run. Others belong to their
     conversation where spans name one, else to their trace, which is a run that ends when no span of it is
-    open any more.
+    open any more. A model call that no span encloses belongs to the run whose messages it continues.
     An agent within an agent is a run of its own.
     A step that two libraries report, one inside the other or under one call id, is counted once.
 
@@ -69,6 +70,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         self._trace_runs: BoundedDict[int, tuple[str, bool]] = BoundedDict(_MAX_RUNS)
         self._runs: BoundedDict[str, LiveSpanRun] = BoundedDict(_MAX_RUNS)
         self._open_spans: BoundedDict[int, int] = BoundedDict(_MAX_SPANS)
+        self._conversations = FlatConversations()
         self._lock = ForkSafeLock()
 
     # --- what OpenTelemetry calls ----------------------------------------------------------------
@@ -130,16 +132,38 @@ class SteadyhelmSpanProcessor(SpanProcessor):
         return node
 
     def _record(self, ended: ReadableSpan, node: SpanNode) -> None:
-        place = self._find_place(node)
         span = self._read(ended)
+        place = self._find_place(node)
         if node.kind == "agent":
             self._record_agent(span, node, place)
         elif node.kind != "other":
-            self._record_step(span, node, place)
+            place, continued = self._join_flat(span, node, place)
+            self._record_step(span, node, place, continued)
         if node.is_last and not place.is_host_run:
             self._end_trace(node, span, place)
 
-    def _record_step(self, span: Span, node: SpanNode, place: _SpanPlace) -> None:
+    def _join_flat(
+        self, span: Span, node: SpanNode, place: _SpanPlace
+    ) -> tuple[_SpanPlace, Continued | None]:
+        """Return the place of a step that no span encloses: in the run whose conversation it continues."""
+        is_stacked = bool(place.around) and all(it.kind == "llm" for it in place.around)
+        is_flat = span.parent_id is None or is_stacked
+        if not is_flat or place.is_host_run or place.is_lasting:
+            return place, None
+        step = read_step(span)
+        with self._lock:
+            if node.kind == "tool":
+                run_id = self._conversations.find_call(step)
+                return (place if run_id is None else place._replace(run_id=run_id, is_lasting=True)), None
+            continued = self._conversations.find(step)
+            run_id = place.run_id if continued is None else continued.run_id
+            waits = self._conversations.note(step, run_id)
+            self._trace_runs[node.key[0]] = run_id, waits
+        return place._replace(run_id=run_id, is_lasting=waits), continued
+
+    def _record_step(
+        self, span: Span, node: SpanNode, place: _SpanPlace, continued: Continued | None = None
+    ) -> None:
         above = place.around[0] if place.around else None
         if above is not None:
             if is_reported_by_parent(node.kind, node.name, above.kind, above.name):
@@ -147,6 +171,8 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             above.inside = (node.kind, node.name)
         if node.inside is not None and is_reported_by_parent(*node.inside, node.kind, node.name):
             return  # the same step was recorded already, by a span inside this one
+        if continued is not None and not continued.is_prompted and place.run_id in self._runs:
+            self._runs[place.run_id].skip_prompt(span.trace_id)
         run = self._ensure_run(span, place)
         if node.kind == "tool":
             run.record_tool_call(read_step(span), span, node.started_seq)
@@ -168,7 +194,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             child = self._runs.pop(_make_child_id(place.run_id, node), None)
         if child is not None:
             child.record_failure("agent", span)
-            child.end(_describe_outcome(span))
+            child.end(_describe_outcome(span), span)
         # Where a tool stands for the agent, the tool is the step.
         if not place.around or place.around[0].kind != "tool":
             self._ensure_run(span, place).record_tool_call(step, span, node.started_seq)
@@ -178,7 +204,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
             self._trace_runs.pop(node.key[0], None)
             run = None if place.is_lasting else self._runs.pop(place.run_id, None)
         if run is not None:
-            run.end(_describe_outcome(span))
+            run.end(_describe_outcome(span), span)
 
     def _ensure_run(self, span: Span, place: _SpanPlace, step: SpanStep | None = None) -> LiveSpanRun:
         """Return the run that a step belongs to, started now if it is new; its goal is what was asked."""
@@ -212,7 +238,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
                 run_id,
                 goal,
                 parent_run_id=parent.run_id if parent is not None else parent_id,
-                metadata={"source": "opentelemetry", "trace_id": span.trace_id},
+                metadata=_describe_run(place, span, is_child=parent_id is not None),
                 can=_CAN,
             )
         is_lasting = place.is_lasting and parent_id is None
@@ -266,6 +292,13 @@ class SteadyhelmSpanProcessor(SpanProcessor):
 
     def _read(self, span: ReadableSpan) -> Span:
         return read_span(span, self._monitor.health)
+
+
+def _describe_run(place: _SpanPlace, span: Span, *, is_child: bool) -> dict[str, str]:
+    """Return the metadata of a run, with its agent: the innermost of a child, else the outermost."""
+    agent = place.agents[0 if is_child else -1].name if place.agents else read_agent_name(span)
+    about = {"source": "opentelemetry", "trace_id": span.trace_id}
+    return {**about, "agent": agent} if agent else about
 
 
 def _make_child_id(run_id: str, agent: SpanNode) -> str:

@@ -63,6 +63,8 @@ class RunRecorder:
         """What whoever started the run can carry out; participants may be able to do less."""
         self.stop: RunStopped | None = None
         """A stop that the run's next step raises."""
+        self.unseen: dict[str, str] = {}
+        """What whoever records the run cannot see, with the reasons."""
         self.reference = reference
         self.postponed: PostponedSteps | None = None
         """The steps that are judged again when the saved state of the run is there; None for none."""
@@ -85,7 +87,7 @@ class RunRecorder:
     @property
     def not_checked(self) -> dict[str, str]:
         """What could not be checked in this run, with the reasons."""
-        reasons = self.session.not_checked
+        reasons = {**self.session.not_checked, **self.unseen}
         if self.postponed is not None:
             reasons = {**reasons, "saved state": "it was not read from the database yet"}
         if self.reference is None and self._services.knowledge is not None:

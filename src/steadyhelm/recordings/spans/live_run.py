@@ -15,13 +15,10 @@ from steadyhelm.recordings.spans.steps import (
     SpanKind,
     SpanStep,
     classify_span,
+    describe_missing_content,
     get_arguments,
     get_name,
     get_session,
-)
-
-NOT_CHECKED_REASON: Final = (
-    "tool call without arguments and result in its span: whether it repeats is not checked"
 )
 
 _MAX_OPEN_CALLS: Final = 256
@@ -68,6 +65,10 @@ class LiveSpanRun:
         """Remember the trace, and return whether a step of it came before."""
         return not _is_new(self._known_traces, trace_id)
 
+    def skip_prompt(self, trace_id: str) -> None:
+        """Record no user message for a trace: what the user said was recorded with an earlier one."""
+        _is_new(self._prompted_traces, trace_id)
+
     def record_prompt(self, text: str, span: Span) -> None:
         """Record a user message, once per trace."""
         if _is_new(self._prompted_traces, span.trace_id):
@@ -76,6 +77,8 @@ class LiveSpanRun:
     def record_model_call(self, step: SpanStep, span: Span) -> None:
         """Record a model call that has ended, with its reply or its error."""
         self._record_results(step, span)
+        if not self.has_tools and not step.inputs and not step.outputs and span.error is None:
+            self._note_missing_content(span)
         said = [part.words for message in step.outputs for part in iter_parts(get_content(message))
                 if part.kind == "text"]  # fmt: skip
         metadata = {
@@ -106,7 +109,7 @@ class LiveSpanRun:
         if step.call_id is not None and self._is_repeated(step.call_id, span):
             return
         if not step.is_recorded:
-            self._monitor.health.count(NOT_CHECKED_REASON)
+            self._note_missing_content(span)
         self._record(
             TOOL_CALL,
             step.name,
@@ -125,11 +128,19 @@ class LiveSpanRun:
         if span.error is not None and span.error != self._last_error:
             self._record(STATE_TRANSITION, f"{name}_error", timestamp=_end_time(span), error=span.error)
 
-    def end(self, outcome: str) -> None:
-        """End the run, with open calls recorded as made."""
-        self._record_open_calls(None)
+    def end(self, outcome: str, span: Span) -> None:
+        """End the run after its last span, with open calls recorded as made."""
+        self._record_open_calls(span)
         if self.is_ours:
             self._monitor.end_run(self.run_id, outcome=outcome)
+
+    def _note_missing_content(self, span: Span) -> None:
+        """Count a step whose content is not in its span, and say so among what was not checked."""
+        reason = describe_missing_content(span.attributes)
+        self._monitor.health.count(reason)
+        recorder = self._monitor.runs.get(self.run_id)
+        if recorder is not None:
+            recorder.unseen["tool calls"] = reason
 
     def _is_repeated(self, call_id: str, span: Span) -> bool:
         """Return whether another span at the same time has this call id; later it is another attempt."""
@@ -150,18 +161,19 @@ class LiveSpanRun:
             for result in results:
                 call = self._open.pop(result.call_id or "", None)
                 if call is not None:
-                    self._record_call(call, span.start, result.words, is_error=result.is_error)
-        self._record_open_calls(span.start)
+                    self._record_call(call, span, result.words, is_error=result.is_error)
+        self._record_open_calls(span)
 
-    def _record_open_calls(self, at: float | None) -> None:
+    def _record_open_calls(self, span: Span) -> None:
         """Record the calls whose results never came."""
         while self._open:
-            self._record_call(self._open.popitem(last=False)[1], at, None, is_error=False)
+            self._record_call(self._open.popitem(last=False)[1], span, None, is_error=False)
 
-    def _record_call(self, call: ContentPart, at: float | None, result: Any, *, is_error: bool) -> None:
+    def _record_call(self, call: ContentPart, span: Span, result: Any, *, is_error: bool) -> None:
         error = (as_text(result) or "error") if is_error else None
+        at = span.start
         if call.args is None:
-            self._monitor.health.count(NOT_CHECKED_REASON)
+            self._note_missing_content(span)
         args = get_arguments(call, str(self._steps))
         data = {"input_data": args, "output_data": _wrap_text(result), "error": error}
         self._record(TOOL_CALL, str(call.name or "tool"), timestamp=at, call_id=call.call_id, **data)

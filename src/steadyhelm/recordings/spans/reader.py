@@ -11,18 +11,20 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 from steadyhelm.events import TraceEvent
 from steadyhelm.recordings.content import add_tool_message, get_content, iter_calls, iter_parts
 from steadyhelm.recordings.run_builder import RunBuilder
+from steadyhelm.recordings.spans.conversations import FlatConversations
 from steadyhelm.recordings.spans.layouts import Span, iter_spans
 from steadyhelm.recordings.spans.steps import (
     SpanStep,
+    describe_missing_content,
     get_arguments,
     get_session,
     is_reported_by_parent,
+    read_agent_name,
     read_step,
 )
 from steadyhelm.recordings.transcript_reader import TranscriptReader
 
 _UNKNOWN_AGENT: Final = "scan"
-_AGENT_NAME_KEYS: Final = ("gen_ai.agent.name", "agent.name")
 _Key = tuple[str, str]
 
 
@@ -64,6 +66,7 @@ class Spans(TranscriptReader):
         self._spans: dict[_Key, _PlacedSpan] = {}
         self._outer_agents: dict[_Key, _PlacedSpan | None] = {}
         self._sessions: dict[str, str] = {}
+        self._unprompted: set[str] = set()
 
     @staticmethod
     def can_read(value: Any) -> bool:
@@ -89,7 +92,9 @@ class Spans(TranscriptReader):
         prompts: dict[str, dict[str, _PlacedSpan]] = {}
         failed: dict[str, list[_PlacedSpan]] = {}
         seen: dict[tuple[str, str], float] = {}
-        for placed in sorted(self._spans.values(), key=lambda placed: placed.span.start or 0.0):
+        in_order = sorted(self._spans.values(), key=lambda placed: placed.span.start or 0.0)
+        self._join_flat(in_order)
+        for placed in in_order:
             run_id = self._find_run_id(placed)
             if self._is_step(placed) and not _is_repeated(run_id, placed, seen):
                 self._begin_run(run_id, placed)
@@ -100,7 +105,7 @@ class Spans(TranscriptReader):
             if placed.step.kind == "agent" and placed.span.error is not None:
                 self._begin_run(run_id, placed)
                 failed.setdefault(run_id, []).append(placed)
-            if placed.step.prompt is not None:
+            if placed.step.prompt is not None and placed.span.trace_id not in self._unprompted:
                 # The first prompt of a trace is its user's; the framework wrote the others.
                 prompts.setdefault(run_id, {}).setdefault(placed.span.trace_id, placed)
         for run_id, run in self._runs.items():
@@ -110,6 +115,23 @@ class Spans(TranscriptReader):
         self._spans.clear()
         self._outer_agents.clear()
         return super().end()
+
+    def _join_flat(self, in_order: list[_PlacedSpan]) -> None:
+        """Find the traces of single steps that belong to one run, by their messages and call ids."""
+        conversations = FlatConversations()
+        for span, step, _ in in_order:
+            if span.parent_id is not None or span.trace_id in self._sessions:
+                continue
+            if step.kind == "tool" and (run_id := conversations.find_call(step)) is not None:
+                self._sessions[span.trace_id] = run_id
+            elif step.kind == "llm":
+                continued = conversations.find(step)
+                run_id = span.trace_id if continued is None else continued.run_id
+                conversations.note(step, run_id)
+                if run_id != span.trace_id and continued is not None:
+                    self._sessions[span.trace_id] = run_id
+                    if not continued.is_prompted:
+                        self._unprompted.add(span.trace_id)
 
     def _begin_run(self, run_id: str, placed: _PlacedSpan) -> None:
         """Begin the run that a span's steps belong to."""
@@ -121,12 +143,19 @@ class Spans(TranscriptReader):
         name = (
             around.step.name
             if around is not None and is_nested
-            else placed.span.first_text(*_AGENT_NAME_KEYS)
+            else read_agent_name(placed.span) or self._find_root_name(placed)
         )
         run = self._get_run(
             run_id, agent_id=name or placed.span.service or _UNKNOWN_AGENT, parent_run_id=parent
         )
         run.line = min(run.line, placed.line)
+
+    def _find_root_name(self, placed: _PlacedSpan) -> str | None:
+        """Return the name of the outermost agent around a span."""
+        root, around = None, self._find_outer_agent(placed)
+        while around is not None and around is not root:
+            root, around = around, self._find_outer_agent(around)
+        return None if root is None else read_agent_name(root.span)
 
     def _find_run_id(self, placed: _PlacedSpan) -> str:
         """Return the run of a span: that of its trace, or of the nested agent it is part of."""
@@ -233,10 +262,16 @@ def _note_not_checked(run: RunBuilder, spans: list[_PlacedSpan], *, has_tools: b
     replies = [message for placed in spans for message in placed.step.outputs] if not has_tools else []
     blind = sum(call.args is None for message in replies for call in iter_calls(message))
     blind += sum(not placed.step.is_recorded for placed in spans)
+    silent = [] if has_tools else [it for it in spans if not (it.step.inputs or it.step.outputs)]
     if blind:
+        reason = describe_missing_content(spans[0].span.attributes)
         run.notes.remark(
-            f"arguments and result of {blind} calls were not recorded: whether they repeat is not checked"
+            f"arguments and result of {blind} calls were not recorded: whether they repeat is not checked; "
+            f"{reason}"
         )
+    elif silent:
+        reason = describe_missing_content(silent[0].span.attributes)
+        run.notes.remark(f"messages of {len(silent)} model calls were not recorded: not checked; {reason}")
 
 
 def _list_moments(placed: _PlacedSpan, place: int, *, has_tools: bool) -> Iterator[_Moment]:

@@ -21,6 +21,18 @@ from steadyhelm.recordings.spans.layouts import Span
 
 SpanKind = Literal["llm", "tool", "agent", "other"]
 
+NO_TOOL_CONTENT: Final = "no tool content in spans"
+"""Why calls of tools, or whether they repeat, cannot be checked."""
+_CONTENT_SETTINGS: Final = (
+    ("openinference.", "OPENINFERENCE_HIDE_INPUTS=false and OPENINFERENCE_HIDE_OUTPUTS=false"),
+    ("traceloop.", "TRACELOOP_TRACE_CONTENT=true"),
+    ("llm.request.type", "TRACELOOP_TRACE_CONTENT=true"),
+)
+_GENAI_CONTENT_SETTING: Final = (
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only and "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+)
+
 NOT_RECORDED: Final = "not_recorded"
 """The one argument of a call whose arguments and result were not recorded; its value differs every time."""
 
@@ -44,6 +56,10 @@ _SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
 _MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _TOOLS: Final = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
 _AGENTS: Final = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
+_NAMES: Final[dict[SpanKind, tuple[Sequence[str], str]]] = {
+    "tool": (_TOOLS, "execute_tool "),
+    "agent": (_AGENTS, "invoke_agent "),
+}
 _TOTALS: Final = ("llm.token_count.total", "gen_ai.usage.total_tokens", "llm.usage.total_tokens")
 _INPUT_TOKENS: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _OUTPUT_TOKENS: Final = (
@@ -65,8 +81,9 @@ _TASKS_IN: Final = ("input.value", "traceloop.entity.input")
 class SpanStep(Struct, frozen=True, kw_only=True):
     """A model call, a tool call, or an agent.
 
-    `prompt` is the last user message, `tool_messages` are the last tool results that a model received,
-    `outputs` the messages it returned. Content is often not recorded: then all of them are empty.
+    `prompt` is the last user message, `inputs` are the messages that a model received, `tool_messages` the
+    last tool results among them, `outputs` the messages it returned. Content is often not recorded: then all
+    of them are empty.
     `is_recorded` is False for a call without recorded arguments and result: whether it repeats another one
     is unknown, so its arguments are made to differ from every other call's.
     """
@@ -82,6 +99,7 @@ class SpanStep(Struct, frozen=True, kw_only=True):
     result: Any = None
     is_recorded: bool = True
     prompt: str | None = None
+    inputs: list[dict[str, Any]] = field(default_factory=list)
     tool_messages: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -111,6 +129,18 @@ def read_step(span: Span, *, with_inputs: bool = True) -> SpanStep:
     )
 
 
+def describe_missing_content(attributes: Mapping[str, Any]) -> str:
+    """Return why calls cannot be checked, with the setting of the instrumentation that would change it.
+
+    >>> describe_missing_content({"traceloop.span.kind": "tool"})
+    'no tool content in spans: set TRACELOOP_TRACE_CONTENT=true'
+    """
+    found = (
+        setting for prefix, setting in _CONTENT_SETTINGS if any(key.startswith(prefix) for key in attributes)
+    )
+    return f"{NO_TOOL_CONTENT}: set {next(found, _GENAI_CONTENT_SETTING)}"
+
+
 def get_arguments(call: ContentPart, otherwise: str) -> Any:
     """Return the arguments of a call in a message; where they were not recorded, unique ones."""
     return call.args if call.args is not None else {NOT_RECORDED: call.call_id or otherwise}
@@ -132,9 +162,23 @@ def classify_span(name: str, attributes: Mapping[str, Any]) -> SpanKind:
 
 
 def get_name(kind: SpanKind, name: str, attributes: Mapping[str, Any]) -> str:
-    """Return the name of a tool or an agent; other spans have their own names."""
-    keys = _TOOLS if kind == "tool" else _AGENTS if kind == "agent" else ()
-    return next((text for key in keys if (text := as_text(attributes.get(key))) is not None), name)
+    """Return the name of a tool or an agent, by its attribute or its span's name; others have their own.
+
+    >>> get_name("tool", "execute_tool ls", {}), get_name("llm", "chat gpt", {})
+    ('ls', 'chat gpt')
+    """
+    keys, operation = _NAMES.get(kind, ((), ""))
+    found = (text for key in keys if (text := as_text(attributes.get(key))) is not None)
+    return next(found, name.removeprefix(operation))
+
+
+def read_agent_name(span: Span) -> str | None:
+    """Return the name of the agent that a span says it belongs to, or is."""
+    keys, operation = _NAMES["agent"]
+    if classify_span(span.name, span.attributes) != "agent":
+        return span.first_text("gen_ai.agent.name", "agent.name")
+    said = span.name.removeprefix(operation) if span.name.startswith(operation) else None
+    return span.first_text(*keys) or said
 
 
 def get_session(attributes: Mapping[str, Any]) -> str | None:
@@ -164,6 +208,7 @@ def _read_model_call(span: Span, inputs: list[dict[str, Any]]) -> SpanStep:
         input_tokens=given or 0,
         output_tokens=made or 0,
         prompt=find_last_prompt(inputs),
+        inputs=inputs,
         tool_messages=find_last_results(inputs),
         outputs=read_outputs(span) or _read_plain_output(span),
     )
