@@ -84,6 +84,8 @@ class DriftMonitor(Monitor):
         durability: `fast`, or `durable` to have each event on disk before it is answered.
         payloads: What is kept of arguments and results: `none`, `hashes`, `redacted` or `full`.
         sample_rate: The share of runs that is watched.
+        remind_every: Steps after which the model is reminded of goal and plan; 0 for never, None leaves it
+            to the settings.
         budget: What each run may spend, such as `Budget(steps=50, cost_usd=0.5)`.
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
         sinks: Further sinks that receive every record.
@@ -113,6 +115,7 @@ class DriftMonitor(Monitor):
         durability: str | UnsetType = UNSET,
         payloads: str | UnsetType = UNSET,
         sample_rate: float | UnsetType = UNSET,
+        remind_every: int | None = None,
         budget: Budget | None = None,
         detectors: dict[str, dict[str, Any]] | None = None,
         sinks: Sequence[Sink] = (),
@@ -134,6 +137,7 @@ class DriftMonitor(Monitor):
                     "alerts.min_severity": min_alert_severity,
                     "alerts.cooldown_s": alert_cooldown,
                     "alerts.webhook": alert_webhook,
+                    "guidance.remind_every": remind_every,
                     "db_path": str(db_path) if db_path is not None else None,
                 }
             )

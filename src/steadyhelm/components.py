@@ -182,6 +182,7 @@ def _build_steering(
         uses_profiles=settings.budget_from_profiles,
         child_share=settings.budget_child_share,
         context_window=settings.policy_context_window or None,
+        remind_every=settings.guidance_remind_every,
         wordings=Wordings(**{level: text for level, text in words.items() if text}),
     )
 

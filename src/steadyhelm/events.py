@@ -21,6 +21,7 @@ EXTENSION_REQUESTED: Final = "extension_requested"
 GUIDANCE_DELIVERED: Final = "guidance_delivered"
 NEW_GOAL: Final = "new_goal"
 NOT_CARRIED_OUT: Final = "not_carried_out"
+PLAN: Final = "plan"
 PROGRESS: Final = "progress"
 ROLLED_BACK: Final = "rolled_back"
 

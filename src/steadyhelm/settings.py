@@ -73,6 +73,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     guidance_replan: str = ""
     guidance_rollback: str = ""
     guidance_ask: str = ""
+    guidance_remind_every: int = 0
     budget_steps: int = 0
     budget_tokens: int = 0
     budget_cost_usd: float = 0.0
@@ -240,6 +241,7 @@ SETTINGS: Final = (
     Setting("guidance.replan", _text, "the opening of the request to plan again"),
     Setting("guidance.rollback", _text, "the opening of the message after a rollback"),
     Setting("guidance.ask", _text, "the opening of the request to ask the user"),
+    Setting("guidance.remind_every", _number(0, whole=True), "steps between reminders of the goal; 0: none"),
     Setting("budget.steps", _number(0, whole=True), "tool calls a run may make; 0 for no limit"),
     Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),
     Setting("budget.cost_usd", _number(0), "dollars a run may cost; 0 for no limit"),

@@ -39,6 +39,7 @@ CALLS = {
         "metadata": {"a": TOKEN}, "error": f"no {TOKEN}",
     },
     "new_goal": {"goal": f"now use {TOKEN}"},
+    "plan": {"steps": [{"step": f"log in with {TOKEN}", "status": "in_progress"}]},
     "before_tool": {"name": TOKEN, "args": {"a": TOKEN}},
     "call_refused": {"name": TOKEN, "reason": TOKEN, "call_id": TOKEN},
     "not_carried_out": {"reason": TOKEN},

@@ -61,7 +61,8 @@ class Listeners:
         """Call the callbacks for a decision, its findings and its hooks."""
         if decision.findings and self._findings:
             self.notify_findings([it for it in decision.findings if not it.is_ongoing])
-        for on_decision in self._decisions if decision.action is not DriftAction.CONTINUE else ():
+        is_call = decision.action is not DriftAction.CONTINUE or decision.guidance
+        for on_decision in self._decisions if is_call else ():
             self._call("on_decision callback", on_decision, decision)
         for hook, callback in self._hooks if decision.hooks else ():
             if hook in decision.hooks:

@@ -225,6 +225,10 @@ class Run:
         """Report that this run has another task from now on; see `Monitor.new_goal`."""
         return self._monitor.new_goal(goal, run_id=self.run_id)
 
+    def plan(self, steps: Any) -> Decision:
+        """Report the plan of this run; see `Monitor.plan`."""
+        return self._monitor.plan(steps, run_id=self.run_id)
+
     def __enter__(self) -> Self:
         options = {"parent_run_id": find_outer_run_id(), **self._options}
         self.run_id = self._monitor.start_run(**options)

@@ -48,6 +48,7 @@ from steadyhelm.events import (
     EXTENSION_REQUESTED,
     NEW_GOAL,
     NOT_CARRIED_OUT,
+    PLAN,
     PROGRESS,
     STATE_TRANSITION,
     RunInfo,
@@ -344,6 +345,14 @@ class Monitor:
         For hosts that know it. Without it, another task is recognised by the words of the user's messages.
         """
         return self.record_event(STATE_TRANSITION, NEW_GOAL, input_data={"text": goal}, run_id=run_id)
+
+    def plan(self, steps: Any, *, run_id: str | None = None) -> Decision:
+        """Report the plan of a run: a list of steps, as texts or with a `status`, or a text with a list.
+
+        Guidance names the current step from then on, and what is done. It replaces the plan before; without
+        one, the plan is read from the agent's plan tool and from its replies.
+        """
+        return self.record_event(STATE_TRANSITION, PLAN, input_data={"plan": steps}, run_id=run_id)
 
     # --- budgets ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from steadyhelm.engine.drift_state import DriftState
 from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.fatigue import Fatigue
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.goals.plan_tracker import PlanTracker, describe_plan
 from steadyhelm.policy.guidance import write_guidance
 from steadyhelm.policy.response_levels import LastResponse, Response, respond
 
@@ -30,8 +31,10 @@ def make_decision(
     verdicts: tuple[Verdict, Verdict | None],
     drift: DriftState,
     incidents: IncidentTracker,
+    plan: PlanTracker,
 ) -> Decision:
     """Return the decision with its guidance; `verdicts` are the verdict and, if another, the wanted one."""
+    kinds = {finding.kind for finding in findings if finding.severity is not Severity.LOW}
     words = write_guidance(
         response.action,
         findings,
@@ -39,6 +42,7 @@ def make_decision(
         wordings=drift.steering.wordings,
         tried=incidents.past_messages(findings),
         user_words=drift.user_words,
+        plan=describe_plan(plan, drift.goal, response.action, kinds),
         is_blocked=verdicts[0] == "deny",
     )
     decision = Decision(

@@ -150,7 +150,7 @@ class RunRecorder:
         self.last_decision = decision
         if seen is not None and decision.guidance and (decision.wanted or decision.verdict != "proceed"):
             self.waiting.keep(PlacedDecision(decision, seen.seq, can is not VERDICTS))
-        if decision.findings or decision.hooks:
+        if decision.findings or decision.hooks or decision.guidance:
             services.listeners.notify(decision)
         if seen is not None and seen.incidents:
             services.listeners.notify_incidents(seen.incidents)

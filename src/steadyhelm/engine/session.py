@@ -20,6 +20,7 @@ from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_state import DriftState, SavedDriftState
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.incident_tracker import IncidentTracker
+from steadyhelm.engine.reminding import add_reminder
 from steadyhelm.engine.responses import choose_response, is_news, make_decision, pattern_of, read_action
 from steadyhelm.engine.steering import Steering
 from steadyhelm.engine.totals import Totals
@@ -29,6 +30,7 @@ from steadyhelm.events import (
     CALL_REFUSED,
     CHECKPOINT_TAKEN,
     GUIDANCE_DELIVERED,
+    LLM_REQUEST,
     NOT_CARRIED_OUT,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -40,6 +42,7 @@ from steadyhelm.events import (
 from steadyhelm.fatigue import Fatigue, Trust
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.fingerprints import encode_canonical, hash_call
+from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.policy.response_levels import VERDICTS, Response, choose_verdict
@@ -84,6 +87,7 @@ class _State(Struct):
     refusal: str = ""
     clean: list[int] = field(default_factory=list)
     epoch: str = ""
+    plan: PlanTracker = field(default_factory=PlanTracker)
 
 
 class Session:
@@ -132,6 +136,7 @@ class Session:
         self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
         self._goal = GoalTracker()
         self._goal.start(run.goal)
+        self.plan = PlanTracker()
         self._runner.begin(run, self._goal)
 
     @property
@@ -186,14 +191,16 @@ class Session:
         if event.action_name in self._tools:
             event = self._tools[event.action_name].apply_to(event)
         reported = self._read_report(event) if event.action_type == STATE_TRANSITION else ()
-        self._goal.observe(event)
+        self._follow_goal(event)
         findings = self._runner.check(event, totals.last_names)
         own = self.drift.observe(event, findings or (), self._runner, self._goal.current)
         if self._refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
             self._refusal = "" if findings else _LIFTED
         if own:
             findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
-        return self._pass(event, reported) if findings is None else self._respond(event, findings, can)
+        seen = self._pass(event, reported) if findings is None else self._respond(event, findings, can)
+        is_step = event.action_type in {TOOL_CALL, LLM_REQUEST}
+        return self._remind(seen, event.seq, can) if self.drift.steering.remind_every and is_step else seen
 
     def before_tool(self, name: str, args: Any = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -230,7 +237,7 @@ class Session:
         if self._refusal == _LIFTED and answer.verdict == "deny":
             answer = choose_verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, before_call=True)
         verdicts = (answer.verdict, answer.wanted)
-        return make_decision(response, findings, verdicts, self.drift, self._incidents)
+        return make_decision(response, findings, verdicts, self.drift, self._incidents, self.plan)
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """End the run: judge it as a whole, and return its findings, incidents and summary."""
@@ -274,6 +281,7 @@ class Session:
                 self._refusal,
                 self._clean,
                 self.run.epoch,
+                self.plan,
             )
         )
 
@@ -289,6 +297,7 @@ class Session:
         self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
         self._refusal, self._clean = saved.refusal, saved.clean
         self._set_goal(saved.goal)
+        self.plan = saved.plan
         self.drift.restore(saved.drift)
         self._runner.restore(saved.detectors)
 
@@ -300,10 +309,19 @@ class Session:
         saved = self._decode(state)
         self._incidents.outcomes.lengthen(self._estimate_repeated_calls(saved.totals))
         self._set_goal(saved.goal)
+        self.plan = saved.plan
         self._runner.restore(saved.detectors)
         self.drift.roll_back(saved.drift)
         self._fatigue.reset()
         self._refusal = ""
+
+    def _follow_goal(self, event: TraceEvent) -> None:
+        """Update goal and plan by an event; with another task, the plan is another one too."""
+        changes = self._goal.changes
+        self._goal.observe(event)
+        if self._goal.changes != changes:
+            self.plan.forget()
+        self.plan.observe(event)
 
     def _set_goal(self, goal: GoalTracker) -> None:
         self._goal = goal
@@ -359,6 +377,14 @@ class Session:
             decision, _latest([*reported, *judged, *self._incidents.observe(event, (), decision)])
         )
 
+    def _remind(self, seen: Observation, seq: int, can: Collection[Verdict]) -> Observation:
+        """Add a reminder of goal and plan, when one is due and no incident is open."""
+        if self._incidents.open and not seen.decision.guidance:
+            return seen
+        can = self.can.intersection(can)
+        decision = add_reminder(seen.decision, self.drift, self.plan, self.mode, can)
+        return seen if decision is seen.decision else seen._replace(decision=decision, seq=seq)
+
     def _respond(
         self, event: TraceEvent, findings: Sequence[DriftEvent], can: Collection[Verdict]
     ) -> Observation:
@@ -399,7 +425,7 @@ class Session:
         can = can if self._can_roll_back(event_seq=seq) else can - {"rollback"}
         answer = choose_verdict(response.action, self.mode, can, certain=response.certain)
         verdicts = (answer.verdict, answer.wanted)
-        decision = make_decision(response, findings, verdicts, self.drift, self._incidents)
+        decision = make_decision(response, findings, verdicts, self.drift, self._incidents, self.plan)
         return structs.replace(decision, hard=bool(chronic), hooks=self._pick_hooks(response)), not is_new
 
     def _can_roll_back(self, *, event_seq: int) -> bool:

@@ -19,6 +19,7 @@ class Steering(Struct, frozen=True, kw_only=True):
     `budget` holds the limits of each run, and `budget_rules` the arguments of its `AdaptiveBudget`;
     `uses_profiles` is whether limits that are not set follow the tasks of its type completed before.
     `child_share` is the share of what a run has left that a run inside it is given.
+    `remind_every` is after how many steps the model is reminded of goal and plan, 0 for never.
     `context_window` is how many tokens the model's context holds, None when that is not known.
     """
 
@@ -33,6 +34,7 @@ class Steering(Struct, frozen=True, kw_only=True):
     child_share: float = 0.5
     context_window: int | None = None
     wordings: Wordings = DEFAULT_WORDINGS
+    remind_every: int = 0
 
     def __post_init__(self) -> None:
         # Whatever makes no sense is refused now, not in the middle of a run.

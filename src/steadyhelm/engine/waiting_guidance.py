@@ -44,8 +44,9 @@ class WaitingGuidance:
         return any(it.is_by_function and not it.is_delivered for it in self._waiting)
 
     def keep(self, placed: PlacedDecision) -> None:
-        """Keep a decision in place of the one before."""
-        self._waiting = [placed]
+        """Keep a decision in place of the one before; a mere reminder replaces no response to drift."""
+        if placed.decision.drifting or not self._waiting:
+            self._waiting = [placed]
 
     def take(self) -> PlacedDecision:
         """Return the decision, once; NOTHING when there is none."""

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from steadyhelm.errors import FormatError, NotFoundError, SettingsError
 from steadyhelm.goals import tree_nodes
-from steadyhelm.goals.plan_lines import STATUS_MARKS
-from steadyhelm.goals.plans import MAX_ITEMS, build_nodes, read_plan
+from steadyhelm.goals.plan_lines import STATUS_MARKS, PlanItem
+from steadyhelm.goals.plans import MAX_ITEMS, Plan, build_nodes, read_plan
 from steadyhelm.goals.tree_nodes import (
     MAX_EFFORT,
     MAX_ROOT_CHARS,
@@ -210,13 +210,14 @@ class GoalTree(Struct):
         if not plan.items:
             self.refused = [*plan.refused, "The plan has no step that could be read; the old one stays."]
             return 0
-        for leaf in self.leaves:
-            if leaf.status is GoalStatus.FAILED:
-                self._add_tried(leaf.description, leaf.error)
-        rebuilt = build_nodes(plan.items, self.nodes)
-        self.nodes, self.refused = rebuilt.nodes, [*plan.refused, *rebuilt.refused]
-        self._refresh_after_replan()
-        return len(self.nodes) - 1
+        return self._rebuild(plan)
+
+    @classmethod
+    def from_items(cls, goal: str, items: list[PlanItem]) -> Self:
+        """Return the tree of a plan that was read before."""
+        tree = cls(goal)
+        tree._rebuild(Plan(items, []))
+        return tree
 
     def to_text(self, *, most_lines: int = 60) -> str:
         """Return the tree in plain text, one line per goal.
@@ -237,6 +238,16 @@ class GoalTree(Struct):
             return msgspec.convert(data, cls)
         except msgspec.ValidationError as exc:
             raise FormatError(f"This is no goal tree: {exc}") from exc
+
+    def _rebuild(self, plan: Plan) -> int:
+        """Replace the steps by those of a plan; return the number of its goals."""
+        for leaf in self.leaves:
+            if leaf.status is GoalStatus.FAILED:
+                self._add_tried(leaf.description, leaf.error)
+        rebuilt = build_nodes(plan.items, self.nodes)
+        self.nodes, self.refused = rebuilt.nodes, [*plan.refused, *rebuilt.refused]
+        self._refresh_after_replan()
+        return len(self.nodes) - 1
 
     def _get_node(self, node_id: str) -> GoalNode:
         node = self.nodes.get(node_id) if isinstance(node_id, str) else None

@@ -234,7 +234,8 @@ def _format_note(decision: "Decision") -> str:
         key=lambda finding: finding.score,
         default=None,
     )
-    what = worst.message if worst is not None else "the session is drifting"
+    otherwise = "the session is drifting" if decision.drifting else "the agent is reminded of its goal"
+    what = worst.message if worst is not None else otherwise
     # It is shown on a terminal, and the name of a tool may hold anything.
     line = f"Steadyhelm: {' '.join(''.join(it if it.isprintable() else ' ' for it in what).split())}"
     return line if len(line) <= _NOTE_CHARS else line[: _NOTE_CHARS - 1] + "…"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from steadyhelm.decisions import DriftAction
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.hostile_text import escape_unsafe
 
 _MAX_LINE_CHARS: Final = 300
 
@@ -48,13 +49,14 @@ def write_guidance(
     wordings: Wordings = DEFAULT_WORDINGS,
     tried: Sequence[str] = (),
     user_words: str = "",
+    plan: Sequence[str] = (),
     is_blocked: bool = False,
 ) -> GuidanceText:
     """Return the guidance for an action, with the evidence; empty for CONTINUE.
 
     Where a call `is_blocked` that comes first: the model must not take the text for the call's result.
     `tried` are earlier attempts that led nowhere, which the model should not repeat; `user_words` is what
-    the user said since the goal was set.
+    the user said since the goal was set, `plan` where the agent is in its plan.
     """
     if action is DriftAction.CONTINUE:
         return GuidanceText()
@@ -69,6 +71,7 @@ def write_guidance(
         lines.append(f"Your goal: {_one_line(goal)}")
     if user_words:
         lines.append(f"The user said last: {_one_line(user_words)}")
+    lines += plan
     name = f"{level}.{'+'.join(finding.kind for finding in worst)}" if worst else level
     if opening != getattr(DEFAULT_WORDINGS, level):
         digest = blake2b(opening.encode("utf-8", "replace"), digest_size=2).hexdigest()
@@ -87,5 +90,5 @@ def _worst_by_kind(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
 
 
 def _one_line(text: str) -> str:
-    """Return the text on one line and cut: the name of a tool or a goal may hold anything."""
-    return " ".join(text.split())[:_MAX_LINE_CHARS]
+    """Return the text on one line, harmless and cut: the name of a tool or a goal may hold anything."""
+    return escape_unsafe(" ".join(text.split()))[:_MAX_LINE_CHARS]
