@@ -242,6 +242,25 @@ class TestSeen:
         (run,) = runs_of(monitor)
         assert "scripted" == monitor.store.get_run_traces("agent", run.run_id)[-1].action_name
 
+    def test_an_error_about_a_reply_brings_its_tokens(self, monitor):
+        """
+        A reply that is received and then refused, as one cut at its length, has spent its tokens.
+        """
+
+        class CutShortError(Exception):
+            def __init__(self, completion):
+                super().__init__("length limit was reached")
+                self.completion = completion
+
+        reply = {**said("It is"), "usage": {"prompt_tokens": 10, "completion_tokens": 8}}
+        with pytest.raises(CutShortError):
+            watched(monitor, CutShortError(reply)).ask(GOAL)
+
+        (run,) = runs_of(monitor)
+        failed = monitor.store.get_run_traces("agent", run.run_id)[-1]
+        assert (18, "It is") == (failed.token_count, failed.text)
+        assert "length limit" in failed.error
+
     def test_tokens_that_nobody_tells_are_estimated(self, monitor):
         """
         A reply without usage counts a quarter of the characters, so that no budget is blind.

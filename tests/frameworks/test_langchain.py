@@ -13,6 +13,7 @@ from langchain.agents.middleware import (
     SummarizationMiddleware,
     ToolRetryMiddleware,
 )
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -25,6 +26,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph, add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, Send, interrupt
 from langsmith import RunTree, tracing_context
+from pydantic import BaseModel
 from script import GOAL, Ask, Played, Scene, ToolBroke, Turn
 from stages.langchain import ScriptedModel, TheStage, called, the_tools
 from watched import events_of, guidance_of, runs_of, story
@@ -82,6 +84,31 @@ def installed():
 
     yield everywhere
     steadyhelm.uninstall()
+
+
+class TestStructuredAnswers:
+    """An agent that must answer in a format calls a tool that does not exist with its answer."""
+
+    @pytest.mark.parametrize("middleware", [False, True])
+    def test_a_structured_answer_is_a_reply(self, monitors, middleware):
+        """
+        An answer in its format is no call; one that does not fit is a failed call, and the model tries again.
+        """
+
+        class Sum(BaseModel):
+            total: int
+
+        monitor = monitors()
+        turns = [
+            *ONE_CALL,
+            Turn(calls=(Ask("Sum", {"total": "many"}, "s1"),)),
+            Turn(calls=(Ask("Sum", {"total": 3}, "s2"),)),
+        ]
+        ours = [SteadyhelmMiddleware(monitor)] if middleware else []
+        agent = monitor.wrap(agent_of(turns, *ours, response_format=ToolStrategy(Sum)))
+
+        assert 3 == agent.invoke(ASKED)["structured_response"].total
+        assert [*ONE_CALL_TOLD[:3], "model: ", "Sum(total=many) failed", "model: "] == story(monitor)
 
 
 class TestGraphsBuiltByHand:

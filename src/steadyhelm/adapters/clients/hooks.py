@@ -30,6 +30,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
+from steadyhelm.host_objects import MISSING, read_field
 from steadyhelm.recordings.content import ContentPart
 
 CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop")}
@@ -328,8 +329,14 @@ class Exchange:
             self.is_finished = True
 
     def fail(self, error: BaseException) -> None:
-        """Record that there will be no reply. Idempotent."""
-        self._finish(self._build_reply(), error)
+        """Record that there will be no reply. Idempotent.
+
+        An error about a reply that was received, such as one cut at its length, holds that reply: its tokens
+        were spent.
+        """
+        received = read_field(error, "completion")
+        reply = self.format.read_reply(received) if received is not MISSING else None
+        self._finish(reply or self._build_reply(), error)
 
     def _finish(
         self, reply: ClientReply, error: BaseException | None = None, *, is_abandoned: bool = False

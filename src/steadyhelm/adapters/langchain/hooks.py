@@ -18,6 +18,7 @@ from steadyhelm.adapters.langchain.translate import (
     read_reply,
     read_requested_calls,
     read_result,
+    read_structured_answer,
 )
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.agent_run import AgentRun
@@ -386,10 +387,15 @@ def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any)
 
     Such are unknown tools, nodes that do their tools' work themselves, and results out of a cache.
     """
+    answer = read_structured_answer(outputs)
     for message in find_tool_messages(outputs):
         call = context.requested_calls.pop(str(message.tool_call_id), None)
-        if call is not None:
-            _record_call(run, call, read_result(message))
+        if call is None or answer:
+            continue  # a structured answer is a reply, although it has the form of a call
+        result = read_result(message)
+        if answer is False and result.error is None:
+            result = ToolResult(error=result.value or "the answer does not fit its format")
+        _record_call(run, call, result)
 
 
 def _record_call(run: AgentRun, call: RequestedToolCall, result: ToolResult) -> None:

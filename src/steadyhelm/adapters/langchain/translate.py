@@ -104,6 +104,19 @@ def find_tool_messages(output: Any) -> list[Any]:
     return found
 
 
+def read_structured_answer(output: Any) -> bool | None:
+    """Return whether the model's node of an agent gave the structured answer it must give.
+
+    False when the answer did not fit the format, None where no such answer is asked for. The answer has the
+    form of a tool call, which the node answers itself.
+    """
+    for part in output if is_a(output, (list, tuple)) else [output]:
+        update = part if is_a(part, dict) else _read_held(part, "update")
+        if is_a(update, dict) and "structured_response" in update and "messages" in update:
+            return update["structured_response"] is not None
+    return None
+
+
 def _is_tool_message(output: Any) -> bool:
     kind = _read_held(output, "type")
     return type(kind) is str and kind == "tool"
