@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-coding-agents test-dist check format bench soak docs release-notes clean
+.PHONY: help demo test test-adapters test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -70,6 +70,23 @@ test-adapters: $(ADAPTERS) test-coding-agents  ## run every framework, in enviro
 		$(VENV)-frameworks/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-crewai/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="claude" $(VENV)-claude/bin/python $(PLAY) -n auto
+
+# The page is built with Node and committed, so that nothing else needs Node or a browser.
+ui/node_modules/.installed: ui/package-lock.json
+	cd ui && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+ui: ui/node_modules/.installed  ## build the page from ui/ into the package
+	cd ui && npm run --silent types && npm run --silent check && npm run --silent test && npm run --silent build
+	$(PYTHON) ui/digest.py --write
+
+$(VENV)-ui/.installed: EXTRAS = server
+$(VENV)-ui/.installed: GROUP = ui
+
+test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the built page is its source, and drive it in Chromium
+	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; }
+	cd ui && npm run --silent check && npm run --silent test
+	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
 
 # What is released must work alone: the source archive's own tests run in an environment made from it.
 test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that ship in the source archive

@@ -15,8 +15,12 @@ settings.register_profile("steadyhelm", deadline=None)
 settings.load_profile("steadyhelm")
 
 
-# Frameworks have environments of their own: see `make test-adapters`.
-collect_ignore = [] if os.environ.get("STEADYHELM_FRAMEWORKS") else ["tests/frameworks"]
+# Frameworks and the browser have environments of their own: see `make test-adapters` and `make test-ui`.
+collect_ignore = [
+    folder
+    for folder, variable in {"tests/frameworks": "STEADYHELM_FRAMEWORKS", "tests/ui": "STEADYHELM_UI"}.items()
+    if not os.environ.get(variable)
+]
 collect_ignore_glob = [
     f"src/steadyhelm/adapters/{folder}{framework.name}*.py"
     for framework in FRAMEWORKS
