@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -11,7 +13,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.reports.drawing import result_signs
 
 EVIL = "<script>alert(1)</script>]]>&\"'\x1b[2J\x00\u202e\ufffe\r\n::error::%0A,:"
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Reader(HTMLParser):
@@ -70,11 +72,12 @@ def evil(apart):
 class TestHtml:
     def test_nothing_from_elsewhere(self, evil):
         """
-        The page runs no script and loads nothing; its links lead to its own sections.
+        The page loads nothing and runs no script but its own; its links lead to its own sections.
         """
         reader = parsed(page_of(evil))
 
-        assert not set(reader.tags) & {"script", "link", "img", "iframe", "object"}
+        assert not set(reader.tags) & {"link", "img", "iframe", "object"}
+        assert 1 == reader.tags.count("script")
         assert ["#run-1"] == reader.links
         assert "url(" not in page_of(evil)
 
@@ -110,7 +113,7 @@ class TestHtml:
 
         assert "Response levels: remind at step " in page
         assert re.search(
-            r"at most \d00 of 600 tokens spent after it would have been stopped or re-planned</text>", page
+            r"at most \d00 of 600 tokens spent after it would have been stopped or re-planned</p>", page
         )
 
     def test_clean_and_broken(self, runs):
@@ -157,7 +160,53 @@ class TestHtml:
         page = page_of(written(apart, *lines))
 
         assert 100 == page.count("<section")
-        assert "<td>stuck-101</td>" in page
+        assert re.search(r"<td[^>]*>stuck-101</td>", page)
+
+    def test_worst_first(self, apart):
+        """
+        The worst run comes first, wherever it is in the file, and has a section among a hundred others.
+        """
+        lines = [looping_line(f"mild-{n}", times=3) for n in range(101)]
+        page = page_of(written(apart, *lines, looping_line("severe", times=30)))
+        listed = re.findall(r'<td class="words" data-value="([^"]+)">', page)
+
+        assert ["severe", "mild-0", "mild-1"] == listed[:3]
+        assert 102 == len(listed)
+        assert 100 == page.count("<section")
+        assert '<a href="#run-102">severe</a>' in page
+
+    def test_what_was_not_checked_is_folded_away(self, runs):
+        """
+        What was not checked is one line that can be unfolded, not lines above the findings.
+        """
+        page = page_of(runs)
+
+        assert re.search(r"<details><summary>Not checked: [^<]*unusual_order", page)
+        assert page.index("not checked: unusual_order") < page.index("</details>")
+
+    def test_only_its_own_script_may_run(self, runs):
+        """
+        The page's policy allows the one script by its hash; no element has a handler of its own.
+        """
+        page = page_of(runs)
+        [script] = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+        [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+        assert f"script-src &#39;sha256-{digest}&#39;" in policy or f"script-src 'sha256-{digest}'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe-eval" not in policy
+        assert not re.search(r"<[^>]+\son\w+=", page.replace(script, ""))
+
+    def test_unknown_agents_and_tokens(self, apart):
+        """
+        A column that nobody could fill is left out, and what is not known is a dash, not a nought.
+        """
+        events = [{"type": "tool_call", "name": "search", "args": {"q": "x"}, "result": "nothing"}] * 8
+        page = page_of(written(apart, run_line(*events)))
+
+        assert 'data-title="agent"' not in page
+        assert re.search(r'data-title="spent after, at most\*" data-value="-1">-</td>', page)
 
     def test_low_when_asked_for(self, apart):
         """

@@ -201,7 +201,7 @@ class _Layout:
 
     def _count(self, episode: Episode) -> str:
         """Return how often the same step came; where no two are the same, how many there were."""
-        rows = self._evidence.group_steps(self._judged.run, episode.proof, most=len(episode.proof))
+        rows = self._evidence.group_episode(self._judged.run, episode, most=len(episode.proof))
         most = max((len(row.places) for row in rows if not isinstance(row, str)), default=0)
         if most > 1:
             return f"{most}x"

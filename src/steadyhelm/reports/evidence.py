@@ -97,7 +97,7 @@ class EvidenceFormatter:
         for episode in episodes:
             yield name_kind(episode.incident), printable(episode.incident.message)
             yield "when", describe_steps(run, episode)
-            for row in self.group_steps(run, episode.named) if episode.is_span else ():
+            for row in self.group_episode(run, episode) if episode.is_span else ():
                 yield "", str(row)
         for finding, times in self.findings_without_incident(judged):
             yield name_kind(finding), f"{printable(finding.message)} ({finding.severity}, {times} times)"
@@ -132,21 +132,27 @@ class EvidenceFormatter:
         for finding in {finding.detector: finding for finding in rest}.values():
             yield finding, times[finding.detector]
 
-    def group_steps(
-        self, run: ReadRun, places: Sequence[int], *, most: int = _ROWS_SHOWN, width: int = _RESULT_WIDTH
+    def group_episode(
+        self, run: ReadRun, episode: Episode, *, most: int = _ROWS_SHOWN, width: int = _RESULT_WIDTH
     ) -> Iterator[EvidenceRow | str]:
         """Yield a row for each group of equal steps, in order, then a line that counts what is left out.
 
-        What the user said is never left out; next come the steps that were repeated most, then the latest.
+        What the user said is never left out where the finding on show names it; next come other steps that
+        it names, then those that were repeated most, then the latest.
         """
         alike: dict[tuple[str, bytes], list[int]] = {}
-        for place in places:
+        for place in episode.proof:
             event = run.events[place]
             asked = event.text if event.action_type == LLM_REQUEST else event.input_data
             alike.setdefault((event.action_name, encode_canonical(asked)), []).append(place)
-        said = [same for same in alike.values() if run.events[same[0]].action_type == USER_MESSAGE]
+        named = set(episode.named)
+        said = [
+            same
+            for same in alike.values()
+            if run.events[same[0]].action_type == USER_MESSAGE and not named.isdisjoint(same)
+        ]
         done = [same for same in alike.values() if same not in said]
-        done.sort(key=lambda same: (len(same), same[-1]), reverse=True)
+        done.sort(key=lambda same: (not named.isdisjoint(same), len(same), same[-1]), reverse=True)
         shown = sorted([*said, *done[: max(0, most - len(said))]])
         for same in shown:
             yield self.describe_step(same, run.events[same[-1]], width=width)

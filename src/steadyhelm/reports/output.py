@@ -76,12 +76,12 @@ def summarize(totals: ScanTotals, fail_on: Severity) -> str:
     return ", ".join(parts)
 
 
-def describe_not_checked(totals: ScanTotals) -> Iterator[str]:
+def describe_not_checked(totals: ScanTotals, *, most: int | None = _REASONS_SHOWN) -> Iterator[str]:
     """Yield what was not checked, the most frequent first: silence must not pass for health."""
-    for (detector, reason), runs in totals.not_checked.most_common(_REASONS_SHOWN):
+    for (detector, reason), runs in totals.not_checked.most_common(most):
         why = safe(reason, most=_REASON_WIDTH)
         yield f"not checked: {detector} in {runs:,} of {totals.runs:,} runs ({why})"
-    rest = len(totals.not_checked) - _REASONS_SHOWN
+    rest = len(totals.not_checked) - len(totals.not_checked if most is None else range(most))
     if rest > 0:
         reasons = "reason" if rest == 1 else "reasons"
         yield f"not checked: {rest} further {reasons}; --json has them all"

@@ -1,11 +1,15 @@
 """Render HTML pages from the templates beside this file.
 
-A page loads nothing and runs nothing, so it can be mailed, kept and opened anywhere.
+A page loads nothing, so it can be mailed, kept and opened anywhere. What runs in it is one script of ours at
+most: its policy names the hash of that script and allows no other.
 Colours are chosen for people who distinguish few of them, and no colour is used alone: a shape, a letter or a
 word says the same.
 """
 
+import base64
 from functools import cache
+from hashlib import sha256
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,6 +20,23 @@ from steadyhelm.reports.formats import printable
 def render(template: str, **values: object) -> Markup:
     """Return the template filled with these values; every text among them is made printable and escaped."""
     return Markup(_environment().get_template(template).render(values))  # noqa: S704 - escaped by the template
+
+
+class PageScript(NamedTuple):
+    """A script inside a page, and the source expression that lets the page's policy run it."""
+
+    text: Markup
+    source: Markup
+
+
+@cache
+def read_script(name: str) -> PageScript:
+    """Return a script from the templates with the hash of its text as it is in the page."""
+    loader = _environment().loader
+    assert loader is not None
+    text, _, _ = loader.get_source(_environment(), name)
+    digest = base64.b64encode(sha256(text.encode()).digest()).decode()
+    return PageScript(Markup(text), Markup(f"'sha256-{digest}'"))  # noqa: S704 - our own files
 
 
 @cache
