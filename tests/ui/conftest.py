@@ -1,0 +1,258 @@
+"""A real server over a store that the real SDK filled, and a browser whose every error fails the test."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from recorded_agents import record_past
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 20
+CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 844}
+
+# Violations are collected in the page itself: the browser tells of them in no other way that is complete.
+LISTEN_FOR_VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI || event.sample}`);
+});
+"""
+
+
+@dataclass
+class Served:
+    """A running server: where it is, what opens it, and the file that it reads."""
+
+    url: str
+    token: str
+    database: Path
+    home: Path
+    runs: dict[str, str]
+    process: "subprocess.Popen[bytes]"
+
+    def stop(self) -> None:
+        """End the server in order."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(WAIT_S)
+
+
+def find_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def start_server(
+    home: Path, database: Path, *, port: int | None = None, runs: dict[str, str] | None = None
+) -> Served:
+    """Start `steadyhelm serve` over this file, and wait until it answers."""
+    home.mkdir(parents=True, exist_ok=True)
+    port = port or find_port()
+    log = home / "serve.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "steadyhelm", "--db", str(database), "serve", "--port", str(port)],
+            stdout=out,
+            stderr=out,
+            cwd=home,
+            env={"STEADYHELM_HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"},
+        )
+    url = f"http://127.0.0.1:{port}"
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/healthz", timeout=1).read()
+            break
+        except (urllib.error.URLError, OSError):
+            if process.poll() is not None or time.monotonic() > end:
+                process.kill()
+                pytest.fail(f"The server did not start:\n{log.read_text()}")
+            time.sleep(0.05)
+    token = (home / "server.token").read_text().strip()
+    return Served(url, token, database, home, runs or {}, process)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> Iterator[Served]:
+    """A server over a past that the real SDK recorded. Tests that change much use `own_server`."""
+    folder = tmp_path_factory.mktemp("served")
+    database = folder / "steadyhelm.db"
+    served = start_server(folder / "home", database, runs=record_past(database))
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def own_server(tmp_path) -> Iterator[Served]:
+    """A server of the test's own, over a store with the same past."""
+    database = tmp_path / "own.db"
+    served = start_server(tmp_path / "own-home", database, runs=record_past(database))
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def empty_server(tmp_path) -> Iterator[Served]:
+    """A server over a store that nothing was ever recorded into."""
+    served = start_server(tmp_path / "empty-home", tmp_path / "empty.db")
+    yield served
+    served.stop()
+
+
+@dataclass
+class Problems:
+    """What went wrong in the browser. `allow` names what a test causes on purpose."""
+
+    found: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def allow(self, pattern: str) -> None:
+        self.allowed.append(pattern)
+
+    def list_unexpected(self) -> list[str]:
+        return [text for text in self.found if not any(re.search(pattern, text) for pattern in self.allowed)]
+
+
+@pytest.fixture
+def problems() -> Problems:
+    return Problems()
+
+
+def sign_in(context: BrowserContext, served: Served) -> None:
+    """Give the context a session: the cookie by the API, the secret as the page keeps it."""
+    answer = context.request.post(
+        f"{served.url}/api/v1/session", data={"token": served.token}, headers={"Origin": served.url}
+    )
+    assert answer.ok, answer.text()
+    secret = json.dumps(answer.json()["secret"])
+    # Only once: a test that signs out must stay signed out.
+    context.add_init_script(
+        f"""if (location.origin === {json.dumps(served.url)} && !sessionStorage.getItem("test.signed-in")) {{
+          sessionStorage.setItem("test.signed-in", "1");
+          sessionStorage.setItem("steadyhelm.secret", {secret});
+        }}"""
+    )
+
+
+@pytest.fixture
+def open_context(browser, problems):
+    """Return a function that opens a context whose pages are watched for errors."""
+    contexts = []
+
+    def open_it(served: Served, *, signed_in: bool = True, **options) -> BrowserContext:
+        options = {"viewport": WIDE, "color_scheme": "light", "reduced_motion": "reduce", **options}
+        context = browser.new_context(**options)
+        context.set_default_timeout(WAIT_S * 1_000)
+        context.add_init_script(LISTEN_FOR_VIOLATIONS)
+        context.on("page", lambda page: watch_page(page, served, problems))
+        if signed_in:
+            sign_in(context, served)
+        contexts.append(context)
+        return context
+
+    yield open_it
+    for context in contexts:
+        for page in context.pages:
+            problems.found += [f"CSP {text}" for text in page.evaluate("window.violations ?? []")]
+        context.close()
+    assert [] == problems.list_unexpected()
+
+
+def watch_page(page: Page, served: Served, problems: Problems) -> None:
+    page.on("pageerror", lambda error: problems.found.append(f"page error: {error}"))
+    page.on(
+        "console",
+        lambda message: (
+            problems.found.append(f"console {message.type}: {message.text}")
+            if message.type in {"error", "warning"}
+            else None
+        ),
+    )
+    page.on("dialog", lambda dialog: (problems.found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request: (
+            problems.found.append(f"asked another host: {request.url}")
+            if not request.url.startswith((served.url, "data:"))
+            else None
+        ),
+    )
+
+
+@pytest.fixture
+def visit(open_context, server):
+    """Return a function that opens a view in a new tab and waits for its heading: `visit("/runs")`."""
+
+    def visit_it(path: str, served: Served = server, **options) -> Page:
+        page = open_context(served, **options).new_page()
+        page.goto(f"{served.url}/#{path}")
+        page.locator("h1").first.wait_for()
+        return page
+
+    return visit_it
+
+
+@pytest.fixture(scope="session")
+def axe_source() -> str:
+    return (ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+@pytest.fixture
+def list_axe_violations(axe_source):
+    """Return a function that runs axe on a page and returns what it found, one line each."""
+
+    def list_them(page: Page) -> list[str]:
+        page.evaluate(axe_source)
+        found = page.evaluate(
+            "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
+        )
+        return [
+            f"{each['id']}: {node['html'][:160]} {node['failureSummary']}"
+            for each in found
+            for node in each["nodes"]
+        ]
+
+    return list_them
+
+
+@contextmanager
+def theme_of(page: Page, theme: str) -> Iterator[None]:
+    """Show the page in a theme, as the system's setting."""
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+    yield
+    page.emulate_media(color_scheme="light")
+
+
+def run_key(page: Page, served: Served, run_id: str) -> int:
+    """Return the key by which the API and the page's addresses know a run."""
+    return page.evaluate(
+        """async (run) => {
+          const headers = { "Steadyhelm-Secret": sessionStorage.getItem("steadyhelm.secret") };
+          return (await (await fetch(`./api/v1/runs/find?run=${run}`, { headers })).json()).key;
+        }""",
+        run_id,
+    )
