@@ -4,10 +4,10 @@ import { useMemo, useState } from "react";
 
 import { get } from "../api/client";
 import { keys } from "../api/queries";
-import type { Change, RunList, RunRow } from "../api/types";
+import type { RunList } from "../api/types";
 import { useChanges } from "../app/live";
-import { matchesFilters, sinceTime } from "./filters";
-import type { RunFilters } from "./filters";
+import { matchesFilters, mend, sinceTime } from "./matching";
+import type { RunFilters } from "./matching";
 
 /** The list of runs. Rows change in place; runs that are new wait until they are asked for. */
 export function useRuns(filters: RunFilters) {
@@ -54,26 +54,4 @@ export function useRuns(filters: RunFilters) {
     void client.resetQueries({ queryKey, exact: true });
   };
   return { query, rows, total: query.data?.pages[0]?.total ?? 0, fresh: fresh.size, showFresh };
-}
-
-/** Put changed rows in their places; return the runs that began after the newest row of the list. */
-export function mend(
-  known: InfiniteData<RunList, string>,
-  change: Pick<Change, "runs">,
-): { next: InfiniteData<RunList, string>; unknown: RunRow[] } {
-  const changed = new Map(change.runs.map((run) => [run.key, run]));
-  const newest = known.pages[0]?.runs[0]?.started_at ?? 0;
-  let touched = false;
-  const pages = known.pages.map((page) => {
-    if (!page.runs.some((run) => changed.has(run.key))) return page;
-    touched = true;
-    const runs = page.runs.map((run) => {
-      const found = changed.get(run.key);
-      changed.delete(run.key);
-      return found ?? run;
-    });
-    return { ...page, runs };
-  });
-  const unknown = [...changed.values()].filter((run) => run.started_at >= newest);
-  return { next: touched ? { ...known, pages } : known, unknown };
 }
