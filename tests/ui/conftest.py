@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -43,6 +44,7 @@ class Served:
     home: Path
     runs: dict[str, str]
     process: "subprocess.Popen[bytes]"
+    session: dict[str, Any] = field(default_factory=dict)
 
     def stop(self) -> None:
         """End the server in order."""
@@ -142,12 +144,18 @@ def problems() -> Problems:
 
 
 def sign_in(context: BrowserContext, served: Served) -> None:
-    """Give the context a session: the cookie by the API, the secret as the page keeps it."""
-    answer = context.request.post(
-        f"{served.url}/api/v1/session", data={"token": served.token}, headers={"Origin": served.url}
-    )
-    assert answer.ok, answer.text()
-    secret = json.dumps(answer.json()["secret"])
+    """Give the context a session: the cookie by the API, the secret as the page keeps it.
+
+    All contexts share one, since the server answers few attempts to sign in.
+    """
+    if not served.session:
+        answer = context.request.post(
+            f"{served.url}/api/v1/session", data={"token": served.token}, headers={"Origin": served.url}
+        )
+        assert answer.ok, answer.text()
+        served.session.update(secret=answer.json()["secret"], cookies=context.cookies())
+    context.add_cookies(served.session["cookies"])
+    secret = json.dumps(served.session["secret"])
     # Only once: a test that signs out must stay signed out.
     context.add_init_script(
         f"""if (location.origin === {json.dumps(served.url)} && !sessionStorage.getItem("test.signed-in")) {{

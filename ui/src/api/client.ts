@@ -23,9 +23,14 @@ export class ApiError extends Error {
     return this.status === 401;
   }
 
-  /** True when no answer came, so that asking again later can help. */
+  /** True when no answer came. */
   get isUnreachable(): boolean {
     return this.status === 0 || this.status >= 502;
+  }
+
+  /** True when asking again later can help. */
+  get isPassing(): boolean {
+    return this.isUnreachable || this.status === 429;
   }
 }
 

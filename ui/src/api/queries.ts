@@ -30,6 +30,8 @@ export const overviewQuery = queryOptions({
 });
 
 const MAX_WAIT_MS = 30_000;
+/** Then the error is shown; the live stream asks again when the server is back. */
+const MOST_TRIES = 2;
 
 /** Keep the last good data, ask again with growing pauses when no answer comes, and never on a refusal. */
 export function createQueryClient(): QueryClient {
@@ -39,7 +41,7 @@ export function createQueryClient(): QueryClient {
         staleTime: 5_000,
         gcTime: 5 * 60_000,
         refetchOnWindowFocus: false,
-        retry: (_count, error) => error instanceof ApiError && error.isUnreachable,
+        retry: (count, error) => error instanceof ApiError && error.isPassing && count < MOST_TRIES,
         retryDelay: (count) => Math.min(1_000 * 2 ** count, MAX_WAIT_MS),
         networkMode: "always",
       },

@@ -26,10 +26,10 @@ export function SignIn({ message }: { readonly message: string }) {
         <form className="stack" onSubmit={onSubmit}>
           <p>
             Enter the token of this server. It lies in <code>server.token</code> in Steadyhelm's home folder (
-            <code>~/.steadyhelm</code> unless <code>STEADYHELM_HOME</code> is set). An API key works too.
+            <code>~/.steadyhelm</code> unless <code>STEADYHELM_HOME</code> is set).
           </p>
           <label className="stack-tight">
-            <span className="small strong">Token or key</span>
+            <span className="small strong">Token</span>
             <input
               className="field mono"
               type="password"
