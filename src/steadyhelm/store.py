@@ -5,7 +5,7 @@ One process may have one writer; any number of processes may read.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -392,6 +392,16 @@ class Upkeep(Protocol):
     @abstractmethod
     def get_losses(self) -> dict[str, int]:
         """Return how much was lost, by reason."""
+
+    @abstractmethod
+    def mark_recorded(
+        self, token: str, at: float, *, kept: Collection[str] = (), before: float = 0.0
+    ) -> None:
+        """Mark what this token names as recorded; forget marks from `before`, except those `kept`."""
+
+    @abstractmethod
+    def is_accounted(self, token: str) -> bool:
+        """Return whether what this token names was marked as recorded, or counted as lost."""
 
     @abstractmethod
     def delete_run(self, agent_id: str, run_id: str) -> int:

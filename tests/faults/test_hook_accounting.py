@@ -28,6 +28,7 @@ for arm, (moment, what) in zip((sys.setprofile, sys.settrace), {harms!r}.items()
 """
 IN_THE_HOOK = ("_read_input", "ask_resident", "_start_resident", "_handle_in_copy", "fork")
 IN_A_COPY = ("_detach", "become_resident", "run_resident", "handle_alone", "handle_request", "_record_event")
+AFTER_STORING = ("remove_note", "release_note", "record_rest")
 TOO_LATE = ("_finish_later", "fork", "_finish", "become_resident", "handle_late", "handle_request")
 
 
@@ -63,7 +64,9 @@ def held(hooks):
 
 
 @pytest.mark.parametrize("harm", [SLOW, KILLED], ids=["slow", "killed"])
-@pytest.mark.parametrize("moments", [IN_THE_HOOK, IN_A_COPY], ids=["hook", "copy"])
+@pytest.mark.parametrize(
+    "moments", [IN_THE_HOOK, IN_A_COPY, AFTER_STORING], ids=["hook", "copy", "after storing"]
+)
 def test_anywhere(hooks, host, moments, harm):
     """
     A hook, or the copy of it that handles its step, is out of time or killed in one of its functions.

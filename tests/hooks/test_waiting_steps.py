@@ -45,7 +45,7 @@ def run_command(*words):
 def list_runs(home):
     """The stored runs with the number of their calls."""
     with closing(SQLiteStore(home / "steadyhelm.db", read_only=True)) as store:
-        return {run.run_id: run.tool_calls for run in store.list_runs()}
+        return {run.run_id: run.tool_calls for run in store.list_runs(limit=1000)}
 
 
 def test_a_deleted_run_does_not_come_back(home):
@@ -132,3 +132,55 @@ def test_the_names_of_a_run_are_redacted(home):
     assert "steadyhelm: on course · 1 calls" == line.decode()
     assert 0 == run_command("db", "delete-run", "s1", "--yes")[0]
     assert 0 == count_waiting()
+
+
+def test_a_run_whose_steps_all_wait(home):
+    """
+    A run of which nothing is stored yet can be deleted by its whole id; its steps never come.
+    """
+    send("s1", "t1")
+    send_in_vain(home, ("s2", "t2", {}), ("s2", "t3", {}), ("s3", "t4", {}))
+    assert (0, "Deleted run s2 of claude-code: 2 steps from hooks not stored yet.\n") == run_command(
+        "db", "delete-run", "s2", "--yes"
+    )
+    assert 1 == run_command("db", "delete-run", "s2", "--yes")[0]
+    assert 1 == run_command("db", "delete-run", "s3", "--agent", "codex", "--yes")[0]
+    send("s1", "t5")
+    assert (0, {"s1": 2, "s3": 1}) == (count_waiting(), list_runs(home))
+
+
+def test_an_agent_whose_steps_all_wait(home):
+    """
+    An agent of which nothing is stored yet can be deleted, after a yes.
+    """
+    send("s1", "t1")
+    send_in_vain(home, ("s1", "t2", {"agent_id": "part"}))
+    assert 2 == run_command("db", "delete-agent", "claude-code/subagent")[0]
+    status, said = run_command("db", "delete-agent", "claude-code/subagent", "--yes")
+    assert (0, "Deleted agent claude-code/subagent: 1 step from hooks not stored yet.\n") == (status, said)
+    assert (0, {"s1": 1}) == (count_waiting(), list_runs(home))
+
+
+def test_a_session_that_is_resumed_very_often(home, monkeypatch):
+    """
+    Each time a session is resumed it is a run of its own; what comes after the last possible one is counted.
+    """
+    monkeypatch.setattr("steadyhelm.hooks.sessions.MAX_RUNS_PER_SESSION", 60)
+    for n in range(62):
+        send("s1", f"t{n}")
+        send("s1", f"e{n}", event="SessionEnd")
+    assert {"s1": 1} | {f"s1~{n}": 1 for n in range(2, 61)} == list_runs(home)
+    with closing(SQLiteStore(home / "steadyhelm.db", read_only=True)) as store:
+        assert {"hook: the session was resumed too often": 4} == store.get_losses()
+
+
+def test_a_step_that_comes_again_after_the_end(home):
+    """
+    A request that is handled twice is recorded once, also when its session has ended in between.
+    """
+    told = {"session_id": "s1", "hook_event_name": "PostToolUse", "tool_name": "Read", "tool_use_id": "t1"}
+    request = HookRequest([], json.dumps(told).encode(), Deadline(60.0))
+    handle_request(request)
+    send("s1", "e", event="SessionEnd")
+    handle_request(request)
+    assert {"s1": 1} == list_runs(home)

@@ -17,10 +17,12 @@ from steadyhelm.cli.output import (
     print_table,
     refuse_early_options,
 )
+from steadyhelm.errors import NotFoundError
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
+    from steadyhelm.engine.capture import Capture
     from steadyhelm.settings import Settings
 
 app = typer.Typer(
@@ -133,7 +135,12 @@ def delete_run(
 ) -> None:
     """Delete a run and everything that belongs to it."""
     with closing(context.obj.open_store(read_only=False)) as store:
-        row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
+        try:
+            row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
+        except NotFoundError:
+            if not _delete_unstored(context, run, agent, yes=yes):
+                raise
+            return
         name = f"run {safe(row.run_id)} of {safe(row.agent_id)}"
         confirm(f"Delete {name} with {pluralize(row.events, 'step')}, permanently?", yes=yes)
         waiting = _delete_waiting(context, row.agent_id, row.run_id)
@@ -149,7 +156,12 @@ def delete_agent(
 ) -> None:
     """Delete an agent with all its runs, incidents and baselines."""
     with closing(context.obj.open_store(read_only=False)) as store:
-        name = find_agent(store, agent)
+        try:
+            name = find_agent(store, agent)
+        except NotFoundError:
+            if not _delete_unstored(context, None, agent, yes=yes):
+                raise
+            return
         if name != agent:
             fail(f"to delete an agent its whole name is needed: {safe(name)}.")
         runs = next(row.runs for row in store.list_agents() if row.agent_id == name)
@@ -161,15 +173,42 @@ def delete_agent(
 
 def _delete_waiting(context: typer.Context, agent_id: str, run_id: str | None = None) -> str:
     """Delete the steps from hooks that are not stored yet; return how many, for the message."""
-    from steadyhelm.hooks.sessions import build_hook_parts
     from steadyhelm.hooks.waiting_steps import count_waiting, delete_steps
 
     if not count_waiting():
         return ""
-    settings: Settings = context.obj.load().settings
-    capture = build_hook_parts(settings).capture
-    deleted = delete_steps(str(settings.database), capture, agent_id, run_id)
+    deleted = delete_steps(*_get_hook_place(context), agent_id, run_id)
     return f", and {pluralize(deleted, 'step')} from hooks not stored yet" if deleted else ""
+
+
+def _delete_unstored(context: typer.Context, run_id: str | None, agent: str | None, *, yes: bool) -> bool:
+    """Delete a run, or an agent, of which no step is stored yet; return whether there is one.
+
+    Names must be given in full. Fails when several agents have steps of that run.
+    """
+    from steadyhelm.hooks.waiting_steps import count_waiting, delete_steps, find_agents
+
+    if not count_waiting():
+        return False
+    place = _get_hook_place(context)
+    agents = [it for it in find_agents(*place, run_id) if agent in (None, it)]
+    if not agents:
+        return False
+    if len(agents) > 1:
+        fail(f"several agents have steps of that run: {safe(', '.join(agents))}. Choose one with --agent.")
+    name = f"agent {safe(agents[0])}" if run_id is None else f"run {safe(run_id)} of {safe(agents[0])}"
+    confirm(f"Delete {name}, of which no step is stored yet, permanently?", yes=yes)
+    deleted = delete_steps(*place, agents[0], run_id)
+    say(f"Deleted {name}: {pluralize(deleted, 'step')} from hooks not stored yet.")
+    return True
+
+
+def _get_hook_place(context: typer.Context) -> "tuple[str, Capture]":
+    """Return the database for which steps wait, and what their names were redacted with."""
+    from steadyhelm.hooks.sessions import build_hook_parts
+
+    settings: Settings = context.obj.load().settings
+    return str(settings.database), build_hook_parts(settings).capture
 
 
 @app.command("path")

@@ -11,7 +11,7 @@ from steadyhelm.hooks import waiting_steps
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
 from steadyhelm.hooks.log import write_log
 from steadyhelm.hooks.request import STATUS_LINE, STEP, HookRequest
-from steadyhelm.hooks.sessions import HookParts, HookSessions, build_hook_parts
+from steadyhelm.hooks.sessions import HookParts, HookSessions, TooManyRunsError, build_hook_parts
 from steadyhelm.hooks.status_line import status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep
 from steadyhelm.recordings.hook_events import claude_code
@@ -99,7 +99,11 @@ def _record_event(event: _Event) -> "HookAnswer":
         record_waiting(event.parts, store, request.deadline)
         sessions = HookSessions(event.parts, event.dialect, store, _make_clock(request))
         answer = sessions.handle(
-            event.step, late=request.is_late, token=request.token, deadline=request.deadline
+            event.step,
+            late=request.is_late,
+            token=request.token,
+            noted=waiting_steps.list_tokens(),
+            deadline=request.deadline,
         )
         request.remove_note()
     return answer
@@ -171,7 +175,8 @@ def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
     at = waiting.at
     sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
     try:
-        sessions.handle(waiting.step, late=True, token=waiting_steps.token_of(name))
+        token = waiting_steps.token_of(name)
+        sessions.handle(waiting.step, late=True, token=token, noted=waiting_steps.list_tokens())
     except StoreError:
         raise
     except Exception as exc:  # noqa: BLE001 - it must not keep later steps from being recorded
@@ -189,8 +194,15 @@ def _count_note(name: str, store: SQLiteStore) -> None:
 
 
 def _count_one(name: str, reason: str, store: SQLiteStore) -> None:
-    store.write([Loss(reason, 1, time.time(), waiting_steps.token_of(name))])
+    _write_loss(store, reason, time.time(), waiting_steps.token_of(name))
     waiting_steps.remove(name)
+
+
+def _write_loss(store: SQLiteStore, reason: str, at: float, token: str) -> None:
+    """Count a step as lost, unless it was recorded or counted before its process ended."""
+    with store.transaction():
+        if not store.is_accounted(token):
+            store.write([Loss(reason, 1, at, token)])
 
 
 def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
@@ -217,7 +229,7 @@ def count_loss(request: HookRequest, reason: str) -> None:
         settings = load().settings
         try:
             with _open_store(settings, Deadline(LOCK_TIMEOUT_S)) as store:
-                store.write([Loss(reason, 1, request.at, request.token)])
+                _write_loss(store, reason, request.at, request.token)
         except (StoreError, TimeoutError):
             waiting = WaitingStep(database=str(settings.database), at=request.at, loss=reason)
             if waiting_steps.put_step(request, waiting):
@@ -231,6 +243,8 @@ def _redact(exc: object) -> str:
 
 def _error_reason(exc: Exception) -> str:
     """Return a reason short enough to count errors by."""
+    if isinstance(exc, TooManyRunsError):
+        return "hook: the session was resumed too often"
     if isinstance(exc, SettingsError):
         return "hook: an option, a setting or the event is invalid"
     if isinstance(exc, SteadyhelmError | TimeoutError):

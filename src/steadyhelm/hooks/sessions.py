@@ -20,7 +20,7 @@ from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
-from steadyhelm.errors import NotFoundError
+from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.memory import HookMemory, read_memory
@@ -39,11 +39,17 @@ if TYPE_CHECKING:
     from steadyhelm.store import Store
 
 _GOAL_CHARS: Final = 4000
-_MAX_RUNS_PER_SESSION: Final = 50
+MAX_RUNS_PER_SESSION: Final = 1000
 _POSITIONS_KEPT: Final = 256
 _WITHOUT_TOKENS: Final = frozenset({"before_tool", "prompt", "notice"})
 _LATE_S: Final = 5.0
 """How long after it happened a late step may be recorded."""
+_MARK_KEPT_S: Final = 60.0
+"""The note of an event that came longer ago is removed, or was listed."""
+
+
+class TooManyRunsError(SteadyhelmError):
+    """A session has as many runs as are looked through."""
 
 
 class HookParts(NamedTuple):
@@ -104,12 +110,19 @@ class HookSessions:
         self._clock = clock
 
     def handle(
-        self, step: HookStep, *, late: bool = False, token: str = "", deadline: Deadline | None = None
+        self,
+        step: HookStep,
+        *,
+        late: bool = False,
+        token: str = "",
+        noted: Collection[str] = (),
+        deadline: Deadline | None = None,
     ) -> HookAnswer:
         """Record one step and return the answer to it; when it is `late`, the answer comes with the next.
 
-        `token` identifies a step that has no id of its own: a step that comes twice is recorded once.
-        Raises TimeoutError, and records nothing, when the store was not free before the deadline.
+        `token` identifies the step: one that comes twice, or was counted as lost, is not recorded.
+        `noted` are the tokens of steps that may come again. Raises TimeoutError and records nothing when the
+        store was not free before the deadline, and TooManyRunsError for a session resumed too often.
         """
         if step.kind == "other" or not step.session_id:
             return NOTHING
@@ -117,6 +130,8 @@ class HookSessions:
         with self._store.transaction():
             if deadline is not None:
                 deadline.require_time()
+            if token and not self._account(token, noted):
+                return NOTHING
             opened = self._open(step, late=late)
             if opened is None:
                 return NOTHING
@@ -125,14 +140,21 @@ class HookSessions:
             session = SessionStep(
                 recorder, memory, self._parts.capture, speaks, transcript=transcript, late=late
             )
-            once = step.once or (f"#{token}" if token else "")
-            answer = session.handle(step) if memory.is_new(once) else NOTHING
+            answer = session.handle(step) if memory.is_new(step.once) else NOTHING
             if not session.has_ended:
                 run = recorder.session.run
                 queue.put(run.epoch, SavedState(run.agent_id, run.run_id, session.save(), self._clock()))
             self._write(queue.records)
         self._remember_position(step, memory, has_ended=session.has_ended)
         return answer
+
+    def _account(self, token: str, noted: Collection[str]) -> bool:
+        """Mark a step as recorded, in the transaction that records it; return whether it was not before."""
+        if self._store.is_accounted(token):
+            return False
+        now = self._clock()
+        self._store.mark_recorded(token, now, kept=noted, before=now - _MARK_KEPT_S)
+        return True
 
     def _read_transcript(self, step: HookStep) -> TranscriptPart | None:
         """Read what is new in the transcript. Called before the transaction: a disk may take any time."""
@@ -181,7 +203,7 @@ class HookSessions:
             parent_run_id=step.session_id if step.part else None,
         )
         can = self._dialect.can.get(step.kind, frozenset(("proceed", "guide")))
-        for n in range(1, _MAX_RUNS_PER_SESSION):
+        for n in range(1, MAX_RUNS_PER_SESSION + 1):
             info = structs.replace(info, run_id=step.run_id if n == 1 else f"{step.run_id}~{n}")
             resumed = self._resume(sessions, info, known, can)
             if resumed is not None:
@@ -190,7 +212,7 @@ class HookSessions:
                 is_over = step.kind == "end" or (n > 1 and step.kind == "reply" and step.error is not None)
                 reference = known.get_reference(info.version, info.task_type)
                 return None if is_over else self._start(sessions, info, reference, step, can, late=late)
-        return None
+        raise TooManyRunsError(f"A session was resumed more than {MAX_RUNS_PER_SESSION} times.")
 
     def _resume(
         self, sessions: Sessions, info: RunInfo, known: StoredKnowledge, can: "Collection[Verdict]"

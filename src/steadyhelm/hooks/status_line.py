@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.errors import SteadyhelmError
+from steadyhelm.hooks.sessions import MAX_RUNS_PER_SESSION
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.hook_step import get_id, get_number
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 _THOUSAND: Final = 1000
 _MILLION: Final = 1_000_000
-_MAX_RESUMES: Final = 50
 
 
 def status_line(
@@ -55,7 +55,7 @@ def format_count(count: float) -> str:
 
 def _find_latest_run(store: "RunStore", session: str, agent: str) -> "RunRow | None":
     found = None
-    for n in range(1, _MAX_RESUMES):
+    for n in range(1, MAX_RUNS_PER_SESSION + 1):
         run_id = session if n == 1 else f"{session}~{n}"
         try:
             row = store.find_run(run_id, agent_id=agent)

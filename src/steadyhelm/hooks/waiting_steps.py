@@ -102,6 +102,11 @@ def list_names() -> list[str]:
         return []
 
 
+def list_tokens() -> list[str]:
+    """Return the tokens of all events that have a note or wait as a step."""
+    return [token_of(name) for name in list_names()]
+
+
 def list_due() -> list[str]:
     """Return the names of the steps that wait and of the notes of lost ones, oldest first."""
     return [name for name in list_names() if name.endswith(STEP) or is_lost(name)]
@@ -183,15 +188,28 @@ def delete_steps(database: str, capture: Capture, agent_id: str, run_id: str | N
     run_ids = {run_id, _RESUMED.sub("", run_id or "")}
     deleted = 0
     with hold_folder(_DELETE_PATIENCE_S):
-        for name in list_names():
-            waiting = read_step(name) if name.endswith(STEP) else None
-            if waiting is None or waiting.step is None or waiting.database != database:
-                continue
-            is_of_agent = capture.name(waiting.step.get_agent(waiting.agent)) == agent_id
-            if is_of_agent and (run_id is None or waiting.step.run_id in run_ids):
+        for name, agent, run in _list_runs(database, capture):
+            if agent == agent_id and (run_id is None or run in run_ids):
                 remove(name)
                 deleted += 1
     return deleted
+
+
+def find_agents(database: str, capture: Capture, run_id: str | None = None) -> list[str]:
+    """Return the agents with steps that wait for this database, of this run or of any."""
+    waiting = _list_runs(database, capture)
+    return sorted({agent for _, agent, run in waiting if run_id is None or run == run_id})
+
+
+def _list_runs(database: str, capture: Capture) -> list[tuple[str, str, str]]:
+    """Return the file, the agent and the run of each step that waits for this database."""
+    found = []
+    for name in list_names():
+        waiting = read_step(name) if name.endswith(STEP) else None
+        if waiting is not None and waiting.step is not None and waiting.database == database:
+            agent = capture.name(waiting.step.get_agent(waiting.agent))
+            found.append((name, agent, waiting.step.run_id))
+    return found
 
 
 def token_of(name: str) -> str:

@@ -2,8 +2,9 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,10 @@ _WRONG_FINDING_TOTALS: Final = """
 _COUNT_MISSING_PAYLOADS: Final = """
     SELECT count(*) FROM events WHERE payload IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM payloads WHERE id = events.payload)"""
+_RECORDED: Final = "recorded"
+"""In place of a reason, with a count of 0: what the token names is not lost."""
+_FORGET_RECORDED: Final = """
+    DELETE FROM losses WHERE reason = ? AND last_at < ? AND token NOT IN (SELECT value FROM json_each(?))"""
 _SMALL_TABLES: Final = (
     "agents",
     "baselines",
@@ -60,8 +65,23 @@ class SQLiteUpkeep(StorePart, Upkeep):
         """Return how much was lost, by reason."""
         with self._connections.reading() as connection:
             return dict(
-                connection.execute("SELECT reason, sum(count) FROM losses GROUP BY reason ORDER BY reason")
+                connection.execute(
+                    "SELECT reason, sum(count) FROM losses WHERE count > 0 GROUP BY reason ORDER BY reason"
+                )
             )
+
+    def mark_recorded(
+        self, token: str, at: float, *, kept: Collection[str] = (), before: float = 0.0
+    ) -> None:
+        """Mark what this token names as recorded; forget marks from `before`, except those `kept`."""
+        with self._connections.transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO losses VALUES (?, ?, 0, ?)", (_RECORDED, token, at))
+            connection.execute(_FORGET_RECORDED, (_RECORDED, before, json.dumps(list(kept))))
+
+    def is_accounted(self, token: str) -> bool:
+        """Return whether what this token names was marked as recorded, or counted as lost."""
+        with self._connections.reading() as connection:
+            return connection.execute("SELECT 1 FROM losses WHERE token = ?", (token,)).fetchone() is not None
 
     def get_version(self) -> tuple[int, int]:
         """Return a value that differs after anything was written, by this process or another."""

@@ -36,6 +36,19 @@ def check_losses_add_up(make_store: MakeStore) -> None:
     store.close()
 
 
+def check_what_is_recorded_is_not_lost(make_store: MakeStore) -> None:
+    """Check that what was recorded or counted as lost is known, and that old marks are forgotten."""
+    store = fill_store(make_store, Loss("queue full", 2, 1.0, "lost"))
+    for at, token in enumerate(("first", "second", "third"), 1):
+        store.mark_recorded(token, float(at))
+    known = ("lost", "first", "second", "third", "fourth", "another")
+    assert [True, True, True, True, False, False] == [store.is_accounted(token) for token in known]
+    store.mark_recorded("fourth", 4.0, kept=["first"], before=3.0)
+    assert [True, True, False, True, True, False] == [store.is_accounted(token) for token in known]
+    assert {"queue full": 2} == store.get_losses()
+    store.close()
+
+
 def check_two_runs_of_one_id_are_two_runs(make_store: MakeStore) -> None:
     """Check that a run gets an id of its own, the same whenever it is asked for, and no other run has it."""
     store = fill_store(make_store, an_event(0))
