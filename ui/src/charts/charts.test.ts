@@ -6,7 +6,7 @@ import { buildAxis, chooseInterval, showStep, zoomSpan } from "./axis";
 import { arcPath, mergeColumns, placeBrackets, stackColumn, toolFill, toolLetter } from "./marks";
 import { buildCells, CELL_CALL, CELL_NONE, CELL_RESULT, CELL_TOOL, countPairs } from "./recurrence";
 import { bandPaths, bandPoints, findGaps, forecastPaths, heldAt, interpolateBand, sparklinePath, stackPaths, stepPath } from "./series";
-import { edgeShape, labelEdge, placeNodes, spreadAngles, visibleEdges } from "./transitions";
+import { edgeShape, labelEdge, placeLabels, placeNodes, spreadAngles, visibleEdges } from "./transitions";
 
 const identity = (value: number): number => value;
 
@@ -160,11 +160,11 @@ test("25 actions around the middle do not cover each other", () => {
 });
 
 test("an edge says what it was only where it differs, and rare edges are not drawn", () => {
-  const edge = { from_: "a", to: "b", baseline: 0.31, now: 0.58, more: true, rarer: false };
+  const edge = { from: "a", to: "b", baseline: 0.31, now: 0.58, more: true, rarer: false };
   assert.equal(labelEdge(edge, "difference"), "0.58 · was 0.31");
   assert.equal(labelEdge(edge, "baseline"), "0.31");
-  const faint = { from_: "a", to: "c", baseline: 0.02, now: 0.02, more: false, rarer: false };
-  const gone = { from_: "a", to: "d", baseline: 0.11, now: 0, more: false, rarer: true };
+  const faint = { from: "a", to: "c", baseline: 0.02, now: 0.02, more: false, rarer: false };
+  const gone = { from: "a", to: "d", baseline: 0.11, now: 0, more: false, rarer: true };
   assert.deepEqual(visibleEdges([edge, faint, gone], "difference").map((each) => each.code), ["more", "rarer"]);
   assert.deepEqual(visibleEdges([edge, faint, gone], "now").map((each) => each.edge.to), ["b"]);
 });
@@ -172,7 +172,17 @@ test("an edge says what it was only where it differs, and rare edges are not dra
 test("two edges between the same actions bend apart", () => {
   const a = { x: 0, y: 0, radius: 10 };
   const b = { x: 100, y: 0, radius: 10 };
-  assert.notEqual(Math.sign(edgeShape(a, b, true).label.y - 4), Math.sign(edgeShape(b, a, true).label.y - 4));
+  assert.notEqual(Math.sign(edgeShape(a, b, true).labels[0]!.y - 4), Math.sign(edgeShape(b, a, true).labels[0]!.y - 4));
+});
+
+test("labels of edges that cross keep apart from each other and from circles", () => {
+  const circles = [{ x: 0, y: 0, radius: 30 }, { x: 300, y: 0, radius: 30 }, { x: 250, y: 120, radius: 20 }];
+  const [a, b, c] = circles as [(typeof circles)[0], (typeof circles)[0], (typeof circles)[0]];
+  const edges = [edgeShape(a, b, true), edgeShape(b, a, true), edgeShape(a, c, true), edgeShape(c, a, true)];
+  const places = placeLabels(edges.map((shape) => ({ shape, label: "0.02 · was 0.19" })), circles);
+  places.forEach((one, i) => places.slice(i + 1).forEach((other) => {
+    assert.ok(Math.abs(one.y - other.y) > 13 || Math.abs(one.x - other.x) > 80);
+  }));
 });
 
 test("a sparkline breaks on a day without runs", () => {

@@ -19,7 +19,7 @@ export interface Node {
 
 /** How likely an action follows another; null where the first was not seen. */
 export interface Edge {
-  from_: string;
+  from: string;
   to: string;
   baseline: number | null;
   now: number | null;
@@ -115,10 +115,18 @@ export function spreadAngles(count: number): number[] {
   return slots.toSorted((a, b) => Math.abs(a) - Math.abs(b));
 }
 
+export interface Point {
+  x: number;
+  y: number;
+}
+
 export interface EdgeShape {
   path: string;
-  label: { x: number; y: number };
+  /** Places for the label, best first, all outside the bend. */
+  labels: Point[];
 }
+
+const LABEL_PLACES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
 
 /** Return the curve of an edge between two circles, bent to its left so that both ways are apart. */
 export function edgeShape(from: Place, to: Place, bent: boolean): EdgeShape {
@@ -133,13 +141,15 @@ export function edgeShape(from: Place, to: Place, bent: boolean): EdgeShape {
   };
   const start = leave(from, control, from.radius + 2);
   const end = leave(to, control, to.radius + 7);
-  const away = bend / 2 + 10;
+  const labels = LABEL_PLACES.map((share) => {
+    const rest = 1 - share;
+    const along = (key: "x" | "y"): number =>
+      rest * rest * start[key] + 2 * rest * share * control[key] + share * share * end[key];
+    return { x: along("x") + normal.x * 13, y: along("y") + normal.y * 13 + 4 };
+  });
   return {
     path: `M${px(start.x)} ${px(start.y)}Q${px(control.x)} ${px(control.y)} ${px(end.x)} ${px(end.y)}`,
-    label: {
-      x: (from.x + to.x) / 2 + normal.x * away,
-      y: (from.y + to.y) / 2 + normal.y * away + 4,
-    },
+    labels,
   };
 }
 
@@ -152,18 +162,37 @@ export function selfShape(at: Place): EdgeShape {
   const second = turn(at, -2, reach + 26);
   return {
     path: `M${px(start.x)} ${px(start.y)}C${px(first.x)} ${px(first.y)} ${px(second.x)} ${px(second.y)} ${px(end.x)} ${px(end.y)}`,
-    label: { x: at.x + at.radius + 24, y: at.y - at.radius - 26 },
+    labels: [{ x: at.x + at.radius + 24, y: at.y - at.radius - 26 }],
   };
 }
 
-function leave(place: Place, towards: { x: number; y: number }, by: number): { x: number; y: number } {
+const LETTER_WIDTH = 5.8;
+
+/** Choose a place for each label that covers neither a circle nor a label before it. */
+export function placeLabels(
+  edges: readonly { shape: EdgeShape; label: string }[],
+  circles: readonly Place[],
+): Point[] {
+  const taken: { x: number; y: number; half: number }[] = [];
+  return edges.map(({ shape, label }) => {
+    const half = (label.length * LETTER_WIDTH) / 2 + 3;
+    const isFree = (at: Point): boolean =>
+      taken.every((other) => Math.abs(other.y - at.y) > 13 || Math.abs(other.x - at.x) > other.half + half) &&
+      circles.every((circle) => Math.abs(circle.x - at.x) > circle.radius + half || Math.abs(circle.y - at.y + 4) > circle.radius + 8);
+    const at = shape.labels.find(isFree) ?? shape.labels[0]!;
+    taken.push({ ...at, half });
+    return at;
+  });
+}
+
+function leave(place: Place, towards: Point, by: number): Point {
   const dx = towards.x - place.x;
   const dy = towards.y - place.y;
   const length = Math.hypot(dx, dy) || 1;
   return { x: place.x + (dx / length) * by, y: place.y + (dy / length) * by };
 }
 
-function turn(place: Place, degrees: number, by: number): { x: number; y: number } {
+function turn(place: Place, degrees: number, by: number): Point {
   const angle = (degrees * Math.PI) / 180;
   return { x: place.x + Math.cos(angle) * by, y: place.y + Math.sin(angle) * by };
 }

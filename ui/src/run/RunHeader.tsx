@@ -12,6 +12,7 @@ import { describeError, useMessages } from "../components/UndoMessage";
 import { useNow } from "../components/useNow";
 import { formatPlural, formatTime } from "../format";
 import { downloadRun } from "./download";
+import { Trail } from "./Trail";
 
 export function RunHeader({ detail }: { detail: RunDetail }): ReactNode {
   const { run } = detail;
@@ -36,16 +37,16 @@ export function RunHeader({ detail }: { detail: RunDetail }): ReactNode {
   };
   return (
     <header className="run-header">
-      <nav className="trail" aria-label="Trail">
+      <Trail>
         <a href={href("/runs")}>Runs</a>
-        <Icon name="right" size={10} />
         <a href={href(agentPath(String(run.agent.key)))} className="ellipsis">{escapeHidden(run.agent.name)}</a>
-        <Icon name="right" size={10} />
-        <HostileText text={run.run_id} oneLine mono />
-        <Button kind="quiet" small icon aria-label="Copy the run's id" title="Copy the run's id" onClick={copy}>
-          <Icon name="copy" size={12} />
-        </Button>
-      </nav>
+        <span className="trail-id">
+          <HostileText text={run.run_id} oneLine mono />
+          <Button kind="quiet" small icon aria-label="Copy the run's id" title="Copy the run's id" onClick={copy}>
+            <Icon name="copy" size={12} />
+          </Button>
+        </span>
+      </Trail>
       <div className="run-title-row">
         <Goal goal={run.goal} />
         <div className="end">
