@@ -62,6 +62,9 @@ PARAMETERS = {
     "durability": Parameter("fast", 'durability = "durable"', "durability", ("DURABILITY", "durable")),
     "payloads": Parameter("redacted", 'payloads = "none"', "payloads", ("PAYLOADS", "full")),
     "sample_rate": Parameter(1.0, "sample_rate = 0.5", "sample_rate", ("SAMPLE_RATE", "0.25")),
+    "remind_every": Parameter(
+        0, "[guidance]\nremind_every = 5", "guidance_remind_every", ("GUIDANCE_REMIND_EVERY", "6")
+    ),
     "budget": Parameter(
         Budget(steps=3), "[budget]\nsteps = 9\ntokens = 9", "budget_steps", ("BUDGET_STEPS", "8")
     ),

@@ -48,6 +48,7 @@ PURE = sorted(
         "engine/reminding.py",
         "engine/responses.py",
         "engine/incident_tracker.py",
+        "engine/run_budget.py",
         "engine/drift_points.py",
         "engine/drift_state.py",
         "engine/drift_findings.py",
@@ -96,6 +97,8 @@ EXCEPTIONS = {
     "engine/detector_runner.py": {"steadyhelm.engine.health"},
     # A price list belongs to a day; the call's own time comes in as an argument.
     "budgets/prices.py": {"datetime", "genai_prices", "datetime.fromtimestamp"},
+    # The date of a time that comes in as an argument; the record of what was spent.
+    "budgets/daily.py": {"datetime", "steadyhelm.store"},
     # Profiles, word lists and weights are data files: read once, and then what they say is plain data.
     "style/profile_files.py": {"pathlib", "importlib.resources", "steadyhelm.environment"},
     "lexicons.py": {"pkgutil"},

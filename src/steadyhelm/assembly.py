@@ -86,7 +86,8 @@ class DriftMonitor(Monitor):
         sample_rate: The share of runs that is watched.
         remind_every: Steps after which the model is reminded of goal and plan; 0 for never, None leaves it
             to the settings.
-        budget: What each run may spend, such as `Budget(steps=50, cost_usd=0.5)`.
+        budget: What each run may spend, and the agent in a day, such as
+            `Budget(steps=50, daily_cost_usd=20)`.
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
         sinks: Further sinks that receive every record.
         config: A settings file, instead of the one that would be found.
@@ -141,7 +142,7 @@ class DriftMonitor(Monitor):
                     "db_path": str(db_path) if db_path is not None else None,
                 }
             )
-            | {f"budget.{name}": limit for name, limit in (budget or Budget()).to_limits().items()}
+            | {f"budget.{name}": limit for name, limit in _list_limits(budget).items()}
             | {
                 "detectors": _merge_detector_options(
                     detectors or {},
@@ -325,6 +326,10 @@ class DriftMonitor(Monitor):
 def _drop_unset(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that were given, also those that equal a default."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _list_limits(budget: Budget | None) -> dict[str, Any]:
+    return {} if budget is None else {**budget.to_limits(), **budget.to_daily_limits()}
 
 
 def _merge_detector_options(

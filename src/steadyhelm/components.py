@@ -146,6 +146,9 @@ def make_steering(settings: Settings) -> Steering:
         "tokens": settings.budget_tokens or None,
         "cost_usd": settings.budget_cost_usd or None,
         "wall_s": settings.budget_wall_s or None,
+        "daily_steps": settings.budget_daily_steps or None,
+        "daily_tokens": settings.budget_daily_tokens or None,
+        "daily_cost_usd": settings.budget_daily_cost_usd or None,
     }
     rules = {
         "min_velocity": settings.budget_min_velocity,
@@ -180,6 +183,7 @@ def _build_steering(
         budget=Budget(**limits),
         budget_rules=rules,
         uses_profiles=settings.budget_from_profiles,
+        utc_offset_h=settings.budget_utc_offset_h,
         child_share=settings.budget_child_share,
         context_window=settings.policy_context_window or None,
         remind_every=settings.guidance_remind_every,

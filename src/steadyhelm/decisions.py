@@ -148,6 +148,29 @@ class BudgetState(Struct, frozen=True, kw_only=True):
         return bool(self.exhausted_by)
 
 
+class DailyBudgetState(Struct, frozen=True, kw_only=True):
+    """What an agent has spent on one day, over all its runs, and what it may spend.
+
+    `day` is its date, `opens_at` when the next one begins. Limits include what was granted for the day; None
+    is no limit. `exhausted_by` names the limits that are used up.
+    """
+
+    day: str
+    opens_at: float
+    steps_used: int = 0
+    steps_limit: int | None = None
+    tokens_used: int = 0
+    tokens_limit: int | None = None
+    cost_used_usd: float = 0.0
+    cost_limit_usd: float | None = None
+    exhausted_by: tuple[str, ...] = ()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether any limit is used up."""
+        return bool(self.exhausted_by)
+
+
 class BudgetDecision(Struct, frozen=True, kw_only=True):
     """A change of limits, or a request for one, and its result: kept whether it was granted or not.
 
@@ -232,6 +255,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     `hooks` are further things the caller may do: force a checkpoint, switch to another model.
     `assessment` is the drift of the run as a whole, `budget` what it may still spend; None where no
     assessment was needed, or no budget was set.
+    `daily_budget` is what the agent has spent today over all runs, where that is used up; else None.
     `hard` says that the pattern has become chronic in this run.
     `not_stored` says, in durable mode, why the step is not in the database yet; empty when it is.
     `findings` has also the conditions that merely go on, which are not stored again (`is_ongoing`).
@@ -247,6 +271,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...] = ()
     assessment: DriftAssessment | None = None
     budget: BudgetState | None = None
+    daily_budget: DailyBudgetState | None = None
     not_stored: str = ""
 
     @property

@@ -78,6 +78,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     budget_tokens: int = 0
     budget_cost_usd: float = 0.0
     budget_wall_s: float = 0.0
+    budget_daily_steps: int = 0
+    budget_daily_tokens: int = 0
+    budget_daily_cost_usd: float = 0.0
+    budget_utc_offset_h: float = 0.0
     budget_from_profiles: bool = False
     budget_prices: bool = False
     budget_min_velocity: float = 0.01
@@ -246,6 +250,14 @@ SETTINGS: Final = (
     Setting("budget.tokens", _number(0, whole=True), "tokens a run may use; 0 for no limit"),
     Setting("budget.cost_usd", _number(0), "dollars a run may cost; 0 for no limit"),
     Setting("budget.wall_s", _number(0), "seconds a run may take; 0 for no limit"),
+    Setting(
+        "budget.daily_steps", _number(0, whole=True), "tool calls an agent may make in a day; 0 for no limit"
+    ),
+    Setting(
+        "budget.daily_tokens", _number(0, whole=True), "tokens an agent may use in a day; 0 for no limit"
+    ),
+    Setting("budget.daily_cost_usd", _number(0), "dollars an agent may cost in a day; 0 for no limit"),
+    Setting("budget.utc_offset_h", _number(-12, 14), "hours by which your day begins before that of UTC"),
     Setting("budget.from_profiles", _switch, "limits of a task type come from tasks completed before"),
     Setting("budget.prices", _switch, "look up the cost of model calls that do not report it"),
     Setting("budget.min_velocity", _number(0, 1), "progress per step that counts as good"),

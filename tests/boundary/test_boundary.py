@@ -496,6 +496,23 @@ class TestAnswers:
             # 8, and a quarter of it is 10, and a quarter of that 13, and a quarter of that 17
             assert (3, 17) == (len(asked), boundary.monitor.budget(run.run_id).steps_limit)
 
+    def test_an_answer_about_a_used_up_day_is_worth_a_quarter_of_it(self, watch, monkeypatch):
+        """
+        A user who answers raises the day's budget, and another run of the day has it too.
+        """
+        monkeypatch.setenv("STEADYHELM_BUDGET_DAILY_STEPS", "8")
+        asked = []
+        boundary = watch(mode="enforce", ask=lambda question: asked.append(question) or True)
+        for name in ("one", "two"):
+            with boundary.run("find it") as run:
+                for n in range(6):
+                    if run.before_tool(f"{name}{n}", "fetch", {"page": n}).verdict == "proceed":
+                        run.after_tool(f"{name}{n}", f"page {name} {n}")
+
+        daily = boundary.monitor.daily_budget()
+        assert (2, 12, 13) == (len(asked), daily.steps_used, daily.steps_limit)
+        assert all("the agent's daily budget is used up" in question for question in asked)
+
     def test_what_came_too_late_is_reported(self, watch):
         """
         An answer that nobody could carry out before the agent was done is not judged.

@@ -1,5 +1,7 @@
 import json
+import re
 import shlex
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,7 @@ from whole_program import Answer, steadyhelm
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.stores.sqlite import SQLiteStore
-from steadyhelm.testing.store_records import a_profile
+from steadyhelm.testing.store_records import a_profile, an_event
 
 ENDPOINT = a_profile(
     agent_id="coder",
@@ -312,3 +314,91 @@ class TestExportAndImport:
         budget("import all.json --yes")
 
         assert known == store.list_profiles()
+
+
+class TestToday:
+    @pytest.fixture(autouse=True)
+    def spent(self, store):
+        """Two agents have spent something just now, and one of them yesterday too."""
+        now = time.time()
+        store.write([an_event(0, agent_id="coder", timestamp=now, cost_usd=0.5, token_count=12_000)])
+        store.write([an_event(1, agent_id="coder", timestamp=now - 86_400)])
+        store.write([an_event(0, agent_id="support", timestamp=now)])
+
+    def test_it_shows_what_was_spent_and_what_is_allowed(self, budget, monkeypatch):
+        """
+        Each agent has its sums of today beside the limits of the settings.
+        """
+        monkeypatch.setenv("STEADYHELM_BUDGET_DAILY_TOKENS", "10000")
+        answer = budget("today")
+
+        assert [
+            ["agent", "steps", "tokens", "cost", "state"],
+            ["coder", "1", "12k of 10k", "$0.50", "used up"],
+            ["support", "1", "10 of 10k", "$0.00", "open"],
+        ] == [re.split(r" {2,}", line.strip()) for line in answer.out.splitlines() if line.isascii()]
+
+    def test_without_limits(self, budget):
+        """
+        Sums are shown whether there are limits or not.
+        """
+        assert "no limit" in budget("today --agent supp").out
+
+    def test_as_json(self, budget):
+        """
+        One document with the day and its agents.
+        """
+        document = json.loads(budget("today --json --agent coder").out)
+
+        assert [("coder", 1, 12_000)] == [
+            (it["agent_id"], it["steps_used"], it["tokens_used"]) for it in document["agents"]
+        ]
+
+    def test_nothing_today(self, budget, store):
+        """
+        An empty day says so.
+        """
+        store.delete_agent("coder")
+        store.delete_agent("support")
+
+        assert "Nothing was spent on" in budget("today").err
+
+    def test_a_grant_raises_the_limit(self, budget, monkeypatch):
+        """
+        What is granted counts for the rest of the day.
+        """
+        monkeypatch.setenv("STEADYHELM_BUDGET_DAILY_TOKENS", "10000")
+        answer = budget(
+            "grant coder --tokens 5000 --reason 'release, key sk-ant-api03-0123456789abcdef' --yes"
+        )
+
+        assert "coder may spend 5,000 tokens more until" in answer.err
+        (shown,) = json.loads(budget("today --json --agent coder").out)["agents"]
+        assert (15_000, []) == (shown["tokens_limit"], shown["exhausted_by"])
+
+    def test_a_secret_in_the_reason_is_not_stored(self, budget, store):
+        """
+        The reason is redacted like everything else.
+        """
+        budget("grant coder --steps 1 --reason 'password=hunter2hunter2' --yes")
+
+        assert (
+            b"hunter2" not in store.path.read_bytes() + store.path.with_name("steadyhelm.db-wal").read_bytes()
+        )
+
+    @pytest.mark.parametrize(
+        ("line", "status", "words"),
+        [
+            ("grant coder --yes", 2, "say how much: --steps, --tokens or --cost-usd."),
+            ("grant coder --steps 5", 2, "Add --yes to continue."),
+            ("grant nobody --steps 5 --yes", 1, "There is no agent 'nobody'"),
+        ],
+    )
+    def test_a_grant_that_cannot_be(self, budget, store, line, status, words):
+        """
+        Nothing is granted without an amount, a confirmation and an agent.
+        """
+        answer = budget(line)
+
+        assert (status, True) == (answer.status, words in answer.err)
+        assert {0} == {it.granted_steps for it in store.list_spending(since=0.0, until=time.time() + 900)}

@@ -395,7 +395,7 @@ class TestBudget:
         take(watched, "abcdefghij")
         told(watched, "extension_requested", justification="nearly there", steps=1)
 
-        assert not watched.drift.last_extension.approved
+        assert not watched.drift.budget.last_decision.approved
         assert watched.drift.is_exhausted
 
     def test_an_extension_that_is_granted(self):
@@ -407,7 +407,7 @@ class TestBudget:
         take(watched, "abcdefghij")
         told(watched, "extension_requested", justification="one test left", steps=1)
 
-        assert watched.drift.last_extension.approved
+        assert watched.drift.budget.last_decision.approved
         assert not watched.drift.is_exhausted
 
     def test_it_survives_being_put_aside(self):
@@ -442,7 +442,7 @@ class TestGoingBack:
         take(watched, "abc")
         watched.roll_back(then)
 
-        assert (3, 3) == (watched.drift.budget_state().steps_used, watched.next_seq)
+        assert (3, 3) == (watched.drift.budget.get_status().steps_used, watched.next_seq)
 
     def test_turns_go_on_counting(self):
         """

@@ -111,8 +111,9 @@ def use(monitor, other) -> None:
         watch("call_refused", monitor.call_refused, "search", decision=decision)
         watch("progress", monitor.progress, 0.5)
         watch("budget", monitor.budget)
+        watch("daily_budget", monitor.daily_budget)
         watch("request_extension", monitor.request_extension, "nearly there", steps=1)
-        watch("grant", monitor.grant, "go on", steps=1)
+        watch("grant", monitor.grant, "go on", steps=1, daily_steps=1)
         watch("not_carried_out", monitor.not_carried_out, "it could not be done")
         watch("checkpoint", monitor.checkpoint, conversation_history=["hello"], state_files={"a.txt": b"a"})
         watch("get_last_checkpoint", monitor.get_last_checkpoint)
@@ -137,7 +138,9 @@ def main(folder: Path) -> None:
     from steadyhelm import DriftMonitor
 
     settings = folder / "steadyhelm.toml"
-    settings.write_text(f'[budget]\nsteps = 500\n[checkpoints]\nfolder = "{folder / "kept"}"\n')
+    settings.write_text(
+        f'[budget]\nsteps = 500\ndaily_steps = 40\n[checkpoints]\nfolder = "{folder / "kept"}"\n'
+    )
     options = {"db_path": folder / "runs.db", "config": settings, "mode": "enforce"}
     other = DriftMonitor("researcher", **options)
     other.start_run("suspended elsewhere")

@@ -9,7 +9,16 @@ PROGRAM = Path(__file__).with_name("io_watcher.py")
 SOURCE = Path(__file__).parents[2] / "src"
 CALLS = (
     *("start_run", "record_event", "before_tool", "call_refused", "not_carried_out", "progress"),
-    *("budget", "request_extension", "grant", "checkpoint", "get_last_checkpoint", "roll_back", "within"),
+    *(
+        "budget",
+        "daily_budget",
+        "request_extension",
+        "grant",
+        "checkpoint",
+        "get_last_checkpoint",
+        "roll_back",
+        "within",
+    ),
     *("tool", "wrap", "get_recent_alerts", "get_baseline", "status", "not_checked", "suspend", "end_run"),
 )
 

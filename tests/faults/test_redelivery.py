@@ -10,7 +10,7 @@ from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.findings import Severity
 from steadyhelm.policy.alerting import AlertPolicy
-from steadyhelm.sink import Loss, RecordedEvent, SavedState
+from steadyhelm.sink import DailyGrant, Loss, RecordedEvent, SavedState
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing import events
@@ -53,6 +53,7 @@ def a_run(number, *, incidents=()):
         *map(RecordedEvent.of, steps),
         *incidents,
         Loss("queue full", number, at, "token"),
+        DailyGrant("agent", run_id, f"grant-{number}", at, steps=3),
         summary,
     ]
 
@@ -72,6 +73,7 @@ def content(store):
         "incidents": store.list_incidents("agent"),
         "baselines": store.list_baselines(),
         "profiles": store.list_profiles(),
+        "spending": store.list_spending(since=0.0, until=NOW + 86_400),
         "summaries": store.list_run_summaries("agent", task_type="refund"),
         "losses": store.get_losses(),
         "alerts": [structs.replace(it, body=b"") for it in store.list_deliveries()],

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from steadyhelm import DriftMonitor
+from steadyhelm import Budget, DriftMonitor
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.capture import Capture
 from steadyhelm.redaction import Redactor
@@ -44,13 +44,13 @@ CALLS = {
     "call_refused": {"name": TOKEN, "reason": TOKEN, "call_id": TOKEN},
     "not_carried_out": {"reason": TOKEN},
     "request_extension": {"justification": TOKEN, "steps": 5},
-    "grant": {"reason": TOKEN, "steps": 5},
+    "grant": {"reason": TOKEN, "steps": 5, "daily_steps": 5},
     "checkpoint": {"label": TOKEN},
     "end_run": {"outcome": TOKEN},
 }  # fmt: skip
 
 WITHOUT_TEXT = {
-    "after_fork", "budget", "close", "count_events", "flush", "get_baseline", "get_findings",
+    "after_fork", "budget", "close", "count_events", "daily_budget", "flush", "get_baseline", "get_findings",
     "get_last_checkpoint", "get_recent_alerts", "guidance", "model", "not_checked", "on_decision", "on_drift",
     "on_incident", "on_response", "progress",
     "roll_back", "run", "status", "stop_before_next", "suspend", "suspend_all",
@@ -91,7 +91,11 @@ class TestTheToken:
         Files, logs, findings and alerts do not contain a token that was passed in every parameter.
         """
         monitor = DriftMonitor(
-            f"agent {TOKEN}", db_path=home / "a.db", payloads=payloads, absolute_token_limit=10
+            f"agent {TOKEN}",
+            db_path=home / "a.db",
+            payloads=payloads,
+            absolute_token_limit=10,
+            budget=Budget(daily_steps=1),
         )
         findings = []
         monitor.on_drift(findings.append, min_severity="LOW")

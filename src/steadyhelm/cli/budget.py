@@ -1,4 +1,4 @@
-"""`steadyhelm budget`: what tasks of each type take, and the budget recommended for the next one."""
+"""`steadyhelm budget`: what tasks of each type take, recommended budgets, and what was spent today."""
 
 from contextlib import closing
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.daily_budget import grant_more, show_today
 from steadyhelm.cli.output import (
     AsJson,
     confirm,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from steadyhelm.store import BaselineStore
 
 app = typer.Typer(
-    help="What tasks of each type take, and recommended budgets.",
+    help="What tasks of each type take, recommended budgets, and what was spent today.",
     rich_markup_mode=None,
 )
 
@@ -41,6 +42,10 @@ def _budget(context: typer.Context, agent: AgentOption = None, as_json: AsJson =
         list_profiles(context, agent, as_json)
     elif as_json or agent is not None:
         refuse_early_options(context)
+
+
+app.command("today")(show_today)
+app.command("grant")(grant_more)
 
 
 @app.command("profiles")

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import TaskProfile
+from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
@@ -144,15 +145,23 @@ class AgentKnowledge:
         store: Is read by `refresh`; None knows nothing.
         calibration_runs: Clean runs until a baseline counts.
         uses_profiles: Whether budgets follow the profiles of task types.
+        daily: Is read with everything else; None where no limit is set for a day.
     """
 
     def __init__(
-        self, agent_id: str, store: Store | None, *, calibration_runs: int = 30, uses_profiles: bool = False
+        self,
+        agent_id: str,
+        store: Store | None,
+        *,
+        calibration_runs: int = 30,
+        uses_profiles: bool = False,
+        daily: DailyLedger | None = None,
     ) -> None:
         self._agent_id = agent_id
         self._store = store
         self._calibration_runs = calibration_runs
         self._uses_profiles = uses_profiles
+        self._daily = daily
         self.is_loaded = store is None
         self._version: object = None
         self._incidents_version: object = None
@@ -179,6 +188,8 @@ class AgentKnowledge:
             return True
         try:
             version = self._store.get_version()
+            if self._daily is not None and (version != self._version or self._daily.is_outdated()):
+                self._daily.read(self._store)
             if version != self._version:
                 self._load(self._store)
                 self._version, self.is_loaded = version, True

@@ -84,6 +84,8 @@ class Dispatch:
         self._closed = False
         self.repeated_job: Callable[[], None] | None = None
         """Runs on the writer's thread about twice a second, between batches."""
+        self.on_written: Callable[[Sequence[Record]], None] | None = None
+        """Runs on the writer's thread with the records of each batch that is stored."""
         self._begin()
         self._try_open_journal()
         if self._database is not None and set(list_pending(self._database)) - self._own_files():
@@ -320,7 +322,10 @@ class Dispatch:
         return bool(self._in_hand)
 
     def _complete_batch(self) -> None:
-        count, self._in_hand = len(self._in_hand), []
+        written, self._in_hand = self._in_hand, []
+        count = len(written)
+        if self.on_written is not None:
+            self.on_written([record for _, record in written])
         self._is_late = False
         self._backlog.complete(count)
         self._try_open_journal()

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from steadyhelm.decisions import BudgetState, DriftAction, DriftAssessment
+from steadyhelm.budgets.daily import format_time
+from steadyhelm.decisions import BudgetState, DailyBudgetState, DriftAction, DriftAssessment
 from steadyhelm.events import LLM_REQUEST, TraceEvent
 from steadyhelm.findings import DriftEvent, Kind, Severity, count_quarters_past
 from steadyhelm.policy.drift_engine import SIGNAL_NAMES
@@ -11,6 +12,9 @@ from steadyhelm.policy.response_levels import DRIFT_SCORE
 
 BUDGET: Final = "budget"
 """The name under which a run's budget makes findings."""
+
+DAILY_BUDGET: Final = "daily_budget"
+"""The name under which an agent's budget of the day makes findings."""
 
 _LIMITS: Final = ("steps", "tokens", "cost_usd", "wall_s")
 # For the model; the recommendation in the assessment is for people.
@@ -92,6 +96,32 @@ def budget_findings(event: TraceEvent, budget: BudgetState, *, ongoing: bool = F
             f"only the reserve for landing is left: {_describe_spending(budget, _LIMITS)}",
             "Finish what is under way, then sum up what was done and what is left to do.",
             hard_limit=True,
+        )
+    ]
+
+
+def daily_budget_findings(
+    event: TraceEvent, daily: DailyBudgetState, *, ongoing: bool = False
+) -> Sequence[DriftEvent]:
+    """Return a finding when the agent's budget of the day is used up: what is spent, and when it opens."""
+    amounts = {
+        "steps": _describe_amount(daily.steps_used, daily.steps_limit, "{:,.0f}", "steps"),
+        "tokens": _describe_amount(daily.tokens_used, daily.tokens_limit, "{:,.0f}", "tokens"),
+        "cost_usd": _describe_amount(daily.cost_used_usd, daily.cost_limit_usd, "{:.2f}", "USD"),
+    }
+    spent = ", ".join(amounts[name] for name in daily.exhausted_by if amounts.get(name))
+    return [
+        _finding(
+            event,
+            DAILY_BUDGET,
+            "resource",
+            1.0,
+            f"the agent's daily budget is used up: {spent} on {daily.day}, over all its runs; "
+            f"it opens again at {format_time(daily.opens_at)}",
+            "Stop, hand over what there is, and ask the user whether to go on today.",
+            hard_limit=True,
+            opens_at=daily.opens_at,
+            **({"ongoing": True} if ongoing else {}),
         )
     ]
 

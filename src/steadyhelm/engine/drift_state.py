@@ -1,25 +1,20 @@
 """The drift signals of a run, the score they add up to, and its budget."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Struct, field, structs
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.limits import Budget
-from steadyhelm.decisions import BudgetDecision, BudgetState, Decision, DriftAction, DriftSignals, Hook
+from steadyhelm.decisions import DailyBudgetState, Decision, DriftAction, DriftSignals, Hook
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
-from steadyhelm.engine.drift_findings import budget_findings, count_quarters_overspent, drift_score_findings
+from steadyhelm.engine.drift_findings import drift_score_findings
 from steadyhelm.engine.drift_points import DriftPoints
+from steadyhelm.engine.run_budget import RunBudget
 from steadyhelm.engine.steering import Steering
-from steadyhelm.errors import SettingsError
 from steadyhelm.events import (
-    BUDGET_GRANTED,
-    BUDGET_SET,
     CHECKPOINT_TAKEN,
-    EXTENSION_REQUESTED,
     LLM_REQUEST,
     NEW_GOAL,
     PROGRESS,
@@ -50,6 +45,8 @@ CHECKPOINT_CONTEXT_STEP: Final = 0.25
 """How much fuller it must be than at the last checkpoint to ask for another."""
 
 USER_WORDS_KEPT_CHARS: Final = 300
+_SHOWN_PROGRESS: Final = ("declared", "plan")
+"""The sources of progress that show how far a run is; work done alone does not."""
 
 
 class SavedDriftState(Struct):
@@ -72,6 +69,9 @@ class SavedDriftState(Struct):
     landing_reported: bool = False
     exhausted_quarters: int = -1
     points: DriftPoints = field(default_factory=DriftPoints)
+    daily: DailyBudgetState | None = None
+    daily_reported: bool = False
+    daily_extensions: int = 0
 
 
 class DriftState:
@@ -79,9 +79,7 @@ class DriftState:
 
     def __init__(self, run: RunInfo, steering: Steering, budget: AdaptiveBudget | None = None) -> None:
         self.steering = steering
-        self.budget = budget if budget is not None else steering.make_budget(run)
-        self.last_extension: BudgetDecision | None = None
-        self._run = run
+        self.budget = RunBudget(run, steering, budget)
         self._engine = steering.make_engine()
         self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal)
         self._known_goal: str | None = run.goal
@@ -106,13 +104,12 @@ class DriftState:
     @property
     def not_checked(self) -> dict[str, str]:
         """The limits of the budget that cannot be checked, with their reasons."""
-        limits = self.budget.not_checked if self.budget is not None else {}
-        return {f"budget.{name}": reason for name, reason in limits.items()}
+        return self.budget.not_checked
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the run's budget is used up."""
-        return self.budget is not None and self.budget.is_exhausted()
+        """Whether the run's budget, or its agent's budget of the day, is used up."""
+        return self.budget.is_exhausted
 
     @property
     def action(self) -> DriftAction:
@@ -129,14 +126,14 @@ class DriftState:
     ) -> Sequence[DriftEvent]:
         """Record one event; return findings about the drift score and the budget. `goal` holds now."""
         memory, kind = self._memory, event.action_type
-        is_judged = runner.detectors or self.budget is not None or self.steering.context_window
+        is_judged = runner.detectors or self.budget.is_set or self.steering.context_window
         gained = self._track_progress(event) if is_judged or kind == STATE_TRANSITION else 0.0
         if kind == STATE_TRANSITION:
             self._note_report(event, gained, goal)
             return ()
-        if self.budget is not None:
-            self._spend(event, gained, findings)
-            memory.points.note_limits(self.budget)
+        self._spend(event, gained, findings)
+        if self.budget.limits is not None:
+            memory.points.note_limits(self.budget.limits)
         if kind == USER_MESSAGE:
             self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
@@ -150,9 +147,9 @@ class DriftState:
             self._update_loop_risk(findings)
         if findings or self._is_scoring_due(runner):
             self._update_score(findings, runner)
-        if self.budget is None and self.score < self.steering.nudge_threshold:
+        if not self.budget.is_set and self.score < self.steering.nudge_threshold:
             return ()
-        return [*self._score_finding(event, findings), *self._budget_finding(event)]
+        return [*self._score_finding(event, findings), *self.budget.find(event)]
 
     def take_points(self) -> tuple[DriftPoint | None, BudgetLimits | None] | None:
         """Return the score and the limits if the latest event changed them, each once."""
@@ -167,7 +164,7 @@ class DriftState:
 
     def foresee(self, call: TraceEvent) -> Sequence[DriftEvent]:
         """Return a finding when the budget is used up before a call."""
-        return budget_findings(call, self.budget.get_status()) if self.is_exhausted and self.budget else ()
+        return self.budget.foresee(call)
 
     def pick_hooks(self, *, drifting: bool) -> tuple[Hook, ...]:
         """Return the hooks to call: `force_checkpoint` when the context fills up."""
@@ -189,18 +186,17 @@ class DriftState:
     def signals(self) -> DriftSignals:
         """Return the five signals, with the reasons of those that are unknown."""
         memory = self._memory
-        pace = self.budget.get_pace() if self.budget is not None else None
         reasons = {
             "goal_dna_drift": self._goal_reason,
             "loop_risk": "no step was taken yet",
-            "budget_velocity": "no budget was set" if self.budget is None else "progress is not known",
+            "budget_velocity": "no budget was set" if self.budget.limits is None else "progress is not known",
             "quality_degradation": "too little was seen yet",
             "stuck_time": "too little was seen yet",
         }
         return DriftSignals(
             goal_dna_drift=memory.goal_drift,
             loop_risk=memory.loop_risk,
-            budget_velocity=pace,
+            budget_velocity=self.budget.get_pace(),
             quality_degradation=memory.quality_degradation,
             stuck_time=memory.stuck,
             reasons=reasons,
@@ -212,62 +208,34 @@ class DriftState:
         if response.reasons:
             reasons = dict.fromkeys((*assessment.raised_by, *response.reasons))
             assessment = structs.replace(assessment, raised_by=tuple(reasons))
-        return structs.replace(decision, assessment=assessment, budget=self.budget_state())
-
-    def budget_state(self) -> BudgetState | None:
-        """Return the state of the budget; None when the run has none."""
-        return self.budget.get_status() if self.budget is not None else None
-
-    def reserve_for_child(self, given: Budget | None = None) -> AdaptiveBudget | None:
-        """Reserve a part of what is left for a run inside this one, or what is given to it of that.
-
-        Returns None without a budget.
-        """
-        if self.budget is None:
-            return None
-        left, share = self.budget.get_status(), self.steering.child_share
-        shares: dict[str, Any] = {
-            "steps": _share_of(left.steps_remaining, share),
-            "tokens": _share_of(left.tokens_remaining, share),
-            "cost_usd": None if left.cost_remaining_usd is None else left.cost_remaining_usd * share,
-        }
-        return self.budget.reserve(**{**shares, **(given or Budget()).to_limits()})
-
-    def return_reserve(self, child: AdaptiveBudget) -> None:
-        """Take the reserve of an ended inner run back: what it used is spent, the rest is free again."""
-        if self.budget is not None:
-            self.budget.give_back(child)
+        daily = self.budget.daily
+        return structs.replace(
+            decision,
+            assessment=assessment,
+            budget=self.budget.get_status(),
+            daily_budget=daily if daily is not None and daily.exhausted else None,
+        )
 
     def state(self) -> SavedDriftState:
         """Return everything needed to restore it."""
         memory = self._memory
         memory.history = self._engine.history
-        memory.budget = self.budget.state() if self.budget is not None else b""
+        self.budget.save_into(memory)
         return memory
 
     def restore(self, saved: SavedDriftState) -> None:
         """Restore from `state`; raises FormatError when the budget cannot be read."""
-        if saved.budget:
-            if self.budget is None:
-                self.budget = AdaptiveBudget()
-            self.budget.restore(saved.budget)
-        # The time a run was suspended does not count: its clock starts with the next event.
-        self._memory = structs.replace(saved, last_at=-1.0)
+        self.budget.restore(saved)
+        self._memory = saved
         self._known_goal = saved.goal
         self._set_history(saved.history)
 
     def roll_back(self, saved: SavedDriftState) -> None:
         """Go back to a saved state; what was spent stays spent, and turns keep counting."""
-        if saved.budget and self.budget is not None:
-            self.budget.rewind(saved.budget)
+        self.budget.roll_back(saved)
         now = self._memory
         self._memory = structs.replace(
-            saved,
-            turn=now.turn,
-            last_at=now.last_at,
-            goal=now.goal,
-            user_words=now.user_words,
-            points=now.points,
+            saved, turn=now.turn, goal=now.goal, user_words=now.user_words, points=now.points
         )
         self._known_goal = None
         self._set_history(saved.history)
@@ -304,49 +272,20 @@ class DriftState:
         if event.action_name == PROGRESS:
             self._memory.reported_stuck = to_share((event.metadata or {}).get("stuck"))
             # A report that nothing has moved is a report too.
-            if self.budget is not None and self._memory.progress.declared is not None:
-                self.budget.record_progress(gained)
+            if self.budget.limits is not None and self._memory.progress.declared is not None:
+                self.budget.limits.record_progress(gained)
         if event.action_name == CHECKPOINT_TAKEN:
             self._memory.checkpointed_at = self._memory.quality.fullness or 0.0
-        elif event.action_name == BUDGET_SET:
-            self._set_budget(event)
-        elif self.budget is not None:
-            self.last_extension = _apply_budget_report(self.budget, event) or self.last_extension
-
-    def _set_budget(self, event: TraceEvent) -> None:
-        """Set the limits of this run that were given with its start."""
-        try:
-            given = msgspec.convert(event.metadata or {}, Budget)
-        except (msgspec.ValidationError, SettingsError):  # a recording may hold anything
-            return
-        self._memory.points.decisions = -1
-        if self.budget is not None:
-            self.budget.set_limits(given)
-        else:
-            self.budget = self.steering.make_budget(self._run, given=given)
+        progress = self._memory.progress
+        self.budget.apply_report(event, progress.value if progress.source in _SHOWN_PROGRESS else None)
 
     def _spend(self, event: TraceEvent, gained: float, findings: Sequence[DriftEvent]) -> None:
-        """Count what an event used. Only a host's report says how fast a run is: see `_note_report`.
-
-        What is inferred never says that there is no progress: exploring changes no file, and files changed
-        say nothing of how many there will be. A plan shows how far the run is.
-        """
-        assert self.budget is not None
-        memory = self._memory
-        began = memory.last_at if memory.last_at >= 0 else event.timestamp - event.duration_ms / 1000
-        # The time a user takes to answer is not the agent's.
-        passed = 0.0 if event.action_type == USER_MESSAGE else max(0.0, event.timestamp - began)
-        memory.last_at = max(memory.last_at, event.timestamp)
-        if any(finding.kind == "loop" and finding.severity is not Severity.LOW for finding in findings):
-            self.budget.record_loop()
-        if event.action_type == TOOL_CALL:
-            self.budget.record_step(
-                memory.turn + 1, event.token_count, None, cost_usd=event.cost_usd, wall_s=passed
-            )
-        else:
-            self.budget.record_spending(event.token_count, cost_usd=event.cost_usd, wall_s=passed)
-        if gained and memory.progress.source == "plan":
-            self.budget.record_inferred_progress(gained)
+        """Count what an event used. Only a host's report says how fast a run is: see `_note_report`."""
+        if self.budget.limits is None:
+            return
+        loops = (it for it in findings if it.kind == "loop" and it.severity is not Severity.LOW)
+        by_plan = gained if self._memory.progress.source == "plan" else 0.0
+        self.budget.spend(event, self._memory.turn + 1, in_loop=any(loops), gained=by_plan)
 
     def _update_loop_risk(self, findings: Sequence[DriftEvent]) -> None:
         """Lower the loop risk by a step, and raise it by loops that were found."""
@@ -359,7 +298,7 @@ class DriftState:
     def _is_scoring_due(self, runner: DetectorRunner) -> bool:
         """Return whether a step without findings can have changed the score by more than a little."""
         return (
-            self.budget is not None
+            self.budget.limits is not None
             or self.score >= self.steering.nudge_threshold
             or self._memory.turn % CALLS_PER_SCORE == 0
             or runner.measure_goal_drift() != self._memory.goal_drift
@@ -375,7 +314,7 @@ class DriftState:
             memory.stuck = memory.progress.get_stuck_score() if reported is None else reported
         memory.goal_drift = runner.measure_goal_drift()
         self._goal_reason = runner.explain_missing_goal_level() if memory.goal_drift is None else ""
-        pace = self.budget.get_pace() if self.budget is not None else None
+        pace = self.budget.get_pace()
         behind = None if pace is None else max(0.0, -pace)
         self.score = self._engine.score(
             memory.goal_drift, memory.loop_risk, behind, memory.quality_degradation, memory.stuck
@@ -397,51 +336,3 @@ class DriftState:
         if action.level <= max((first_level(finding).level for finding in findings), default=0):
             return ()
         return drift_score_findings(event, self._engine.score_drift(self.signals()), action)
-
-    def _budget_finding(self, event: TraceEvent) -> Sequence[DriftEvent]:
-        """Return the budget as a finding: once when only the reserve is left, always when nothing is.
-
-        A budget that is used up is listed at once and at each further quarter of it; in between it goes on.
-        """
-        budget, memory = self.budget, self._memory
-        if budget is None:
-            return ()
-        if budget.is_exhausted():
-            status = budget.get_status()
-            before, now = memory.exhausted_quarters, max(0, count_quarters_overspent(status))
-            memory.exhausted_quarters = max(before, now)
-            return budget_findings(event, status, ongoing=now <= before)
-        memory.exhausted_quarters = -1
-        was_reported, memory.landing_reported = memory.landing_reported, budget.is_landing()
-        # Reported again and again it would count as ignored: the reserve is there to be used.
-        return (
-            budget_findings(event, budget.get_status())
-            if memory.landing_reported and not was_reported
-            else ()
-        )
-
-
-def _share_of(amount: int | None, share: float) -> int | None:
-    return None if amount is None else int(amount * share)
-
-
-def _apply_budget_report(budget: AdaptiveBudget, event: TraceEvent) -> BudgetDecision | None:
-    """Apply a reported request or grant of budget; return what was decided, None for other reports."""
-    reported = event.metadata or {}
-    if event.action_name == EXTENSION_REQUESTED:
-        return budget.request_emergency_extension(
-            str(reported.get("justification", "")),
-            reported.get("steps", 0),
-            reported.get("tokens", 0),
-            requested_cost_usd=reported.get("cost_usd", 0.0),
-            requested_wall_s=reported.get("wall_s", 0.0),
-        )
-    if event.action_name == BUDGET_GRANTED:
-        return budget.grant(
-            str(reported.get("reason", "")),
-            reported.get("steps", 0),
-            reported.get("tokens", 0),
-            cost_usd=reported.get("cost_usd", 0.0),
-            wall_s=reported.get("wall_s", 0.0),
-        )
-    return None

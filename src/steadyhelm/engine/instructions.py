@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import structs
 
 from steadyhelm.adapter import CONTINUE, HookPoint, Instruction
-from steadyhelm.decisions import UNDECIDED, Decision, DriftAction, Verdict
+from steadyhelm.decisions import UNDECIDED, DailyBudgetState, Decision, DriftAction, Verdict
 from steadyhelm.engine.call_book import PendingCall
 from steadyhelm.engine.pending_decisions import NOT_CALLED, format_question, format_reason, read_answer
 from steadyhelm.errors import RunStopped
@@ -208,14 +208,31 @@ class RunInstructions:
         return applied
 
     def _grant_budget(self, decision: Decision) -> None:
-        budget = decision.budget
-        if budget is None or not budget.exhausted:
-            return
-        self._run.boundary.monitor.grant(
-            "the user was asked, and answered",
-            steps=math.ceil((budget.steps_limit or 0) * BUDGET_GRANT_SHARE),
-            tokens=math.ceil((budget.tokens_limit or 0) * BUDGET_GRANT_SHARE),
-            cost_usd=(budget.cost_limit_usd or 0.0) * BUDGET_GRANT_SHARE,
-            wall_s=(budget.wall_limit_s or 0.0) * BUDGET_GRANT_SHARE,
-            run_id=self._run.run_id,
-        )
+        """Raise the budgets that are used up, of the run and of the day, by a quarter."""
+        budget, daily = decision.budget, decision.daily_budget
+        amounts: dict[str, Any] = {}
+        if budget is not None and budget.exhausted:
+            amounts["steps"] = math.ceil((budget.steps_limit or 0) * BUDGET_GRANT_SHARE)
+            amounts["tokens"] = math.ceil((budget.tokens_limit or 0) * BUDGET_GRANT_SHARE)
+            amounts["cost_usd"] = (budget.cost_limit_usd or 0.0) * BUDGET_GRANT_SHARE
+            amounts["wall_s"] = (budget.wall_limit_s or 0.0) * BUDGET_GRANT_SHARE
+        if daily is not None and daily.exhausted:
+            amounts |= _list_daily_grants(daily)
+        if amounts:
+            monitor, run_id = self._run.boundary.monitor, self._run.run_id
+            monitor.grant("the user was asked, and answered", **amounts, run_id=run_id)
+
+
+def _list_daily_grants(daily: DailyBudgetState) -> dict[str, Any]:
+    """Return what reopens the day's budget: what was spent beyond it, and a quarter of it."""
+    spent = {
+        "steps": (daily.steps_used, daily.steps_limit),
+        "tokens": (daily.tokens_used, daily.tokens_limit),
+        "cost_usd": (daily.cost_used_usd, daily.cost_limit_usd),
+    }
+    amounts: dict[str, Any] = {}
+    for name in daily.exhausted_by:
+        used, limit = spent[name]
+        more = max(0.0, used - (limit or 0)) + (limit or 0) * BUDGET_GRANT_SHARE
+        amounts[f"daily_{name}"] = more if name == "cost_usd" else math.ceil(more)
+    return amounts

@@ -22,6 +22,7 @@ from steadyhelm.decisions import (
     UNDECIDED,
     BudgetDecision,
     BudgetState,
+    DailyBudgetState,
     Decision,
     Hook,
     Mode,
@@ -32,6 +33,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
+from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
@@ -124,11 +126,16 @@ class Monitor:
         self._dispatch = dispatch
         self._goal = goal
         self._version = version
+        limits = None if steering is None or disabled else steering.daily_limits
+        daily = None if limits is None else DailyLedger(agent_id, limits, clock)
+        if daily is not None:
+            dispatch.on_written = daily.note_written
         self._knowledge = knowledge = AgentKnowledge(
             agent_id,
             store if not disabled else None,
             calibration_runs=calibration_runs,
             uses_profiles=steering is not None and steering.uses_profiles,
+            daily=daily,
         )
         self._sessions = Sessions(
             make_detectors=make_detectors, health=health, mode=mode, tools=tools, steering=steering
@@ -142,6 +149,7 @@ class Monitor:
             clock=clock,
             price=price,
             knowledge=knowledge,
+            daily=daily,
         )
         self._set_inner_locks()
         self._checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
@@ -362,7 +370,15 @@ class Monitor:
         if recorder is None:
             return None
         with recorder.lock:
-            return recorder.session.drift.budget_state()
+            return recorder.session.drift.budget.get_status()
+
+    def daily_budget(self) -> DailyBudgetState | None:
+        """Return what the agent has spent today over all its runs, and what it may; None without a limit.
+
+        It is in memory: what other processes spend is known about a second later.
+        """
+        daily = self._services.daily
+        return None if daily is None else daily.get_state()
 
     def request_extension(
         self,
@@ -372,10 +388,17 @@ class Monitor:
         tokens: int = 0,
         cost_usd: float = 0.0,
         wall_s: float = 0.0,
+        daily_steps: int = 0,
+        daily_tokens: int = 0,
+        daily_cost_usd: float = 0.0,
         run_id: str | None = None,
     ) -> BudgetDecision:
-        """Ask for a little more than the budget allows; the rules decide, and the decision is stored."""
+        """Ask for a little more than the budget allows; the rules decide, and the decision is stored.
+
+        What is granted of the daily budget holds for all runs of the agent until the day ends.
+        """
         asked = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
+        asked |= _name_daily(daily_steps, daily_tokens, daily_cost_usd)
         return self._extend_budget(EXTENSION_REQUESTED, {"justification": justification, **asked}, run_id)
 
     def grant(
@@ -386,10 +409,17 @@ class Monitor:
         tokens: int = 0,
         cost_usd: float = 0.0,
         wall_s: float = 0.0,
+        daily_steps: int = 0,
+        daily_tokens: int = 0,
+        daily_cost_usd: float = 0.0,
         run_id: str | None = None,
     ) -> BudgetDecision:
-        """Add to the budget of a run because the user says so: no rule applies."""
+        """Add to the budget of a run because the user says so: no rule applies.
+
+        What is added to the daily budget holds for all runs of the agent until the day ends.
+        """
         given = {"steps": steps, "tokens": tokens, "cost_usd": cost_usd, "wall_s": wall_s}
+        given |= _name_daily(daily_steps, daily_tokens, daily_cost_usd)
         return self._extend_budget(BUDGET_GRANTED, {"reason": reason, **given}, run_id)
 
     # --- checkpoints -----------------------------------------------------------------------------
@@ -599,6 +629,8 @@ class Monitor:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
         self.health.after_fork()
         self._dispatch.after_fork()
+        if self._services.daily is not None:
+            self._services.daily.after_fork()
         self._set_inner_locks()
         self._services.listeners.after_fork()
         self._starter.after_fork()
@@ -631,6 +663,7 @@ class Monitor:
             self.health.lock,
             self.runs.lock,
             self._knowledge.lock,
+            *(() if self._services.daily is None else (self._services.daily.lock,)),
         )
 
     def _identify(self, run_id: object) -> str | None:
@@ -672,6 +705,12 @@ class Monitor:
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("record_event", exc)
             return UNDECIDED
+
+
+def _name_daily(steps: int, tokens: int, cost_usd: float) -> dict[str, float]:
+    """Return the amounts of a day that are asked for, by name."""
+    amounts = {"daily_steps": steps, "daily_tokens": tokens, "daily_cost_usd": cost_usd}
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def _keep_up_to_date(reference: "weakref.ref[Monitor]", dispatch: Dispatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
+from steadyhelm.decisions import PROCEED, BudgetDecision, DailyBudgetState, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
@@ -21,12 +21,19 @@ from steadyhelm.engine.session import Ending, Observation, Session
 from steadyhelm.engine.turns import Turns
 from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED, PlacedDecision, WaitingGuidance
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import BUDGET_DECIDED, GUIDANCE_DELIVERED, STATE_TRANSITION, TOOL_CALL, new_id
+from steadyhelm.events import (
+    BUDGET_DECIDED,
+    DAILY_BUDGET,
+    GUIDANCE_DELIVERED,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    new_id,
+)
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
-from steadyhelm.sink import Record, RecordedEvent, SavedState
+from steadyhelm.sink import DailyGrant, Record, RecordedEvent, SavedState
 
 T = TypeVar("T")
 
@@ -199,6 +206,11 @@ class RunRecorder:
             self._pin_baseline()
         if started_seq is not None and started_seq in self._counted_anew:
             started_seq += self._seqs_before
+        if services.daily is not None and action_type != STATE_TRANSITION:
+            steps = 1 if action_type == TOOL_CALL else 0
+            self._note_daily_budget(
+                services.daily.get_state(steps=steps, tokens=token_count, cost_usd=cost_usd or 0.0)
+            )
         run, seq = session.run, session.next_seq
         recorded = services.capture.build(
             payload,
@@ -219,6 +231,29 @@ class RunRecorder:
         seen = session.observe(recorded.event, can)
         self._put(recorded, seen)
         return seen
+
+    def _note_daily_budget(self, state: DailyBudgetState, *, always: bool = False) -> None:
+        """Record that the agent's budget of the day is used up, or open again. The lock is held.
+
+        As an event it is part of the run: whoever judges the run again comes to the same decisions.
+        """
+        services, session = self._services, self.session
+        known = session.drift.budget.daily
+        if not always and (known.exhausted_by if known is not None else ()) == state.exhausted_by:
+            return
+        run, seq = session.run, session.next_seq
+        recorded = services.capture.build(
+            services.capture.encode(None, None, structs.asdict(state), None),
+            agent_id=services.agent_id,
+            run_id=run.run_id,
+            action_type=STATE_TRANSITION,
+            action_name=DAILY_BUDGET,
+            timestamp=session.last_at or services.clock(),
+            event_id=f"{run.run_id}.{seq}",
+            seq=seq,
+            parent_run_id=run.parent_run_id,
+        )
+        self._put(recorded, session.observe(recorded.event))
 
     def _pin_baseline(self) -> None:
         """Compare the run with its baseline from now on, if that was read by now."""
@@ -266,6 +301,8 @@ class RunRecorder:
             self.postponed.hold(records)
             return
         self._services.queue.put(self.session.run.epoch, *records)
+        if self._services.daily is not None:
+            self._services.daily.record(records)
         incidents = [it for it in records if isinstance(it, Incident)]
         if incidents and self._services.knowledge is not None:
             self._services.knowledge.add_incidents(incidents)
@@ -282,6 +319,8 @@ class RunRecorder:
 
     def _foresee(self, payload: Payload, name: str, started_seq: int | None) -> Decision:
         services, session = self._services, self.session
+        if services.daily is not None:
+            self._note_daily_budget(services.daily.get_state())
         call = services.capture.build(
             payload,
             agent_id=services.agent_id,
@@ -307,16 +346,39 @@ class RunRecorder:
         )
 
     def extend_budget(self, name: str, metadata: dict[str, Any]) -> BudgetDecision | None:
-        """Report a request or a grant of budget, and return what was decided; None without a budget."""
-        drift = self.session.drift
-        if drift.budget is None:
+        """Report a request or a grant of budget, and return what was decided; None without a budget.
+
+        What is granted of the agent's budget of the day is stored: it counts for all runs of that day.
+        """
+        budget, daily = self.session.drift.budget, self._services.daily
+        if daily is not None and self.is_sampled:
+            self._work(lambda: self._note_daily_budget(daily.get_state(), always=True))
+        if not budget.is_set:
             return None
-        drift.last_extension = None
+        budget.forget_decisions()
         self.report(name, metadata)
-        decision: BudgetDecision | None = drift.last_extension
-        if decision is not None:
-            self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
+        decision = budget.last_decision
+        if decision is None:
+            return None
+        if budget.daily_grant is not None and daily is not None:
+            granted = self._make_daily_grant(budget.daily_grant)
+            self._work(lambda: self._put_records(granted))
+            self._work(lambda: self._note_daily_budget(daily.get_state()))
+        self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
         return decision
+
+    def _make_daily_grant(self, decision: BudgetDecision) -> DailyGrant:
+        run = self.session.run
+        return DailyGrant(
+            run.agent_id,
+            run.run_id,
+            new_id(),
+            self._services.clock(),
+            steps=decision.granted_steps,
+            tokens=decision.granted_tokens,
+            cost_usd=decision.granted_cost_usd,
+            reason=decision.justification,
+        )
 
     def continue_in_child(self, run_id: str) -> None:
         """Go on in a forked process as a run of its own, a child of the run it was."""

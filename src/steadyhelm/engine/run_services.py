@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.forks import ForkSafeLock
@@ -39,6 +40,7 @@ class RunServices:
         clock: Returns the time.
         price: Returns the cost of a model call from its metadata and time; None to look up none.
         knowledge: Has what runs are compared with, in memory; None where every run starts with it.
+        daily: Has what the agent has spent today, in memory; None where no limit is set for a day.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class RunServices:
         health: Health,
         queue: RecordQueue,
         knowledge: AgentKnowledge | None = None,
+        daily: DailyLedger | None = None,
         clock: Callable[[], float] = time.time,
         price: Price | None = None,
     ) -> None:
@@ -59,6 +62,7 @@ class RunServices:
         self.clock = clock
         self.price = price
         self.knowledge = knowledge
+        self.daily = daily
         self.listeners = Listeners(health)
         self.inner_locks: Sequence[ForkSafeLock] = ()
         """Locks that a thread may hold when a finalizer of the host calls us: it waits for no run then."""

@@ -96,6 +96,8 @@ class RunStarter:
         if budget is not None and not is_a(budget, Budget):
             services.health.count("budget left out: it is no steadyhelm.Budget")
             budget = None
+        if budget is not None and budget.to_daily_limits():
+            services.health.count("daily limits of a run left out: give them to DriftMonitor")
         info = RunInfo(
             agent_id=services.agent_id,
             run_id=run_id,
@@ -117,8 +119,8 @@ class RunStarter:
         self._runs.enter(run_id)
         if is_waiting:
             self._ask_for_state(run_id, recorder)
-        if budget:
-            recorder.report(BUDGET_SET, budget.to_limits())
+        if budget is not None and (limits := budget.to_limits()):
+            recorder.report(BUDGET_SET, limits)
         if crowded_out is not None:
             services.health.count("live run put aside to make room")
             self.suspend(crowded_out)
@@ -287,11 +289,11 @@ class RunStarter:
 
     def return_budget(self, recorder: RunRecorder) -> None:
         """Return the unused budget of a run that ends to the live run around it."""
-        parent_id, budget = recorder.session.run.parent_run_id, recorder.session.drift.budget
+        parent_id, budget = recorder.session.run.parent_run_id, recorder.session.drift.budget.limits
         parent = self._runs.get(parent_id) if parent_id else None
         if parent is not None and budget is not None:
             with parent.lock:
-                parent.session.drift.return_reserve(budget)
+                parent.session.drift.budget.return_reserve(budget)
 
     def _is_sampled(self, run_id: str, parent_run_id: str | None) -> bool:
         parent = self._runs.get(parent_run_id) if parent_run_id else None
@@ -304,7 +306,7 @@ class RunStarter:
         if parent is None:
             return None
         with parent.lock:
-            return parent.session.drift.reserve_for_child(given)
+            return parent.session.drift.budget.reserve_for_child(given)
 
     def _choose_id(self, given_id: str | None) -> str:
         """Return the given id, with a number behind it when this monitor has or had a run of that id."""

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
+from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.profiles import recommend_budget
 from steadyhelm.decisions import TaskProfile
@@ -18,6 +19,7 @@ class Steering(Struct, frozen=True, kw_only=True):
 
     `budget` holds the limits of each run, and `budget_rules` the arguments of its `AdaptiveBudget`;
     `uses_profiles` is whether limits that are not set follow the tasks of its type completed before.
+    `utc_offset_h` is how many hours the day of a daily limit begins before that of UTC.
     `child_share` is the share of what a run has left that a run inside it is given.
     `remind_every` is after how many steps the model is reminded of goal and plan, 0 for never.
     `context_window` is how many tokens the model's context holds, None when that is not known.
@@ -31,6 +33,7 @@ class Steering(Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     budget_rules: dict[str, Any] = field(default_factory=dict)
     uses_profiles: bool = False
+    utc_offset_h: float = 0.0
     child_share: float = 0.5
     context_window: int | None = None
     wordings: Wordings = DEFAULT_WORDINGS
@@ -51,6 +54,11 @@ class Steering(Struct, frozen=True, kw_only=True):
             self.signal_weights,
         )
 
+    @property
+    def daily_limits(self) -> DailyLimits | None:
+        """What the agent may spend in a day; None where no limit is set for a day."""
+        return DailyLimits.of(self.budget, utc_offset_h=self.utc_offset_h)
+
     def make_budget(
         self, run: RunInfo, profile: TaskProfile | None = None, given: Budget | None = None
     ) -> AdaptiveBudget | None:
@@ -62,7 +70,7 @@ class Steering(Struct, frozen=True, kw_only=True):
         known = recommend_budget(profile, run.task_type) if self.uses_profiles else None
         learnt = (known.steps, known.tokens) if known is not None and known.is_reliable else (None, None)
         limits = given or self.budget
-        if not limits and not any(learnt):
+        if not limits.to_limits() and not any(learnt):
             return None
         budget = AdaptiveBudget(*learnt, **self.budget_rules, agent_id=run.agent_id, budget_id=run.run_id)
         budget.set_limits(limits)

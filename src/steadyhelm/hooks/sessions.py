@@ -15,6 +15,7 @@ from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.agent_knowledge import Reference, StoredKnowledge, take_suspended
 from steadyhelm.engine.capture import Capture
+from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
@@ -261,8 +262,18 @@ class HookSessions:
             health=self._parts.health,
             queue=queue,
             clock=lambda: max(self._clock(), session.last_at),
+            daily=self._read_daily(session.run.agent_id),
         )
         return RunRecorder(session, services, reference=reference), queue
+
+    def _read_daily(self, agent: str) -> DailyLedger | None:
+        """Return what the agent has spent today, if there is a limit for a day."""
+        limits = make_steering(self._parts.settings).daily_limits
+        if limits is None:
+            return None
+        daily = DailyLedger(agent, limits, self._clock)
+        daily.read(self._store)
+        return daily
 
 
 def _transcript_key(step: HookStep) -> str:
