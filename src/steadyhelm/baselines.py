@@ -1,8 +1,10 @@
 """Records of what is normal for one agent: learnt from its clean runs, read by the detectors."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct, convert, field, to_builtins
+
+_MIN_ASIDE_RUNS: Final = 3
 
 
 class Spread(Struct, frozen=True, kw_only=True):
@@ -40,7 +42,9 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     was given; all on the scale of `embedder`: another embedder starts new ones;
     `transitions` counts which action followed which, and `surprises` is the sorted reference of how
     unusual whole runs were;
-    `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word.
+    `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word;
+    `usual_waits` is how long tools are waited for, in seconds, and `aside_runs` counts the runs in which an
+    argument of a tool varied alone and never changed its result.
     """
 
     agent_id: str
@@ -69,6 +73,17 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     surprises: list[float] = field(default_factory=list)
     word_runs: int = 0
     word_counts: bytes = b""
+    usual_waits: dict[str, float] = field(default_factory=dict)
+    aside_runs: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def asides(self) -> dict[str, tuple[str, ...]]:
+        """The arguments that say nothing of what a call is about, by tool."""
+        found = {
+            tool: tuple(name for name, runs in arguments.items() if runs >= _MIN_ASIDE_RUNS)
+            for tool, arguments in self.aside_runs.items()
+        }
+        return {tool: names for tool, names in found.items() if names}
 
     @property
     def progress(self) -> str:

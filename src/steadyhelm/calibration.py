@@ -26,6 +26,9 @@ _MAX_WORD_RUNS: Final = 200
 _MAX_ACTIONS: Final = 64
 _SMOOTHING: Final = 0.5
 _MAX_FLAGGED_SHARE: Final = 0.05
+_WAIT_WEIGHT: Final = 0.1
+_MAX_WAITS: Final = 32
+_MAX_ASIDE_TOOLS: Final = 32
 
 Transitions = Mapping[str, Mapping[str, int]]
 """How often each action followed each action, in clean runs."""
@@ -96,6 +99,8 @@ def learn_run(baseline: BaselineStats, run: RunSummary, recent: RecentRuns) -> B
         surprises=_merge_surprise(baseline.surprises, run.surprise),
         word_runs=word_runs,
         word_counts=counts,
+        usual_waits=_merge_waits(baseline.usual_waits, run.waits),
+        aside_runs=_merge_asides(baseline.aside_runs, run.asides),
     )
     # A baseline that was imported, or whose runs were pruned, knows more than the few runs still here.
     knows_enough = len(recent.runs) >= min(run_count, baseline.required_runs)
@@ -114,6 +119,30 @@ def learn_flagged_goal(baseline: BaselineStats, run: RunSummary) -> BaselineStat
     return structs.replace(
         baseline, goal_peaks=_merge_peak(baseline, run), goal_flagged=baseline.goal_flagged + 1
     )
+
+
+def _merge_waits(known: Mapping[str, float], waits: Mapping[str, float]) -> dict[str, float]:
+    """Return how long tools are waited for after one more run: longer ones count at once, shorter ones slowly.
+
+    >>> _merge_waits({"build": 100.0}, {"build": 50.0, "deploy": 30.0})
+    {'build': 95.0, 'deploy': 30.0}
+    """
+    merged = dict(known)
+    for tool, waited_s in waits.items():
+        before = merged.pop(tool, 0.0)
+        merged[tool] = max(waited_s, before + _WAIT_WEIGHT * (waited_s - before))
+    return dict(list(merged.items())[-_MAX_WAITS:])
+
+
+def _merge_asides(
+    known: Mapping[str, Mapping[str, int]], asides: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, int]]:
+    """Return in how many runs each argument only varied, after one more run."""
+    merged = {tool: dict(arguments) for tool, arguments in known.items()}
+    for tool, names in asides.items():
+        arguments = merged.pop(tool, {})
+        merged[tool] = arguments | {name: arguments.get(name, 0) + 1 for name in names}
+    return dict(list(merged.items())[-_MAX_ASIDE_TOOLS:])
 
 
 def _merge_peak(baseline: BaselineStats, run: RunSummary) -> list[float]:

@@ -1,6 +1,6 @@
 """What a user declares about a tool: its kind, and the arguments to ignore."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -29,11 +29,11 @@ class ToolDeclaration(Struct, frozen=True, kw_only=True):
         """Return the event with this kind, and without the ignored arguments."""
         args = event.input_data
         if not self.ignore or not isinstance(args, dict):
-            return structs.replace(event, tool_kind=self.kind)
+            return structs.replace(event, tool_kind=self.kind or event.tool_kind)
         meant = {name: value for name, value in args.items() if name not in self.ignore}
         return structs.replace(
             event,
-            tool_kind=self.kind,
+            tool_kind=self.kind or event.tool_kind,
             input_data=meant,
             call_hash=hash_call(event.action_name, encode_canonical(meant)),
             result_hash=fingerprint(event).result,
@@ -55,6 +55,22 @@ def add_kinds(
         tool: structs.replace(known.get(tool) or ToolDeclaration(), kind=kind) for tool, kind in valid.items()
     }
     return {**known, **changed}
+
+
+def add_asides(
+    known: Mapping[str, ToolDeclaration], asides: Mapping[str, Sequence[str]]
+) -> Mapping[str, ToolDeclaration]:
+    """Return the declarations with these arguments ignored as well; a tool's own list is the last word.
+
+    >>> add_asides({"wait": ToolDeclaration(kind="poll")}, {"wait": ["note"]})["wait"]
+    ToolDeclaration(kind='poll', ignore=('note',))
+    """
+    learnt = {
+        tool: structs.replace(known.get(tool) or ToolDeclaration(), ignore=tuple(names))
+        for tool, names in asides.items()
+        if tool not in known or not known[tool].ignore
+    }
+    return {**known, **learnt} if learnt else known
 
 
 def parse_declarations(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolDeclaration]:

@@ -129,7 +129,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     `actions` its first actions in order, `surprise` how unusual that order was for this agent,
     `doubts` the tools and files that findings concerned, with the trust left in them,
     `words` a bitmap of the (hashed) words its outputs used, `sequences` its most frequent runs of
-    two to four actions.
+    two to four actions, `waits` the longest wait for a tool's answer to change, in seconds, and `asides`
+    the arguments of tools that varied alone and never changed a result.
     """
 
     agent_id: str
@@ -155,3 +156,5 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     goal_peak: float | None = None
     goal_flagged: bool = False
     words: bytes = b""
+    waits: dict[str, float] = field(default_factory=dict)
+    asides: dict[str, list[str]] = field(default_factory=dict)

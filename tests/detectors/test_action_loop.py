@@ -362,4 +362,4 @@ class TestState:
         A state that is none is refused with the detector's name.
         """
         with pytest.raises(FormatError, match="action_loop"):
-            ActionLoop().restore(b"\x92\x05\xa2\xff\xff")
+            ActionLoop().restore(msgspec.msgpack.encode(ActionLoop.version).join((b"\x92", b"\xa2\xff\xff")))

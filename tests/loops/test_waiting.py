@@ -13,6 +13,33 @@ def seen(*steps, every_s=None):
     return reported(RepetitionMemory(), run(*steps))
 
 
+class TestAnswers:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "still building",
+            "compiling...",
+            "Job 7 is not finished",
+            "waiting for approval",
+            {"status": "creating"},
+            {"id": 7, "done": False},
+            "Uploading",
+        ],
+    )
+    def test_whatever_is_being_done_is_waited_for(self, answer):
+        """
+        An answer that says that something is under way asks for patience, in whatever words.
+        """
+        assert [] == seen(*[call("get_job", {"id": 7}, answer)] * 20, every_s=20)
+
+    @pytest.mark.parametrize("answer", ["nothing", "missing", "state: failing", "the string was not there"])
+    def test_an_end_is_not_waited_for(self, answer):
+        """
+        What is over is not waited for: asked three times, it is a loop.
+        """
+        assert [2] == seen(*[call("get_job", {"id": 7}, answer)] * 3, every_s=1)
+
+
 class TestPatience:
     def test_twenty_five_looks_and_ten_minutes(self):
         """

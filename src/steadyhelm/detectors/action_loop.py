@@ -10,8 +10,9 @@ from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.asides import VariedArguments
 from steadyhelm.loops.call_memory import CallMemory, RepeatedCall
 from steadyhelm.loops.effects import ActionEffects
 from steadyhelm.loops.loop_detector import (
@@ -51,6 +52,7 @@ class RepetitionMemory(Struct):
     calls: CallMemory = field(default_factory=CallMemory)
     effects: ActionEffects = field(default_factory=ActionEffects)
     waits: UsualWaits = field(default_factory=UsualWaits)
+    varied: VariedArguments = field(default_factory=VariedArguments)
     keys: list[tuple[int, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
@@ -278,7 +280,10 @@ class RepetitionMemory(Struct):
     def _match_previous(self, step: ToolStep) -> LoopMatch | None:
         before = self.previous
         self.previous = PreviousCall.from_step(step, before)
-        return None if before is None or before.name != step.event.action_name else before.match_repeat(step)
+        if before is None or before.name != step.event.action_name:
+            return None
+        self.varied.record(before, step)
+        return before.match_repeat(step)
 
 
 class ActionLoop(LoopDetector):
@@ -304,7 +309,7 @@ class ActionLoop(LoopDetector):
     """
 
     name = "action_loop"
-    version = 5
+    version = 6
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, LLM_REQUEST})
     advice = "Change the approach: the same call has kept giving the same answer."
 
@@ -321,10 +326,12 @@ class ActionLoop(LoopDetector):
         self.window = window
         self._memory = RepetitionMemory()
 
-    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
+    def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Record the call, and return a finding when it, or the sequence it ends, repeats."""
         if event.action_type not in self.observed_types:
             return None
+        if self._memory.waits.usual_s is not baseline.usual_waits:
+            self._memory.waits.usual_s = baseline.usual_waits
         match = self._memory.observe(event, self.max_repeats, self.window)
         return None if match is None else self.report(event, match, **self._context(event, match))
 
@@ -334,6 +341,12 @@ class ActionLoop(LoopDetector):
             return None
         match = self._memory.foresee(call, self.max_repeats, self.window)
         return None if match is None else self.report_foreseen(call, match, **self._context(call, match))
+
+    def teach(self, summary: RunSummary) -> RunSummary:
+        """Return the summary with how long tools were waited for, and which arguments only varied."""
+        memory = self._memory
+        waits = {tool: waited_s for tool, waited_s in memory.waits.longest_s.items() if waited_s > 0}
+        return structs.replace(summary, waits=waits, asides=memory.varied.list_asides())
 
     def _context(self, event: TraceEvent, match: LoopMatch) -> dict[str, object]:
         """Return what repeats, and the calls that led there."""

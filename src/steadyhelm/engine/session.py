@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
-from steadyhelm.declarations import ToolDeclaration, add_kinds
+from steadyhelm.declarations import ToolDeclaration, add_asides, add_kinds
 from steadyhelm.detector import Detector
 from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.detector_runner import DetectorRunner
@@ -126,7 +126,7 @@ class Session:
         self.can = _share_verdicts(frozenset(can))
         self.drift = DriftState(run, steering or Steering(), budget)
         self._health = health or Health()
-        self._tools = tools or {}
+        self._tools = add_asides(tools or {}, baseline.asides)
         self._totals = Totals()
         self._incidents = IncidentTracker()
         self._fatigue = Fatigue()
@@ -154,7 +154,7 @@ class Session:
     ) -> None:
         """Compare further events with a baseline, and with kinds of tools, that were not known yet."""
         self.baseline = baseline
-        self._tools = add_kinds(self._tools, tools or {})
+        self._tools = add_asides(add_kinds(self._tools, tools or {}), baseline.asides)
         self._runner.use_baseline(baseline, thresholds)
 
     def forget_checkpoints(self) -> None:

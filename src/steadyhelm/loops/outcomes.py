@@ -41,25 +41,28 @@ _WAIT_PHRASES: Final = _Phrases(
         "running",
         "output",
         "progress",
-        "not ready",
+        "not ",
         "pending",
         "please wait",
         "queued",
-        "processing",
-        "starting",
-        "provisioning",
-        "building",
-        "deploying",
         "waiting",
+        "still ",
+        "false",
+        "status",
+        "state",
+        "phase",
     ),
     re.compile(
-        r"still running|running\.\.\.|no new output|no output yet|in[ _-]progress"
-        r"|not ready|pending|please wait|queued"
-        # A state that is named as such, or is the whole text.
-        r"|(?:status|state|phase)\W{1,6}(?:running|processing|starting|provisioning|building|deploying|waiting)\b"
-        r"|\A\W*(?:running|processing|starting|provisioning|building|deploying|waiting)\W*\Z"
+        r"still (?!nothing)\w{2,20}ing\b|running\.\.\.|no new output|no output yet|in[ _-]progress"
+        r"|pending|please wait|queued|\bwaiting for\b"
+        r"|\bnot (?:yet )?(?:ready|finished|done|complete|completed|started)\b"
+        r"|\b(?:done|ready|finished|completed?)\W{1,4}false\b"
+        # A state that is named as such.
+        r"|(?:status|state|phase)\W{1,6}(?!failing|missing)[a-z]{2,20}ing\b"
     ),
 )
+_STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*")
+"""A text that is nothing but what is being done, such as "deploying"."""
 _OUTAGE_PHRASES: Final = _Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
      "unavailable", "time", "connection"),
@@ -178,7 +181,10 @@ class CallOutcome(Struct, frozen=True):
     @property
     def says_wait(self) -> bool:
         """Whether it is a short answer that says "not yet"."""
-        return 0 < self.size < _MAX_WAIT_ANSWER_CHARS and _WAIT_PHRASES.occur_in(_to_lower(self.sample))
+        if not 0 < self.size < _MAX_WAIT_ANSWER_CHARS:
+            return False
+        lowered = _to_lower(self.sample)
+        return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
 
 
 UNKNOWN: Final = CallOutcome(0, "", 0, known=False, failed=False, outage=False)

@@ -18,9 +18,13 @@ _MAX_SLEPT_UNEVENNESS: Final = 2.0
 
 
 class UsualWaits(Struct):
-    """How long each tool was waited for in this run until its answer changed, the longest time in seconds."""
+    """How long each tool was waited for until its answer changed, the longest time in seconds.
+
+    `longest_s` is that of this run, `usual_s` that of the agent's runs before it.
+    """
 
     longest_s: dict[str, float] = field(default_factory=dict)
+    usual_s: dict[str, float] = field(default_factory=dict)
 
     def record(self, tool: str, waited_s: float) -> None:
         """Record that a tool's answer changed after this time."""
@@ -33,7 +37,7 @@ class UsualWaits(Struct):
         """Return whether so many polls in so much time are more than waiting, for this tool."""
         if waited_s <= 0.0:
             return polls >= POLLS_WITHOUT_TIMES  # the run has no times: the number alone is known
-        usual_s = self.longest_s.get(tool, 0.0)
+        usual_s = max(self.longest_s.get(tool, 0.0), self.usual_s.get(tool, 0.0))
         return polls >= POLLS_OF_LOOP and waited_s >= max(WAIT_OF_LOOP_S, _USUAL_FACTOR * usual_s)
 
 
