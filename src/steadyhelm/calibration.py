@@ -122,7 +122,7 @@ def learn_flagged_goal(baseline: BaselineStats, run: RunSummary) -> BaselineStat
 
 
 def _merge_waits(known: Mapping[str, float], waits: Mapping[str, float]) -> dict[str, float]:
-    """Return how long tools are waited for after one more run: longer ones count at once, shorter ones slowly.
+    """Return how long tools are waited for after one more run: longer ones at once, shorter ones slowly.
 
     >>> _merge_waits({"build": 100.0}, {"build": 50.0, "deploy": 30.0})
     {'build': 95.0, 'deploy': 30.0}
