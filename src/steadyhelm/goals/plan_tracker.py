@@ -28,8 +28,8 @@ _STEPS_SHOWN: Final = 6
 
 _LIST_KEYS: Final = ("todos", "plan", "task_list", "tasks", "items", "steps")
 _BOXES: Final = ("[ ]", "[x]", "[X]")
-_BOX_LINE: Final = re.compile(r"^\s{0,20}(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\]\s", re.MULTILINE)
-_LIST_LINE: Final = re.compile(r"^\s{0,20}(?:[-*+•]|\(?\d{1,3}(?:\.\d{1,3}){0,3}[.):])\s+\S")
+_BOX_LINE: Final = re.compile(r"^[ \t]{0,20}(?:[-*+]|\d{1,3}[.)])[ \t]{1,8}\[[ xX]\]\s", re.MULTILINE)
+_LIST_LINE: Final = re.compile(r"^[ \t]{0,20}(?:[-*+•]|\(?\d{1,3}(?:\.\d{1,3}){0,3}[.):])[ \t]{1,8}\S")
 _PLAN_WORDS: Final = ("plan", "to-do", "todo")
 _ANNOUNCEMENT_CHARS: Final = 120
 _CREATED_ID: Final = re.compile(r"#(\d{1,9})")
