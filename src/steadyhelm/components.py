@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import re
+import time
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -245,8 +246,9 @@ def make_store_sink(
     *,
     on_baseline: Callable[[BaselineStats], None] | None = None,
     on_alert: Callable[[], None] | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> StoreSink:
-    """Return the sink that writes to the store; the callbacks are those of StoreSink."""
+    """Return the sink that writes to the store; the callbacks and the clock are those of StoreSink."""
     return StoreSink(
         store,
         calibration_runs=settings.calibration_runs,
@@ -260,6 +262,7 @@ def make_store_sink(
         run_days=settings.retention_run_days,
         on_baseline=on_baseline,
         on_alert=on_alert,
+        clock=clock,
     )
 
 

@@ -218,6 +218,13 @@ def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
                 record_waiting(_get_parts(settings), store, until, patience_s=timeout_s)
 
 
+def send_alerts(*, stays: bool) -> None:
+    """Send the alerts that wait, when no agent does; `stays` says whether this process goes on after that."""
+    for parts in list(_parts.values()):
+        with contextlib.suppress(Exception):
+            parts.alerts.send(stays=stays)
+
+
 # Errors.
 
 

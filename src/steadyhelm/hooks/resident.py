@@ -18,7 +18,7 @@ from steadyhelm.environment import get_variables
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks import client
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
-from steadyhelm.hooks.handler import handle_request, prune_store, record_rest
+from steadyhelm.hooks.handler import handle_request, prune_store, record_rest, send_alerts
 from steadyhelm.hooks.request import HookRequest, installation_id, working_directory
 
 IDLE_TIMEOUT_S: Final = 600.0
@@ -44,6 +44,7 @@ def run_resident(path: str, lock: int, request: HookRequest | None = None) -> No
         record_rest()
         set_alarm(0)
         os.chdir("/")
+        send_alerts(stays=True)
         Resident(path).serve()
     except BaseException:  # noqa: BLE001, S110 - no one reads its output
         pass
@@ -65,6 +66,7 @@ def handle_alone(request: HookRequest, sender: int) -> None:
     if lock is not None:
         run_resident(path, lock)
     record_rest(WORK_TIMEOUT_S)
+    send_alerts(stays=False)
 
 
 def handle_late(request: HookRequest, timeout_s: float) -> None:
@@ -72,6 +74,7 @@ def handle_late(request: HookRequest, timeout_s: float) -> None:
     handle_request(request.make_late(timeout_s))
     request.release_note()
     record_rest(WORK_TIMEOUT_S)
+    send_alerts(stays=False)
 
 
 def stop_resident(path: str) -> bool:
@@ -155,6 +158,7 @@ class Resident:
                     connection.sendall(client.RESPONSE_MARK + response)
                 connection.close()
                 record_rest()
+                send_alerts(stays=True)
         finally:
             set_alarm(0)
             self._turn.release()
@@ -164,6 +168,7 @@ class Resident:
         with self._turn:
             set_alarm(WORK_TIMEOUT_S)
             record_rest()
+            send_alerts(stays=True)
             set_alarm(0)
 
     def _end(self) -> NoReturn:

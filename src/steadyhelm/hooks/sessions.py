@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from steadyhelm.bounded import BoundedDict
-from steadyhelm.components import make_detector_factory, make_steering
+from steadyhelm.components import make_detector_factory, make_steering, make_store_sink
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.agent_knowledge import Reference, StoredKnowledge, take_suspended
 from steadyhelm.engine.capture import Capture
@@ -23,6 +23,7 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
+from steadyhelm.hooks.alerts import HookAlerts
 from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.memory import HookMemory, read_memory
 from steadyhelm.hooks.session_step import SessionStep
@@ -30,7 +31,6 @@ from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, Hoo
 from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, read_transcript
 from steadyhelm.redaction import Redactor
 from steadyhelm.sink import Record, SavedState
-from steadyhelm.sinks.store import StoreSink
 
 if TYPE_CHECKING:
     from steadyhelm.decisions import Verdict
@@ -63,6 +63,7 @@ class HookParts(NamedTuple):
     read_to: BoundedDict[str, int]
     """How far the transcripts of runs were read by this process: where to begin reading, before the store is
     opened. What counts is the position in the session's memory."""
+    alerts: HookAlerts
 
 
 def build_hook_parts(settings: "Settings") -> HookParts:
@@ -71,7 +72,8 @@ def build_hook_parts(settings: "Settings") -> HookParts:
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     capture = Capture(redactor, settings.payloads)
     positions: BoundedDict[str, int] = BoundedDict(_POSITIONS_KEPT)
-    return HookParts(settings, make_detector_factory(settings, health), capture, health, positions)
+    make_detectors = make_detector_factory(settings, health)
+    return HookParts(settings, make_detectors, capture, health, positions, HookAlerts(settings, health))
 
 
 class RecordList:
@@ -172,9 +174,8 @@ class HookSessions:
     def _write(self, records: list[Record]) -> None:
         losses = self._parts.health.list_losses(self._clock())
         # Old records are removed elsewhere, never while an agent waits.
-        sink = StoreSink(
-            self._store, calibration_runs=self._parts.settings.calibration_runs, clock=lambda: 0.0
-        )
+        alerts = self._parts.alerts
+        sink = make_store_sink(self._parts.settings, self._store, on_alert=alerts.mark_due, clock=lambda: 0.0)
         sink.write([*records, *losses])
         self._parts.health.mark_stored(losses)
 
