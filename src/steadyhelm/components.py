@@ -74,7 +74,11 @@ def make_detector_factory(settings: Settings, health: Health | None = None) -> C
     installed = registry.names(registry.DETECTORS)
     unknown = sorted(set(settings.detectors) - set(installed))
     if unknown:
-        raise SettingsError(f"There is no detector named {unknown[0]!r}. Installed: {', '.join(installed)}.")
+        from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
+
+        meant = get_close_matches(unknown[0], installed, n=1)
+        hint = f"Did you mean {meant[0]}?" if meant else f"Installed: {', '.join(installed)}."
+        raise SettingsError(f"There is no detector named {unknown[0]!r}. {hint}")
     makers = [maker for name in installed if (maker := _prepare_detector(name, settings, health)) is not None]
     return lambda: [make() for make in makers]
 

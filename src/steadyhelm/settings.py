@@ -387,6 +387,14 @@ def _suggest_setting(name: str) -> str:
     return f"Did you mean {' or '.join(meant)}?" if meant else ""
 
 
+def suggest_variable(name: str) -> str:
+    """Return the environment variable that may be meant by a misspelt one; empty when none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - see above
+
+    known = [setting.variable for setting in SETTINGS]
+    return next(iter(get_close_matches(name, known, n=1, cutoff=0.75)), "")
+
+
 def _check_value(setting: Setting, value: Any) -> Any:
     try:
         return setting.check(value)

@@ -1,5 +1,9 @@
+import os
+import socket
 import sqlite3
+import sys
 from contextlib import closing
+from importlib.metadata import EntryPoint
 
 import pytest
 from whole_program import process, steadyhelm
@@ -14,6 +18,8 @@ from steadyhelm.engine import registry
 from steadyhelm.findings import Severity
 from steadyhelm.sink import Loss
 from steadyhelm.store import Delivery
+from steadyhelm.stores.opening import prepare
+from steadyhelm.stores.schema import MIGRATIONS
 
 
 def checked(*options):
@@ -261,3 +267,116 @@ class TestFrameworks:
         [(status, message)] = checked()["frameworks"]
         assert "warning" == status
         assert "Old Framework needs msgspec 99.1 or newer" in message
+
+
+class TestMonitor:
+    def test_it_starts(self, apart):
+        """
+        With good settings a monitor starts and stores a step, elsewhere: no database appears here.
+        """
+        assert [("ok", "starts with these settings, and stores a step")] == checked()["monitor"]
+        assert [] == [it for it in apart.rglob("*") if it.is_file()]
+
+    def test_the_database_is_only_read(self, database):
+        """
+        Not a byte of the user's database is changed.
+        """
+        before = database.read_bytes()
+        checked("--db", database)
+
+        assert before == database.read_bytes()
+
+    @pytest.mark.parametrize(
+        ("settings", "check", "words"),
+        [
+            ("[detectors.action_lop]\nenabled = true", "monitor", "Did you mean action_loop?"),
+            (
+                "[detectors.action_loop]\nmax_repeat = 5",
+                "detector action_loop",
+                "max_repeat is not a setting",
+            ),
+            ("[policy]\nreplan_threshold = 0.1", "steering", "policy"),
+            ('[alerts]\nwebhook = "http://127.0.0.1:9/x"', "monitor", "allow_hosts"),
+            ("[otel]\nenabled = true", "monitor", "pip install 'steadyhelm[otel]'"),
+            ("[budget]\nprices = true", "monitor", "pip install 'steadyhelm[prices]'"),
+            ('redaction.patterns = ["("]', "monitor", "redaction"),
+            ('[tools.search]\nkind = "drill"', "monitor", "kind"),
+        ],
+    )
+    def test_what_keeps_a_monitor_from_its_work_fails(self, apart, monkeypatch, settings, check, words):
+        """
+        Where a program would meet an error or a warning, the doctor FAILs with the same words, once.
+        """
+        for package in ("opentelemetry", "genai_prices"):
+            monkeypatch.setitem(sys.modules, package, None)
+        (apart / "steadyhelm.toml").write_text(settings + "\n")
+        answer = steadyhelm("doctor", "--json")
+        failed = [it for it in answer.documents[0]["checks"] if it["status"] == "FAIL"]
+
+        assert 1 == answer.status
+        assert [check] == [it["name"] for it in failed]
+        assert words in failed[0]["message"]
+
+    def test_nothing_is_looked_up_or_sent(self, apart, monkeypatch):
+        """
+        An address for alerts is checked without a connection.
+        """
+        monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "https://alerts.example.com/x")
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("a name was looked up"))
+        monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("a connection was made"))
+
+        assert "ok" == checked()["monitor"][0][0]
+
+    def test_a_database_that_cannot_be_written(self, database, monkeypatch):
+        """
+        A monitor would watch and store nothing: that FAILs.
+        """
+        allowed = os.access
+
+        def refuse_writing(path, mode, **how):
+            return not (path == database and mode == os.W_OK) and allowed(path, mode, **how)
+
+        monkeypatch.setattr(os, "access", refuse_writing)
+
+        assert "cannot be written" in dict(checked("--db", database)["database"])["FAIL"]
+
+    def test_a_database_of_an_older_version_is_a_warning(self, apart):
+        """
+        The next monitor brings it up to date: no reason to fail.
+        """
+        prepare(apart / "old.db", migrations=MIGRATIONS[:1])
+        [(status, message)] = checked("--db", apart / "old.db")["database"]
+
+        assert ("warning", True) == (status, "lacks the step" in message)
+
+    def test_a_plug_in_that_does_not_import(self, apart, monkeypatch):
+        """
+        A sink of another package that cannot be imported FAILs by its name.
+        """
+        broken = EntryPoint(name="pager", value="no_such_package:Pager", group=registry.SINKS)
+        monkeypatch.setattr(registry, "_others", lambda group: [broken] if group == registry.SINKS else [])
+
+        [(status, message)] = checked()["sink pager"]
+        assert ("FAIL", True) == (status, "ModuleNotFoundError" in message)
+
+
+class TestMisspelt:
+    @pytest.mark.parametrize(
+        ("line", "meant"),
+        [("docter", "doctor"), ("budget recomend", "recommend"), ("alerts dleiveries", "deliveries")],
+    )
+    def test_a_command(self, apart, line, meant):
+        """
+        A misspelt command, of a group too, names the one that is meant.
+        """
+        answer = process(*line.split())
+
+        assert (2, True) == (answer.status, f"Did you mean '{meant}'?" in answer.err)
+
+    def test_a_variable(self, apart, monkeypatch):
+        """
+        So does a misspelt environment variable.
+        """
+        monkeypatch.setenv("STEADYHELM_BUDGET_STEP", "5")
+
+        assert "Did you mean STEADYHELM_BUDGET_STEPS?" in steadyhelm("doctor").out

@@ -260,6 +260,7 @@ class TestWhereItComesFrom:
         Driver(monitor).read()
         monitor.suspend("session-1")
         monitor.start_run("session-1")
+        monitor.flush()  # its saved state is read by now
 
         assert (10, 9) == (monitor.budget().steps_limit, monitor.budget().steps_remaining)
         monitor.start_run("session-1", budget=Budget(steps=4))

@@ -1,25 +1,20 @@
 """`steadyhelm doctor`: check the installation; each check reports ok, warning or FAIL, and what to do."""
 
-import os
-import stat
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from msgspec import Struct, structs
+from msgspec import structs
 
 from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.database_checks import Check, check_database
 from steadyhelm.cli.output import EXIT_FAILED, AsJson, print_json
-from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
+from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, print_wrapped, safe
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
-    from steadyhelm.store import Outbox, Store, Upkeep
 
 _MARKS: Final = {
     "ok": ("ok     ", "green"),
@@ -32,7 +27,7 @@ def doctor(
     context: typer.Context,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation. Includes settings, database, hooks, alerts, models and each detector.
+    """Check the installation. Includes settings, database, hooks, alerts, models, each detector, a monitor.
 
     The exit status is 1 when a check FAILs.
     """
@@ -47,7 +42,7 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _print_checks(checks: list["Check"], failed: int) -> None:
+def _print_checks(checks: list[Check], failed: int) -> None:
     from rich.text import Text
 
     out = console()
@@ -60,22 +55,6 @@ def _print_checks(checks: list["Check"], failed: int) -> None:
     out.print(f"{len(checks)} checks, {failed} failed, {warnings} warning{'s' * (warnings != 1)}")
 
 
-Status = Literal["ok", "warning", "FAIL"]
-
-_DELIVERIES_READ: Final = 1000
-_LATE_S: Final = 3600.0
-_MEGABYTE: Final = 1e6
-
-
-class Check(Struct, frozen=True, kw_only=True):
-    """The result of one check."""
-
-    name: str
-    status: Status
-    message: str
-    advice: str = ""
-
-
 def run_checks(shared: GlobalOptions) -> Iterator[Check]:
     """Yield the result of every check; an error in one of them does not stop the others."""
     yield _check_versions()
@@ -83,11 +62,16 @@ def run_checks(shared: GlobalOptions) -> Iterator[Check]:
     settings, check = _check_settings(shared)
     yield check
     yield from _check_variables()
+    failures = [check.message] if check.status == "FAIL" else []
     for name, check_part in _CHECKS:
         try:
-            yield from check_part(settings)
+            for found in check_part(settings):
+                failures += [found.message] if found.status == "FAIL" else []
+                yield found
         except Exception as exc:  # noqa: BLE001 - the other checks must still run
             yield Check(name=name, status="FAIL", message=f"{type(exc).__name__}: {exc}")
+    if check.status != "FAIL":
+        yield from _check_monitor(shared, failures)
 
 
 def _check_versions() -> Check:
@@ -141,119 +125,33 @@ def _check_settings(shared: GlobalOptions) -> "tuple[Settings, Check]":
     return settings, Check(name="settings", status="ok", message=words)
 
 
+def _check_monitor(shared: GlobalOptions, failures: list[str]) -> Iterator[Check]:
+    """Build a monitor as a program would; what another check has said already is not said again."""
+    from steadyhelm.cli.trial_monitor import find_monitor_faults
+
+    faults = find_monitor_faults(shared.config_file)
+    advice = "An agent that is watched with these settings meets the same."
+    for fault in faults:
+        if not any(fault in known or known in fault for known in failures):
+            yield Check(name="monitor", status="FAIL", message=fault, advice=advice)
+    if not faults:
+        yield Check(name="monitor", status="ok", message="starts with these settings, and stores a step")
+
+
 def _check_variables() -> Iterator[Check]:
     from steadyhelm.cli.config import find_unknown_variables
+    from steadyhelm.settings import suggest_variable
 
     for name in find_unknown_variables():
+        meant = suggest_variable(name)
         advice = "Correct its name, or unset it; `steadyhelm config` lists every setting."
+        advice = f"Did you mean {meant}?" if meant else advice
         yield Check(
             name="settings",
             status="warning",
             message=f"{name} is set, but there is no such setting",
             advice=advice,
         )
-
-
-def _check_database(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.components import open_store
-
-    path = settings.database
-    if not path.exists():
-        yield _check_missing_database(path)
-        return
-    try:
-        with closing(open_store(settings, read_only=True)) as store:
-            yield from _check_soundness(store, path)
-            yield from _check_losses(store)
-            yield from _check_journals(path)
-            yield from _check_deliveries(store)
-    except StoreError as exc:
-        yield Check(name="database", status="FAIL", message=str(exc))
-
-
-def _check_missing_database(path: Path) -> Check:
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if os.access(folder, os.W_OK):
-        return Check(name="database", status="ok", message=f"none yet; the first run creates {path}")
-    advice = "Choose another place with the setting db_path."
-    return Check(
-        name="database",
-        status="FAIL",
-        message=f"{path} cannot be created: {folder} is not writable",
-        advice=advice,
-    )
-
-
-def _check_soundness(store: "Store", path: Path) -> Iterator[Check]:
-    from steadyhelm.cli.output import format_age
-
-    faults = store.check()
-    for fault in faults:
-        advice = f"Save what can be saved: steadyhelm --db {path} export. Then restore a backup."
-        yield Check(name="database", status="FAIL", message=fault, advice=advice)
-    info = store.describe()
-    last = max((agent.last_at for agent in store.list_agents()), default=0.0)
-    rows = info["rows"]
-    if not faults:
-        words = (
-            f"{path}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
-            f"{rows['events']:,} events, last event {format_age(last)}"
-        )
-        yield Check(name="database", status="ok", message=words)
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if os.name == "posix" and mode & 0o077:
-        yield Check(
-            name="database",
-            status="warning",
-            message=f"others on this machine may read {path} (mode {mode:o})",
-            advice=f"chmod 600 {path}",
-        )
-
-
-def _check_losses(store: "Upkeep") -> Iterator[Check]:
-    losses = store.get_losses()
-    if not losses:
-        yield Check(name="losses", status="ok", message="nothing was lost")
-    for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
-        yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
-
-
-def _check_journals(path: Path) -> Iterator[Check]:
-    from steadyhelm.journal.abandoned import describe_pending
-
-    pending = describe_pending(path)
-    left = [journal for journal in pending if not journal.is_live]
-    for journal in left:
-        name = Path(journal.path).name
-        if journal.is_readable:
-            message = f"{name}: {pluralize(journal.records, 'record')} of an ended process not stored yet"
-            advice = "The next monitor stores them, or now: steadyhelm runs"
-        else:
-            message = f"{name} was written by a newer Steadyhelm, or is damaged at its beginning"
-            advice = "Upgrade steadyhelm to store what is in it; until then it stays as it is."
-        yield Check(name="journal", status="warning", message=message, advice=advice)
-    if not left:
-        waiting = pluralize(sum(journal.records for journal in pending), "record")
-        yield Check(name="journal", status="ok", message=f"{waiting} of live processes not stored yet")
-
-
-def _check_deliveries(store: "Outbox") -> Iterator[Check]:
-    now = time.time()
-    waiting = store.list_deliveries(state="pending", limit=_DELIVERIES_READ)
-    failed = store.list_deliveries(state="failed", limit=_DELIVERIES_READ)
-    late = [delivery for delivery in waiting if now - delivery.created_at > _LATE_S]
-    if late:
-        error = f" ({late[0].error})" if late[0].error else ""
-        advice = "They are sent while a monitor runs, or now with: steadyhelm alerts send"
-        message = f"{pluralize(len(late), 'alert')} waiting for more than an hour{error}"
-        yield Check(name="alerts", status="warning", message=message, advice=advice)
-    if failed:
-        last = failed[0].error or "no reason stored"
-        message = f"{pluralize(len(failed), 'alert')} could not be sent; the last: {last}"
-        advice = "steadyhelm alerts deliveries shows them, steadyhelm alerts test tries the address."
-        yield Check(name="alerts", status="warning", message=message, advice=advice)
-    if not late and not failed:
-        yield Check(name="alerts", status="ok", message=f"{len(waiting)} waiting, none failed")
 
 
 def _check_hooks(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - all checks have it
@@ -346,6 +244,23 @@ def _options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str,
     return {**others, name: options}
 
 
+def _check_plug_ins(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - all checks have it
+    """Import the sinks, channels and adapters of other packages; detectors are checked by themselves."""
+    from steadyhelm.engine import registry
+
+    for group in (registry.SINKS, registry.CHANNELS, registry.ADAPTERS):
+        for name in registry.others(group):
+            title = f"{group.removeprefix('steadyhelm.').removesuffix('s')} {name}"
+            try:
+                registry.load(group, name)
+            except Exception as exc:  # noqa: BLE001 - somebody else's plug-in may fail in any way
+                message = f"it cannot be imported: {type(exc).__name__}: {exc}"
+                advice = "Reinstall the package it comes from, or remove it."
+                yield Check(name=title, status="FAIL", message=message, advice=advice)
+            else:
+                yield Check(name=title, status="ok", message="can be imported")
+
+
 def _check_steering(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.components import make_keeper, make_steering
 
@@ -359,10 +274,11 @@ def _check_steering(settings: "Settings") -> Iterator[Check]:
 
 
 _CHECKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
-    ("database", _check_database),
+    ("database", check_database),
     ("hooks", _check_hooks),
     ("alerts", _check_address),
     ("embedder", _check_embedder),
     ("steering", _check_steering),
     ("detectors", _check_detectors),
+    ("plug-ins", _check_plug_ins),
 )

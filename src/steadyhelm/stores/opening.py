@@ -93,16 +93,21 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
+def find_missing_migrations(path: Path) -> list[str]:
+    """Return the migrations that an existing file lacks; raises StoreError when it is empty or not ours."""
+    applied = read_applied_migrations(path)
+    if not applied:
+        raise StoreError(f"The database {path} is empty: nothing has been written to it yet.")
+    return [migration.name for migration in MIGRATIONS if migration.name not in applied]
+
+
 def require_current(path: Path) -> None:
     """Raise StoreError unless the file exists and has every migration."""
     if not path.exists():
         raise StoreError(
             f"There is no database at {path}. Run an agent with Steadyhelm first, or check db_path."
         )
-    applied = read_applied_migrations(path)
-    if not applied:
-        raise StoreError(f"The database {path} is empty: nothing has been written to it yet.")
-    missing = [migration.name for migration in MIGRATIONS if migration.name not in applied]
+    missing = find_missing_migrations(path)
     if missing:
         raise StoreError(
             f"The database {path} was written by an older Steadyhelm and lacks the step {missing[0]!r}. "
