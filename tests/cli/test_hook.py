@@ -250,6 +250,41 @@ def test_words_wait_for_an_event_that_can_carry_them(apart):
     assert any(said)
 
 
+def test_words_that_nobody_received_are_no_intervention(store):
+    """
+    Guidance that still waits when the session ends is stored as not carried out, and not judged.
+    """
+
+    def play(session, turns):
+        agent = Agent(*GUIDE, session=session)
+        for n in range(turns):
+            said = words(agent.tell("UserPromptSubmit", prompt=f"step {n} please", prompt_id=f"p{n}"))
+            if said:
+                return n
+            agent.tell("Stop", last_assistant_message="I will look into it now.", prompt_id=f"p{n}")
+        agent.tell("SessionEnd")
+        return turns
+
+    heard_at = play("heard", 20)
+    assert heard_at < 20
+    play("unheard", heard_at)
+    (incident,) = store().list_incidents("claude-code", "unheard")
+    (intervention,) = incident.interventions
+    assert "ended before" in intervention.not_carried_out
+    (incident,) = store().list_incidents("claude-code", "heard")
+    assert not incident.interventions[0].not_carried_out
+
+
+def test_the_user_reads_that_a_call_was_blocked():
+    """
+    The line for the user names a blocked call as such.
+    """
+    agent = Agent(*ENFORCE)
+    answers = [agent.call() for _ in range(8)]
+    denied = next(it for it in answers if "permissionDecision" in it.get("hookSpecificOutput", {}))
+    assert denied["systemMessage"].startswith("Steadyhelm blocked a call: ")
+
+
 def test_tokens_come_from_the_transcript(store, apart):
     """
     A reply's tokens are read from the transcript, which may be in the middle of a line.

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 from steadyhelm.decisions import PROCEED
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.run_recorder import RunRecorder
-from steadyhelm.events import CALL_REFUSED, LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.events import (
+    CALL_REFUSED,
+    LLM_REQUEST,
+    NOT_CARRIED_OUT,
+    STATE_TRANSITION,
+    TOOL_CALL,
+    USER_MESSAGE,
+)
 from steadyhelm.findings import Severity
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.hooks.memory import HookMemory, OpenCall, append_memory
@@ -26,6 +33,7 @@ _ARGS_KEPT_BYTES: Final = 2048
 _HARNESS: Final = "harness"
 _SESSION_END: Final = "session_end"
 _NOTE_CHARS: Final = 200
+_NOT_DELIVERED: Final = "the session ended before the guidance could be delivered"
 
 
 class SessionStep:
@@ -101,7 +109,8 @@ class SessionStep:
         self.memory.is_new(_end_mark(step))
         refusal = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}
         self._recorder.record(STATE_TRANSITION, CALL_REFUSED, metadata=refusal, call_id=step.call_id or None)
-        return HookAnswer(verdict=decision.verdict, words=decision.guidance, note=_format_note(decision))
+        note = _format_note(decision, "Steadyhelm blocked a call")
+        return HookAnswer(verdict=decision.verdict, words=decision.guidance, note=note)
 
     def _record_call(self, step: HookStep) -> "Decision":
         call = self.memory.open.pop(step.call_id or step.tool, None)
@@ -168,6 +177,8 @@ class SessionStep:
         return usage
 
     def _end(self, step: HookStep) -> None:
+        if self.memory.words:
+            self._recorder.report(NOT_CARRIED_OUT, {"reason": _NOT_DELIVERED})
         if step.text:
             self._record_reply(step)
         else:
@@ -227,7 +238,7 @@ def _failure_mark(step: HookStep) -> str:
     return f"failed:{step.turn}"
 
 
-def _format_note(decision: "Decision") -> str:
+def _format_note(decision: "Decision", prefix: str = "Steadyhelm") -> str:
     """Return the short line the user sees."""
     worst = max(
         (it for it in decision.findings if it.severity is not Severity.LOW),
@@ -237,5 +248,5 @@ def _format_note(decision: "Decision") -> str:
     otherwise = "the session is drifting" if decision.drifting else "the agent is reminded of its goal"
     what = worst.message if worst is not None else otherwise
     # It is shown on a terminal, and the name of a tool may hold anything.
-    line = f"Steadyhelm: {' '.join(''.join(it if it.isprintable() else ' ' for it in what).split())}"
+    line = f"{prefix}: {' '.join(''.join(it if it.isprintable() else ' ' for it in what).split())}"
     return line if len(line) <= _NOTE_CHARS else line[: _NOTE_CHARS - 1] + "…"

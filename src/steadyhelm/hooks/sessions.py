@@ -204,7 +204,9 @@ class HookSessions:
             version=capture.name(settings.version),
             parent_run_id=step.session_id if step.part else None,
         )
-        can = self._dialect.can.get(step.kind, frozenset(("proceed", "guide")))
+        # Guidance that this step cannot carry comes with a later one; after the end there is none.
+        later: frozenset[Verdict] = frozenset(("proceed",) if step.kind == "end" else ("proceed", "guide"))
+        can = self._dialect.can.get(step.kind, later)
         for n in range(1, MAX_RUNS_PER_SESSION + 1):
             info = structs.replace(info, run_id=step.run_id if n == 1 else f"{step.run_id}~{n}")
             resumed = self._resume(sessions, info, known, can)
