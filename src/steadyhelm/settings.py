@@ -97,6 +97,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     checkpoints_folder: str = ""
     checkpoints_per_run: int = 20
     otel_enabled: bool = False
+    server_public_url: str = ""
+    server_trace_url: str = ""
+    server_allow_hosts: tuple[str, ...] = ()
+    server_trusted_proxy: str = ""
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -273,6 +277,10 @@ SETTINGS: Final = (
     Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
     Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
     Setting("otel.enabled", _switch, "report findings to OpenTelemetry"),
+    Setting("server.public_url", _text, "the page's address: alerts and log lines link to it"),
+    Setting("server.trace_url", _text, "an address with {trace_id}, where traces are shown elsewhere"),
+    Setting("server.allow_hosts", _texts, "further names under which the page may be asked for"),
+    Setting("server.trusted_proxy", _text, "the address of the proxy in front of the server, which has TLS"),
 )
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

@@ -84,9 +84,9 @@ class TestLastCalls:
     def test_a_second_process_finds_it_too(self, store, other, path):
         """A run that another process began is looked up in the file."""
         store.write([an_event(0, call_hash=-7, result_hash=1)])
-        other.write([an_event(1, call_hash=-7, result_hash=1), an_event(2, call_hash=8, result_hash=1)])
+        other.write([an_event(seq, call_hash=call, result_hash=1) for seq, call in enumerate((-7, 8, 8), 1)])
 
-        assert [(None,), (0,), (None,)] == rows(path, "SELECT last_same FROM events ORDER BY seq")
+        assert [(None,), (0,), (None,), (2,)] == rows(path, "SELECT last_same FROM events ORDER BY seq")
 
     def test_a_result_that_never_came_is_not_compared(self, store, path):
         """Without a result there is nothing to say about it."""

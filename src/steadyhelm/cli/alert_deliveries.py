@@ -83,7 +83,7 @@ def send_test(
     if not settings.alerts_webhook:
         fail(f"{_NO_ADDRESS}, or give --url.", EXIT_USAGE)
     try:
-        receipt = _send_one(settings)
+        receipt = send_one(settings)
     except AddressRefusedError as exc:
         receipt = _make_refusal(str(exc))
     if as_json:
@@ -138,7 +138,7 @@ def _row(delivery: "Delivery") -> tuple[Any, ...]:
     )
 
 
-def _send_one(settings: "Settings") -> "SendResult":
+def send_one(settings: "Settings") -> "SendResult":
     """Send without the outbox, with a temporary store: a test needs no database."""
     from pathlib import Path
     from tempfile import TemporaryDirectory

@@ -52,7 +52,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"settings": values})
     else:
-        rows = [(it.name, safe(_format_value(it.value), most=_VALUE_WIDTH), it.origin) for it in values]
+        rows = [(it.name, safe(format_value(it.value), most=_VALUE_WIDTH), it.origin) for it in values]
         print_table(("setting", "value", "from"), rows, empty="")
     for name in find_unknown_variables():
         say(f"steadyhelm: {safe(name)} is set, but there is no such setting. Check its spelling.")
@@ -225,7 +225,8 @@ def find_unknown_variables() -> list[str]:
     return sorted(name for name in get_variables() if name not in known)
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return a value as people read it."""
     if value is None:
         return "not set"
     if isinstance(value, bool):

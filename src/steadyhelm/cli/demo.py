@@ -48,7 +48,7 @@ def demo(
     The monitor is the real one, in mode guide. It takes under 30 seconds and needs no key and no network.
     """
     shared: GlobalOptions = context.obj
-    path = _prepare_database(database or shared.database)
+    path = prepare_database(database or shared.database)
     is_slow = not fast and sys.stdout.isatty()
     out = console()
     with _start_monitor(path) as monitor:
@@ -60,7 +60,7 @@ def demo(
     _print_next_commands(out, path, run_id)
 
 
-def _prepare_database(given: Path | None) -> Path:
+def prepare_database(given: Path | None) -> Path:
     """Return the given file, or the path of a demo database, emptied each time."""
     from steadyhelm.settings import home
 

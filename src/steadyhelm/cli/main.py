@@ -26,6 +26,7 @@ from steadyhelm.cli import (
     replies,
     runs,
     scan,
+    serve,
     show,
     traces,
 )
@@ -63,6 +64,7 @@ app.command("export")(export.export)
 app.add_typer(models.app, name="models")
 app.add_typer(lab.app, name="lab")
 app.add_typer(db.app, name="db")
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
 

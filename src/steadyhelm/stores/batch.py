@@ -189,11 +189,9 @@ class BatchBuilder:
                 tool.tokens += tokens
                 tool.duration_ms += duration_ms
                 calls = totals.cached.calls
-                found = (
-                    calls.add(event.call_hash, event.result_hash, seq)
-                    if calls is not None
-                    else find_last_same(connection, totals.run, event)
-                )
+                found = calls.add(event.call_hash, event.result_hash, seq)
+                if found is None and not calls.is_complete:
+                    found = find_last_same(connection, totals.run, event)
                 if found is not None:
                     last_same, same_result = found
                     totals.repeated += 1

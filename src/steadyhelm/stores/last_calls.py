@@ -18,11 +18,15 @@ LastSame = tuple[int, int | None]
 
 
 class LastCalls:
-    """The place and result of the latest call of each kind in one run, while this process writes it."""
+    """The place and result of the latest call of each kind in one run, while this process writes it.
 
-    __slots__ = ("_latest",)
+    `is_complete` says that it has seen the run from its beginning: else a call may be stored already.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_latest", "is_complete")
+
+    def __init__(self, *, is_complete: bool) -> None:
+        self.is_complete = is_complete
         # One number a call, its place above its result: a pair would take twice the memory.
         self._latest: dict[int, int] = {}
 
@@ -34,10 +38,15 @@ class LastCalls:
         latest[call_hash] = seq << _HASH_BITS | result
         if before is None:
             if len(latest) > _MOST_CALLS:
-                for oldest in list(latest)[: _MOST_CALLS // 2]:
-                    del latest[oldest]
+                self.forget(_MOST_CALLS // 2)
             return None
         return before >> _HASH_BITS, _compare(before & _HASH_MASK, result)
+
+    def forget(self, count: int | None = None) -> None:
+        """Forget the calls that were noted first; all of them unless a number is given."""
+        self.is_complete = False
+        for oldest in list(self._latest)[:count]:
+            del self._latest[oldest]
 
 
 def find_last_same(connection: sqlite3.Connection, run: int, event: TraceEvent) -> LastSame | None:

@@ -22,8 +22,7 @@ class CachedRun:
         self.agent = agent
         self.started_at = started_at
         self.last_seq = last_seq
-        # Of a run that others wrote before, calls are looked up.
-        self.calls = LastCalls() if last_seq < 0 else None
+        self.calls = LastCalls(is_complete=last_seq < 0)
 
 
 class RowIds:

@@ -323,7 +323,7 @@ def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> N
             connection.execute(_END_RUN, _build_end_values(run, record))
             connection.execute("DELETE FROM states WHERE run = ?", (run,))
             write_marks(connection, run)
-            totals.cached.calls = None
+            totals.cached.calls.forget()
     if totals.is_resumed:
         connection.execute("UPDATE runs SET state = 'running' WHERE id = ? AND state = 'suspended'", (run,))
 

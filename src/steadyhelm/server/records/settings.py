@@ -6,6 +6,8 @@ from msgspec import Meta
 
 from steadyhelm.server.records.common import Count, Key, Reason, Record, Request, RunRow, Scope
 
+Source = Literal["default", "file", "environment", "argument"]
+
 
 class SettingValue(Record, frozen=True, kw_only=True):
     """One setting: its value as text, where it comes from, its default, and what it is for.
@@ -15,7 +17,7 @@ class SettingValue(Record, frozen=True, kw_only=True):
 
     name: str
     value: str
-    source: Literal["default", "file", "environment", "argument"]
+    source: Source
     origin: str
     default: str
     about: str

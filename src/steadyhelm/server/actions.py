@@ -1,0 +1,200 @@
+"""What people do on the page. Each action is the command line's, with a line in the audit log."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from steadyhelm.errors import NotFoundError
+from steadyhelm.incidents import Incident, Mute
+from steadyhelm.people import ToolMark
+from steadyhelm.policy.alerting import build_threshold
+from steadyhelm.server.context import Call
+from steadyhelm.server.effects import find_tool
+from steadyhelm.server.queries.incidents import list_like
+from steadyhelm.server.records import agents, common, incidents
+
+_HOUR_S: Final = 3600.0
+_LONGEST_MUTE_S: Final = 14 * 24 * _HOUR_S
+_MUTES_S: Final = {"1h": _HOUR_S, "8h": 8 * _HOUR_S, "tomorrow": 24 * _HOUR_S}
+_MOST_OF_GROUP: Final = 1000
+
+
+def acknowledge(call: Call) -> common.Done:
+    """Mark an incident as seen, or take that back."""
+    request: incidents.Acknowledge = call.body
+    chosen = _choose(call, whole_group=request.whole_group)
+    at = None if request.undo else time.time()
+    with call.store.transaction():
+        for incident in chosen:
+            call.store.acknowledge(incident.incident_id, at=at, by="" if request.undo else call.by)
+        call.note("take back acknowledgement" if request.undo else "acknowledge", _name(chosen))
+    done = "Not acknowledged any more" if request.undo else "Acknowledged"
+    return common.Done(message=f"{done}: {_count(chosen)}.")
+
+
+def mute(call: Call) -> common.Done:
+    """Send no alerts of an incident's agent and detector for a while, or send them again."""
+    request: incidents.MuteRequest = call.body
+    incident = call.store.find_incident(call.path["incident"])
+    what = f"{incident.detector} of {incident.agent_id}"
+    if request.undo:
+        with call.store.transaction():
+            was_muted = call.store.unmute(incident.agent_id, incident.detector)
+            call.note("unmute", what)
+        return common.Done(message="Alerts are sent again." if was_muted else "It was not muted.")
+    now = time.time()
+    run = call.store.find_run(incident.run_id, agent_id=incident.agent_id)
+    muted = Mute(
+        agent_id=incident.agent_id,
+        detector=incident.detector,
+        until=now + _MUTES_S.get(request.until, _LONGEST_MUTE_S),
+        set_at=now,
+        up_to=incident.severity if request.until == "worse" else None,
+        version=run.version if request.until == "version" else None,
+    )
+    with call.store.transaction():
+        call.store.mute(muted)
+        call.note("mute", what, request.until)
+    return common.Done(message=f"No alerts of {what} for now.")
+
+
+def mark_false_alarm(call: Call) -> common.Done:
+    """Mark an incident as a false alarm, with what its reason changes."""
+    request: incidents.FalseAlarm = call.body
+    chosen = _choose(call, whole_group=request.whole_group)
+    first, now = chosen[0], time.time()
+    with call.store.transaction():
+        if request.reason == "polls":
+            tool = find_tool(call, first)
+            call.store.mark_tool(
+                ToolMark(
+                    agent_id=first.agent_id, tool=tool, kind=request.tool_kind, set_by=call.by, set_at=now
+                )
+            )
+        for incident in chosen:
+            if request.reason in {"level", "other"}:
+                call.store.save_threshold(build_threshold(incident, at=now))
+            call.store.review(incident.incident_id, "false_alarm", at=now, by=call.by)
+        call.note("false alarm", _name(chosen), f"{request.reason} {request.note}".strip())
+    return common.Done(message=f"Marked as false alarm: {_count(chosen)}.")
+
+
+def mark_right(call: Call) -> common.Done:
+    """Mark an incident as right. A threshold that it had raised goes back."""
+    request: incidents.Right = call.body
+    incident = call.store.find_incident(call.path["incident"])
+    with call.store.transaction():
+        call.store.drop_threshold(incident.incident_id)
+        call.store.review(incident.incident_id, "confirmed", at=time.time(), by=call.by)
+        call.note("right", incident.incident_id, request.note)
+    return common.Done(message="Marked as right.")
+
+
+def undo_mark(call: Call) -> common.Done:
+    """Take back the mark on an incident, the threshold it raised, and the declaration it made."""
+    incident = call.store.find_incident(call.path["incident"])
+    reviewed = _read_reviewed_at(call, incident)
+    with call.store.transaction():
+        moved_back = call.store.drop_threshold(incident.incident_id)
+        for mark in call.store.list_tool_marks(incident.agent_id):
+            if incident.review == "false_alarm" and reviewed is not None and mark.set_at == reviewed:
+                call.store.mark_tool(structs.replace(mark, kind=""))
+                moved_back = True
+        call.store.review(incident.incident_id, "")
+        call.note("undo mark", incident.incident_id)
+    if not incident.review and not moved_back:
+        return common.Done(message="There was no mark to take back.")
+    return common.Done(message="Took the mark back." + (" What it changed is undone." if moved_back else ""))
+
+
+def add_comment(call: Call) -> incidents.Comment:
+    """Write a comment on an incident."""
+    request: incidents.NewComment = call.body
+    with call.store.transaction():
+        made = call.store.add_comment(
+            call.path["incident"], at=time.time(), author=call.by, content=request.text
+        )
+        call.note("comment", made.incident_id)
+    return incidents.Comment(id=made.comment_id, by=made.author, at=made.at, text=made.content)
+
+
+def change_baseline(call: Call) -> common.Done:
+    """Freeze a baseline, let it learn again, or reset it."""
+    request: agents.BaselineChange = call.body
+    agent_id = call.find_agent()
+    key = (agent_id, request.version, request.task_type)
+    found = call.store.get_baseline(*key)
+    if found is None:
+        raise NotFoundError("There is no baseline of this version and type of task yet.")
+    with call.store.transaction():
+        if request.action == "reset":
+            call.store.reset_baseline(*key)
+        else:
+            frozen = structs.replace(found, is_frozen=request.action == "freeze")
+            call.store.save_baseline(frozen, updated_at=time.time())
+        call.note(f"{request.action} baseline", agent_id, f"{request.version} {request.task_type}".strip())
+    words = {
+        "freeze": "The baseline is frozen.",
+        "unfreeze": "The baseline learns again.",
+        "reset": "The baseline is learnt anew from the next run on.",
+    }
+    return common.Done(message=words[request.action])
+
+
+def exclude_run(call: Call) -> common.Done:
+    """Leave a run out of baselines, or take it in again."""
+    request: agents.ExcludeRun = call.body
+    agent_id = call.find_agent()
+    with call.store.reading() as connection:
+        row = connection.execute(
+            "SELECT run_id FROM runs WHERE id = ? AND agent = ?", (request.run, call.path["agent"])
+        ).fetchone()
+    if row is None:
+        raise NotFoundError("There is no such run of this agent.")
+    with call.store.transaction():
+        call.store.exclude_run(agent_id, row[0], excluded=request.excluded)
+        call.note("exclude run" if request.excluded else "include run", row[0])
+    return common.Done(message="Excluded from baselines." if request.excluded else "Taken in again.")
+
+
+def declare_tool(call: Call) -> common.Done:
+    """Declare a tool of an agent; it holds from the next run on."""
+    request: agents.Declare = call.body
+    agent_id = call.find_agent()
+    with call.store.transaction():
+        call.store.mark_tool(
+            ToolMark(
+                agent_id=agent_id, tool=request.tool, kind=request.kind, set_by=call.by, set_at=time.time()
+            )
+        )
+        call.note("declare tool", request.tool, request.kind or "none")
+    if not request.kind:
+        return common.Done(message="The declaration is taken back, from the next run on.")
+    return common.Done(message=f"Declared as {request.kind}, from the next run on.")
+
+
+def _choose(call: Call, *, whole_group: bool) -> list[Incident]:
+    incident = call.store.find_incident(call.path["incident"])
+    if not whole_group:
+        return [incident]
+    others = [it for it in list_like(call.store, incident, _MOST_OF_GROUP) if it.state == "open"]
+    return [incident, *(it for it in others if it.incident_id != incident.incident_id)]
+
+
+def _name(chosen: Sequence[Incident]) -> str:
+    more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+    return f"{chosen[0].incident_id}{more}"
+
+
+def _count(chosen: Sequence[Incident]) -> str:
+    return "1 incident" if len(chosen) == 1 else f"{len(chosen):,} incidents"
+
+
+def _read_reviewed_at(call: Call, incident: Incident) -> float | None:
+    with call.store.reading() as connection:
+        row = connection.execute(
+            "SELECT reviewed_at FROM incidents WHERE incident_id = ?", (incident.incident_id,)
+        ).fetchone()
+    return None if row is None else row[0]

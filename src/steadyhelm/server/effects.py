@@ -1,0 +1,152 @@
+"""What a change would have done to recent incidents: shown before it is saved."""
+
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
+
+from msgspec import structs
+
+from steadyhelm.declarations import add_kinds, parse_declarations
+from steadyhelm.errors import SettingsError
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.policy.alerting import build_threshold, preview_threshold
+from steadyhelm.replay import Judge
+from steadyhelm.server.context import Call
+from steadyhelm.server.queries.incidents import list_like
+from steadyhelm.server.records import agents, incidents
+from steadyhelm.stores.patterns import ARROW
+
+_COMPARED: Final = 10_000
+_SHOWN: Final = 20
+_STEPS_REPLAYED: Final = 2000
+_STEPS_REPLAYED_IN_ALL: Final = 10_000
+
+
+def preview_false_alarm(call: Call) -> incidents.Effect:
+    """Return what marking an incident as a false alarm would have changed. Changes nothing."""
+    request: incidents.FalseAlarm = call.body
+    incident = call.store.find_incident(call.path["incident"])
+    like = list_like(call.store, incident, _SHOWN)
+    if request.reason == "new_task":
+        change = "The incident is marked; the run may teach the baseline. Nothing else changes."
+        return _make_effect(change, like, set())
+    if request.reason == "polls":
+        tool = find_tool(call, incident)
+        return _preview_kind(call, incident.agent_id, tool, request.tool_kind, like)
+    try:
+        threshold = build_threshold(incident, at=0.0)
+    except SettingsError as exc:
+        return structs.replace(_make_effect(str(exc), like, set()), allowed=False)
+    past = call.store.list_incidents(incident.agent_id, detector=incident.detector, limit=_COMPARED)
+    silenced = set(preview_threshold(threshold, past).silenced_ids)
+    change = (
+        f"Findings of {incident.detector} in runs of this agent that score below {threshold.min_score:.2f} "
+        "are recorded, not reported."
+    )
+    return _make_effect(change, like, silenced)
+
+
+def preview_declaration(call: Call) -> incidents.Effect:
+    """Return which recent incidents a declaration would have prevented. Changes nothing."""
+    request: agents.Declare = call.body
+    agent_id = call.find_agent()
+    found = [
+        it
+        for it in call.store.list_incidents(agent_id, limit=_COMPARED)
+        if it.kind == "loop" and request.tool in read_pattern(call, it).split(ARROW)
+    ]
+    return _preview_kind(call, agent_id, request.tool, request.kind, found[:_SHOWN])
+
+
+def _preview_kind(
+    call: Call, agent_id: str, tool: str, kind: str, like: Sequence[Incident]
+) -> incidents.Effect:
+    """Judge the runs of these incidents again, with the tool declared so."""
+    chosen = call.context.settings
+    known = parse_declarations(chosen.tools)
+    marks = {mark.tool: mark.kind for mark in call.store.list_tool_marks(agent_id)}
+    marks.pop(tool, None)
+    tools = dict(add_kinds(known, {**marks, **({tool: kind} if kind else {})}))
+    judge = Judge(chosen, tools=tools, kinds={"loop"})
+    silenced: set[str] = set()
+    unknown: set[str] = set()
+    left = _STEPS_REPLAYED_IN_ALL
+    for incident in like:
+        run = call.store.find_run(incident.run_id, agent_id=agent_id)
+        if run.events > min(left, _STEPS_REPLAYED):
+            unknown.add(incident.incident_id)
+            continue
+        left -= run.events
+        if not _is_raised(call, judge, incident):
+            silenced.add(incident.incident_id)
+    change = f"{tool} is declared as {kind} for this agent." if kind else f"{tool} is not declared any more."
+    return _make_effect(change, like, silenced, unknown)
+
+
+def _is_raised(call: Call, judge: Judge, incident: Incident) -> bool:
+    replay = judge.begin(RunInfo(agent_id=incident.agent_id, run_id=incident.run_id))
+    for recorded in call.store.iter_run_events(incident.agent_id, incident.run_id):
+        # A replay counts events by their ids.
+        event = structs.replace(recorded.event, event_id=str(recorded.event.seq))
+        found = replay.observe(event)
+        if event.seq < incident.opened_seq or event.seq > incident.last_seq:
+            continue
+        if any(it.kind == incident.kind and it.severity is not Severity.LOW for it in found):
+            return True
+    return False
+
+
+def _make_effect(
+    change: str,
+    like: Sequence[Incident],
+    silenced: Collection[str],
+    unknown: Collection[str] = (),
+) -> incidents.Effect:
+    lost = sum(it.incident_id in silenced and it.review == "confirmed" for it in like)
+    count = sum(it.incident_id in silenced for it in like)
+    right = f" {lost} that {'was' if lost == 1 else 'were'} marked right would be lost." if lost else ""
+    return incidents.Effect(
+        change=change,
+        sentence=f"{count} of {len(like)} would not have been raised.{right}",
+        silenced=count,
+        right_lost=lost,
+        incidents=[
+            incidents.Effected(
+                incident_id=it.incident_id,
+                run_id=it.run_id,
+                first_step=it.opened_seq + 1,
+                last_step=it.last_seq + 1,
+                at=it.last_at,
+                effect=_name_effect(it, silenced, unknown),
+                review=it.review,
+            )
+            for it in like
+        ],
+        allowed=True,
+    )
+
+
+def _name_effect(
+    incident: Incident, silenced: Collection[str], unknown: Collection[str]
+) -> Literal["silenced", "raised", "unknown"]:
+    if incident.incident_id in silenced:
+        return "silenced"
+    return "unknown" if incident.incident_id in unknown else "raised"
+
+
+def read_pattern(call: Call, incident: Incident) -> str:
+    """Return the pattern an incident is grouped by."""
+    with call.store.reading() as connection:
+        row = connection.execute(
+            "SELECT pattern FROM incidents WHERE incident_id = ?", (incident.incident_id,)
+        ).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def find_tool(call: Call, incident: Incident) -> str:
+    """Return the tool whose declaration would make a loop expected; raises SettingsError."""
+    pattern = read_pattern(call, incident)
+    if incident.kind != "loop" or not pattern:
+        raise SettingsError("Only a loop of calls can be declared: choose another reason.")
+    return pattern.split(ARROW)[0]

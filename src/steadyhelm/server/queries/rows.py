@@ -1,0 +1,207 @@
+"""Build the rows that several pages show: runs and incidents."""
+
+# ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from steadyhelm.decisions import Intervention
+from steadyhelm.incidents import Mute
+from steadyhelm.server.records.common import (
+    AgentName,
+    IncidentRow,
+    IncidentTab,
+    LoopBadge,
+    ResponseMade,
+    RunRow,
+    RunState,
+)
+from steadyhelm.stores.flags import KINDS, from_bits, name_response
+from steadyhelm.stores.patterns import ARROW
+from steadyhelm.stores.sql import SEVERITIES
+
+GOAL_CHARS: Final = 300
+MESSAGE_CHARS: Final = 600
+_INCIDENTS_READ: Final = 5
+_LEAST_POLLS: Final = 3
+
+RUNS: Final = f"""
+    SELECT r.id, r.run_id, r.agent, a.agent_id, substr(r.goal, 1, {GOAL_CHARS}), r.version, r.task_type,
+        r.state, r.outcome, r.started_at, r.last_at, r.events, r.tokens, r.cost_usd, r.errors, r.top_score,
+        r.incidents, r.top_severity, r.kinds, r.parent_run_id
+    FROM runs r {{index}} CROSS JOIN agents a ON a.id = r.agent"""
+_FLAGS: Final = f"""
+    SELECT kind, pattern, evidence FROM incidents INDEXED BY incidents_by_run WHERE run = ?
+    ORDER BY last_at DESC LIMIT {_INCIDENTS_READ}"""
+_DECLARED: Final = """
+    SELECT tool FROM declarations WHERE agent = ? AND kind IN ('poll', 'batch', 'schedule') LIMIT 100"""
+_POLLS: Final = """
+    SELECT n.name, t.calls FROM run_tools t CROSS JOIN names n ON n.id = t.name
+    WHERE t.run = ? ORDER BY t.calls DESC LIMIT 5"""
+
+INCIDENTS: Final = f"""
+    SELECT i.incident_id, i.agent, a.agent_id, i.run, r.run_id, i.kind, i.detector, i.severity, i.peak,
+        i.pattern, substr(i.message, 1, {MESSAGE_CHARS}), i.state, i.acknowledged_at, i.opened_seq,
+        i.last_seq, i.opened_at, i.last_at, i.findings, i.review, i.evidence
+    FROM incidents i {{index}} CROSS JOIN runs r ON r.id = i.run CROSS JOIN agents a ON a.id = i.agent"""
+
+evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
+
+
+def read_runs(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[RunRow]:
+    """Return the rows of a query that begins with RUNS."""
+    rows = connection.execute(query, values).fetchall()
+    declared = {agent: _read_declared(connection, agent) for agent in {row[2] for row in rows}}
+    return [_to_run_row(connection, row, declared[row[2]]) for row in rows]
+
+
+def _read_declared(connection: sqlite3.Connection, agent: int) -> set[str]:
+    return {tool for (tool,) in connection.execute(_DECLARED, (agent,))}
+
+
+def _to_run_row(connection: sqlite3.Connection, row: tuple[Any, ...], declared: set[str]) -> RunRow:
+    key, run_id, agent, agent_id, goal, version, task_type, state, outcome, started_at, last_at = row[:11]
+    steps, tokens, cost_usd, errors, peak, incidents, severity, kinds, parent = row[11:]
+    loop, response = _read_flags(connection, key) if incidents else (None, None)
+    if loop is None and declared:
+        loop = _find_polling(connection, key, declared)
+    return RunRow(
+        key=key,
+        run_id=run_id,
+        agent=AgentName(key=agent, name=agent_id),
+        goal=goal,
+        version=version,
+        task_type=task_type,
+        state=name_state(state, outcome),
+        outcome=outcome,
+        started_at=started_at,
+        last_at=last_at,
+        duration_s=max(0.0, last_at - started_at),
+        steps=steps,
+        tokens=tokens,
+        cost_usd=cost_usd or None,
+        errors=errors,
+        peak=peak,
+        incidents=incidents,
+        top_severity=SEVERITIES[severity] if severity >= 0 else None,
+        kinds=[kind for kind in KINDS if kind in from_bits(kinds, KINDS)],
+        loop=loop,
+        response=response,
+        parent=parent,
+    )
+
+
+def name_state(state: str, outcome: str) -> RunState:
+    """Return the state of a run as pages show it.
+
+    >>> name_state("ended", "stopped"), name_state("suspended", ""), name_state("ended", "error: KeyError")
+    ('stopped', 'waiting', 'crashed')
+    """
+    if state == "running":
+        return "running"
+    if state == "suspended":
+        return "waiting"
+    if outcome == "stopped":
+        return "stopped"
+    return "crashed" if outcome.startswith("error") else "ended"
+
+
+STATE_CONDITIONS: Final[dict[RunState, str]] = {
+    "running": "r.state = 'running'",
+    "waiting": "r.state = 'suspended'",
+    "ended": "(r.state = 'ended' AND r.outcome != 'stopped' AND r.outcome NOT GLOB 'error*')",
+    "stopped": "(r.state = 'ended' AND r.outcome = 'stopped')",
+    "crashed": "(r.state = 'ended' AND r.outcome GLOB 'error*')",
+}
+"""The conditions of `name_state`, in SQL."""
+
+
+def _read_flags(connection: sqlite3.Connection, run: int) -> tuple[LoopBadge | None, ResponseMade | None]:
+    loop: LoopBadge | None = None
+    latest: Intervention | None = None
+    for kind, pattern, evidence in connection.execute(_FLAGS, (run,)):
+        event_ids, interventions = evidence_decoder.decode(evidence)
+        if kind == "loop" and loop is None:
+            loop = make_loop_badge(pattern, len(event_ids))
+        for intervention in interventions:
+            if intervention.said and (latest is None or intervention.seq > latest.seq):
+                latest = intervention
+    return loop, None if latest is None else make_response(latest)
+
+
+def make_loop_badge(pattern: str, evidence: int) -> LoopBadge:
+    """Return the badge of a loop with this pattern and number of events."""
+    tools = pattern.split(ARROW)
+    return LoopBadge(tools=tools, count=max(1, evidence // len(tools)), declared=False)
+
+
+def make_response(intervention: Intervention) -> ResponseMade:
+    """Return an intervention that was made, as lists show it."""
+    return ResponseMade(
+        response=name_response(intervention),  # type: ignore[arg-type]
+        outcome="not_carried_out" if intervention.not_carried_out else intervention.outcome,
+        step=intervention.seq + 1,
+    )
+
+
+def _find_polling(connection: sqlite3.Connection, run: int, declared: set[str]) -> LoopBadge | None:
+    for name, calls in connection.execute(_POLLS, (run,)):
+        if name in declared and calls >= _LEAST_POLLS:
+            return LoopBadge(tools=[name], count=calls, declared=True)
+    return None
+
+
+def read_incidents(
+    connection: sqlite3.Connection, query: str, values: Sequence[Any], mutes: Iterable[Mute]
+) -> list[IncidentRow]:
+    """Return the rows of a query that begins with INCIDENTS."""
+    muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
+    return [to_incident_row(row, muted) for row in connection.execute(query, values)]
+
+
+def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) -> IncidentRow:
+    """Return one row of INCIDENTS as a record."""
+    incident_id, agent, agent_id, run, run_id, kind, detector, severity, peak, pattern = row[:10]
+    message, state, acknowledged_at, opened_seq, last_seq, opened_at, last_at = row[10:17]
+    findings, review, evidence = row[17:]
+    mute = muted.get((agent_id, detector))
+    is_muted = mute is not None and (mute.up_to is None or severity <= mute.up_to.rank)
+    return IncidentRow(
+        incident_id=incident_id,
+        agent=AgentName(key=agent, name=agent_id),
+        run=run,
+        run_id=run_id,
+        kind=kind,
+        detector=detector,
+        severity=SEVERITIES[severity],
+        peak=peak,
+        pattern=pattern or detector.replace("_", " "),
+        message=message,
+        tab=name_tab(state, acknowledged_at, is_muted=is_muted),
+        first_step=min(_read_seqs(run_id, evidence_decoder.decode(evidence)[0]), default=opened_seq) + 1,
+        last_step=last_seq + 1,
+        opened_at=opened_at,
+        last_at=last_at,
+        findings=findings,
+        review=review,
+    )
+
+
+def name_tab(state: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:
+    """Return the tab an incident is in."""
+    if state == "closed":
+        return "closed"
+    if is_muted:
+        return "muted"
+    return "open" if acknowledged_at is None else "acknowledged"
+
+
+def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:
+    prefix = run_id + "."
+    for event_id in event_ids:
+        number = event_id.removeprefix(prefix)
+        if event_id.startswith(prefix) and number.isdecimal():
+            yield int(number)

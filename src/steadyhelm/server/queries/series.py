@@ -1,0 +1,285 @@
+"""The four lanes of the run page: steps, drift score, loops and budget, down-sampled to 2,000 points."""
+
+# ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from steadyhelm.decisions import Intervention
+from steadyhelm.incidents import Incident
+from steadyhelm.server.queries.budget_lanes import read_lanes
+from steadyhelm.server.queries.normal import read_bands
+from steadyhelm.server.queries.rows import evidence_decoder, make_loop_badge, make_response
+from steadyhelm.server.queries.runs import read_run, read_tools
+from steadyhelm.server.records.common import RunRow
+from steadyhelm.server.records.runs import (
+    Bracket,
+    ColumnSeries,
+    Marker,
+    RunSeries,
+    ScoreSeries,
+    StepKind,
+    StepSeries,
+    ToolUse,
+)
+from steadyhelm.stores.patterns import ARROW, find_seqs
+from steadyhelm.stores.sql import SEVERITIES
+
+MOST_POINTS: Final = 2000
+NAMED_TOOLS: Final = 7
+_INCIDENTS: Final = 100
+KINDS: Final[dict[int, StepKind]] = {0: "tool", 1: "reply", 3: "user"}
+_ROWS: Final = """
+    SELECT e.seq, e.ts, e.type, n.name, e.failed, e.last_same, e.same_result, e.tokens, e.cost_usd
+    FROM events e CROSS JOIN names n ON n.id = e.name
+    WHERE e.run = ? AND e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
+_SCORES: Final = """
+    SELECT s.seq, coalesce(e.ts, 0), {score}, s.goal, s.loop, s.budget, s.quality, s.stuck
+    FROM scores s LEFT JOIN events e ON e.run = s.run AND e.seq = s.seq
+    WHERE s.run = ? AND s.seq >= ? AND s.seq <= ?"""
+
+
+class Episode(NamedTuple):
+    """An incident of the run, with the places of its evidence."""
+
+    incident_id: str
+    kind: str
+    pattern: str
+    seqs: list[int]
+    first: int
+    last: int
+    interventions: tuple[Intervention, ...]
+
+
+def read_series(
+    connection: sqlite3.Connection, key: int, first: int | None, last: int | None, most: int
+) -> RunSeries:
+    """Return the lanes of a run for these steps, counted from 1; all of them unless given."""
+    run = read_run(connection, key)
+    (end,) = connection.execute("SELECT coalesce(max(seq), -1) FROM events WHERE run = ?", (key,)).fetchone()
+    since = max(0, (first or 1) - 1)
+    until = min(end, (last or end + 1) - 1)
+    tools = read_tools(connection, run)
+    episodes = read_episodes(connection, run)
+    is_whole = until - since + 1 <= most
+    points = _read_points(connection, run, tools, episodes, since, until) if is_whole else None
+    columns = None if is_whole else _read_columns(connection, run, tools, episodes, since, until, most)
+    bands = read_bands(connection, run.agent.key, run.version, run.task_type, but=key)
+    return RunSeries(
+        run=key,
+        steps=end + 1,
+        first=since + 1,
+        last=until + 1,
+        started_at=run.started_at,
+        version=run.steps,
+        points=points,
+        columns=columns,
+        score=_read_score(connection, run, since, until, most),
+        band=bands.get("drift"),
+        budgets=read_lanes(connection, run, since, until, most, bands),
+        brackets=_draw_brackets(episodes),
+        markers=_read_markers(connection, run, episodes),
+    )
+
+
+def read_episodes(connection: sqlite3.Connection, run: RunRow) -> list[Episode]:
+    """Return the incidents of a run in order, with the places of their evidence."""
+    rows = connection.execute(
+        "SELECT incident_id, kind, pattern, evidence, opened_seq, last_seq, detector, severity, message"
+        " FROM incidents WHERE run = ? ORDER BY opened_seq, id LIMIT ?",
+        (run.key, _INCIDENTS),
+    ).fetchall()
+    found = []
+    for incident_id, kind, pattern, evidence, opened, last, detector, severity, message in rows:
+        event_ids, interventions = evidence_decoder.decode(evidence)
+        incident = Incident(
+            incident_id=incident_id,
+            agent_id=run.agent.name,
+            run_id=run.run_id,
+            detector=detector,
+            kind=kind,
+            severity=SEVERITIES[severity],
+            peak=0.0,
+            message=message,
+            suggested_action="",
+            opened_at=0.0,
+            opened_seq=opened,
+            last_at=0.0,
+            last_seq=last,
+            event_ids=event_ids,
+        )
+        seqs = find_seqs(connection, run.key, incident)
+        found.append(Episode(incident_id, kind, pattern, seqs, min([opened, *seqs]), last, interventions))
+    return found
+
+
+def _read_points(
+    connection: sqlite3.Connection,
+    run: RunRow,
+    tools: Sequence[ToolUse],
+    episodes: Sequence[Episode],
+    since: int,
+    until: int,
+) -> StepSeries:
+    places = {tool.name: place for place, tool in enumerate(tools)}
+    inside = _cover(episodes, since, until)
+    rows = connection.execute(_ROWS, (run.key, since, until)).fetchall()
+    return StepSeries(
+        step=[row[0] + 1 for row in rows],
+        at=[round(row[1] - run.started_at, 3) for row in rows],
+        kind=[KINDS.get(row[2], "state") for row in rows],
+        tool=[places.get(row[3], -1) if row[2] == 0 else -1 for row in rows],
+        failed=[row[4] for row in rows],
+        last_same=[0 if row[5] is None else row[5] + 1 for row in rows],
+        same_result=[-1 if row[6] is None else row[6] for row in rows],
+        incident=[int(row[0] in inside) for row in rows],
+        tokens=[row[7] for row in rows],
+        cost_usd=[row[8] for row in rows],
+    )
+
+
+def _cover(episodes: Sequence[Episode], since: int, until: int) -> set[int]:
+    covered: set[int] = set()
+    for episode in episodes:
+        covered.update(range(max(since, episode.first), min(until, episode.last) + 1))
+    return covered
+
+
+def _read_columns(
+    connection: sqlite3.Connection,
+    run: RunRow,
+    tools: Sequence[ToolUse],
+    episodes: Sequence[Episode],
+    since: int,
+    until: int,
+    most: int,
+) -> ColumnSeries:
+    width = -(-(until - since + 1) // most)
+    ids = _find_name_ids(connection, [tool.name for tool in tools[:NAMED_TOOLS]])
+    ranges = " OR ".join(f"seq BETWEEN {it.first} AND {it.last}" for it in episodes) or "0"
+    by_tool = "".join(f", sum(type = 0 AND name = {name})" for name in ids)
+    rows = connection.execute(
+        f"""SELECT min(seq), max(seq), min(ts), sum(type = 1), sum(type = 3), sum(type = 2 OR type < 0),
+            sum(failed), sum(last_same IS NOT NULL), sum(last_same IS NOT NULL AND ({ranges})), sum(tokens),
+            sum(cost_usd), sum(type = 0){by_tool}
+        FROM events WHERE run = ? AND seq >= ? AND seq <= ? GROUP BY (seq - ?) / ?""",
+        (run.key, since, until, since, width),
+    ).fetchall()
+    return ColumnSeries(
+        first=[row[0] + 1 for row in rows],
+        last=[row[1] + 1 for row in rows],
+        at=[round(row[2] - run.started_at, 3) for row in rows],
+        calls=[[*row[12:], row[11] - sum(row[12:])] for row in rows],
+        replies=[row[3] for row in rows],
+        users=[row[4] for row in rows],
+        states=[row[5] for row in rows],
+        failed=[row[6] for row in rows],
+        repeated=[row[7] for row in rows],
+        repeated_inside=[row[8] for row in rows],
+        tokens=[row[9] for row in rows],
+        cost_usd=[row[10] for row in rows],
+    )
+
+
+def _find_name_ids(connection: sqlite3.Connection, names: Sequence[str]) -> list[int]:
+    found = []
+    for name in names:
+        row = connection.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
+        found.append(-1 if row is None else int(row[0]))
+    return found
+
+
+def _read_score(
+    connection: sqlite3.Connection, run: RunRow, since: int, until: int, most: int
+) -> ScoreSeries:
+    # The score that holds at the first step may have been set before it.
+    row = connection.execute(
+        "SELECT max(seq) FROM scores WHERE run = ? AND seq <= ?", (run.key, since)
+    ).fetchone()
+    begin = since if row[0] is None else row[0]
+    (count,) = connection.execute(
+        "SELECT count(*) FROM scores WHERE run = ? AND seq >= ? AND seq <= ?", (run.key, begin, until)
+    ).fetchone()
+    values = (run.key, begin, until)
+    if count <= most:
+        rows = connection.execute(f"{_SCORES.format(score='s.score')} ORDER BY s.seq", values).fetchall()
+    else:
+        width = -(-(until - begin + 1) // (most // 2))
+        # SQLite takes the other columns from the row with the highest or lowest score.
+        both = [
+            f"{_SCORES.format(score=f'{which}(s.score)')} GROUP BY (s.seq - {begin}) / {width}"
+            for which in ("max", "min")
+        ]
+        found = [row for query in both for row in connection.execute(query, values)]
+        rows = [row for _, row in sorted({row[0]: row for row in found}.items())]
+    return ScoreSeries(
+        step=[max(row[0], since) + 1 for row in rows],
+        at=[round(row[1] - run.started_at, 3) for row in rows],
+        score=[row[2] for row in rows],
+        goal=[row[3] for row in rows],
+        loop=[row[4] for row in rows],
+        budget=[row[5] for row in rows],
+        quality=[row[6] for row in rows],
+        stuck=[row[7] for row in rows],
+        not_checked=[],
+    )
+
+
+def _draw_brackets(episodes: Sequence[Episode]) -> list[Bracket]:
+    loops = [it for it in episodes if it.kind == "loop"]
+    brackets = []
+    # The longest lies lowest; a bracket goes to the first level where it has room.
+    rows: list[list[Episode]] = []
+    for episode in sorted(loops, key=lambda it: (it.first - it.last, it.first)):
+        level = next((n for n, row in enumerate(rows) if not _overlaps(episode, row)), len(rows))
+        if level == len(rows):
+            rows.append([])
+        rows[level].append(episode)
+        badge = make_loop_badge(episode.pattern, len(episode.seqs))
+        brackets.append(
+            Bracket(
+                incident_id=episode.incident_id,
+                first=episode.first + 1,
+                last=episode.last + 1,
+                proof=[seq + 1 for seq in episode.seqs],
+                words=f"{ARROW.join(badge.tools)} {badge.count}\N{MULTIPLICATION SIGN}",
+                level=level,
+            )
+        )
+    return sorted(brackets, key=lambda it: it.first)
+
+
+def _overlaps(episode: Episode, row: Sequence[Episode]) -> bool:
+    return any(episode.first <= other.last and other.first <= episode.last for other in row)
+
+
+def _read_markers(connection: sqlite3.Connection, run: RunRow, episodes: Sequence[Episode]) -> list[Marker]:
+    markers = []
+    for episode in episodes:
+        for intervention in episode.interventions:
+            if not intervention.said:
+                continue
+            made = make_response(intervention)
+            markers.append(
+                Marker(
+                    step=made.step,
+                    at=round(intervention.timestamp - run.started_at, 3),
+                    response=made.response,
+                    outcome=made.outcome,
+                    incident_id=episode.incident_id,
+                    before=read_score_at(connection, run.key, intervention.seq),
+                    after=read_score_at(connection, run.key, intervention.settled_seq),
+                )
+            )
+    return sorted(markers, key=lambda it: it.step)
+
+
+def read_score_at(connection: sqlite3.Connection, run: int, seq: int | None) -> float | None:
+    """Return the drift score that held at a place; None when it is not known."""
+    if seq is None:
+        return None
+    row: tuple[Any, ...] | None = connection.execute(
+        "SELECT score FROM scores WHERE run = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (run, seq)
+    ).fetchone()
+    return None if row is None else row[0]

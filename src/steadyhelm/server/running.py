@@ -1,0 +1,91 @@
+"""Run the server: choose an address, refuse an unsafe one, stop in time."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from steadyhelm.errors import SettingsError
+from steadyhelm.server.app import Server
+
+SHUTDOWN_S: Final = 2
+_HEADER_BYTES: Final = 16 << 10
+_MOST_CONNECTIONS: Final = 500
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("10.evil")
+    (True, True, False, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def require_safe_address(host: str, *, has_tls: bool, trusted_proxy: str) -> None:
+    """Raise SettingsError when others could reach the server without TLS."""
+    if is_loopback(host) or has_tls or trusted_proxy:
+        return
+    raise SettingsError(
+        f"The address {host} can be reached by others, and would send tokens in the clear. "
+        "Give --tls-cert and --tls-key, or put a proxy with TLS in front of it and name its address in "
+        "server.trusted_proxy."
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; port 0 lets the system choose one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as exc:
+        listener.close()
+        raise SettingsError(
+            f"The address {host}:{port} cannot be used: {exc}. Choose another --port."
+        ) from exc
+    return listener
+
+
+def run(
+    server: Server,
+    listener: socket.socket,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    on_start: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until the process is told to stop; open streams end within two seconds."""
+    config = uvicorn.Config(
+        server.app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+
+    class Stopping(uvicorn.Server):
+        """Ends the streams first: a connection that streams never ends by itself."""
+
+        def handle_exit(self, sig: int, frame: object) -> None:
+            """Stop, on a signal."""
+            server.streams.stop_soon()
+            super().handle_exit(sig, frame)  # type: ignore[arg-type]
+
+    on_start()
+    Stopping(config).run(sockets=[listener])

@@ -1,0 +1,178 @@
+"""The live stream: changes are read once, encoded once, and the same bytes go to every stream."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Collection
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from steadyhelm.errors import StoreError
+from steadyhelm.logs import logger
+from steadyhelm.server.queries.rows import RUNS, read_runs
+from steadyhelm.server.records.common import RunRow
+from steadyhelm.server.records.settings import Change, Reset
+from steadyhelm.stores.changes import StoredChange, read_bounds, read_changes
+from steadyhelm.stores.sqlite import SQLiteStore
+
+HEARTBEAT_S: Final = 15.0
+MOST_STREAMS: Final = 200
+_POLL_S: Final = 0.2
+_AFTER_ERROR_S: Final = 2.0
+_CHANGES_READ: Final = 2000
+_RUNS_SENT: Final = 100
+_KEPT: Final = 100
+_HEARTBEAT: Final = b": still here\n\n"
+
+
+class Streams:
+    """Follows the changes of a store, for as long as somebody listens.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+        self._listeners: dict[object, anyio.Event] = {}
+        self._latest = -1
+        self._version: object = None
+        # The latest events: a stream sends those behind the number it has reached.
+        self._sent: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._stopped = False
+        self._wake: anyio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def count(self) -> int:
+        """Return how many streams are open."""
+        return len(self._listeners)
+
+    async def follow(self) -> None:
+        """Read changes until it is cancelled; nothing is read while nobody listens."""
+        self._loop = asyncio.get_running_loop()
+        while True:
+            if not self._listeners:
+                self._wake = anyio.Event()
+                self._latest = -1
+                await self._wake.wait()
+            try:
+                if await anyio.to_thread.run_sync(self._read):
+                    self._notify()
+                await anyio.sleep(_POLL_S)
+            except StoreError as exc:
+                logger.debug("changes could not be read", exc_info=exc)
+                await anyio.sleep(_AFTER_ERROR_S)
+
+    def stop(self) -> None:
+        """End every stream."""
+        self._stopped = True
+        self._notify()
+
+    def stop_soon(self) -> None:
+        """End every stream when the event loop gets to it. For signal handlers."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.stop)
+
+    async def listen(self, last_event_id: int | None) -> AsyncIterator[bytes]:
+        """Yield the events of one stream: from the one behind this number on, else from now on."""
+        me = object()
+        self._listeners[me] = anyio.Event()
+        if self._wake is not None:
+            self._wake.set()
+        try:
+            reached, first = await anyio.to_thread.run_sync(self._begin, last_event_id)
+            yield first
+            while not self._stopped:
+                for number, event in tuple(self._sent):
+                    if number > reached:
+                        reached = number
+                        yield event
+                arrived = self._listeners[me]
+                with anyio.move_on_after(HEARTBEAT_S) as waited:
+                    await arrived.wait()
+                if waited.cancelled_caught:
+                    yield _HEARTBEAT
+                elif self._sent and self._sent[0][0] > reached and len(self._sent) == _KEPT:
+                    # It was too slow: what it missed is read again, as after a lost connection.
+                    reached, again = await anyio.to_thread.run_sync(self._begin, reached)
+                    yield again
+        finally:
+            del self._listeners[me]
+
+    def _notify(self) -> None:
+        for me, arrived in list(self._listeners.items()):
+            self._listeners[me] = anyio.Event()
+            arrived.set()
+
+    def _begin(self, last_event_id: int | None) -> tuple[int, bytes]:
+        """Return the number a stream begins behind, and its first event."""
+        with self._store.reading() as connection:
+            _, latest = read_bounds(connection)
+            if last_event_id is None:
+                return latest, _encode("hello", latest, Reset(id=latest, at=time.time()))
+            missed = read_changes(connection, last_event_id, _CHANGES_READ)
+        if missed is None or len(missed) == _CHANGES_READ:
+            return latest, _encode("reset", latest, Reset(id=latest, at=time.time()))
+        if not missed:
+            return last_event_id, _encode("hello", last_event_id, Reset(id=last_event_id, at=time.time()))
+        return missed[-1].id, self._describe(missed)
+
+    def _read(self) -> bool:
+        """Read what is new; return whether anything is. Runs in a thread."""
+        version = self._store.get_version()
+        if version == self._version and self._latest >= 0:
+            return False
+        with self._store.reading() as connection:
+            if self._latest < 0:
+                self._latest = read_bounds(connection)[1]
+                self._version = version
+                return False
+            changes = read_changes(connection, self._latest, _CHANGES_READ)
+            latest = read_bounds(connection)[1]
+        if changes is None:
+            self._latest = latest
+            self._sent.append((latest, _encode("reset", latest, Reset(id=latest, at=time.time()))))
+            return True
+        self._version = version
+        if not changes:
+            return False
+        self._latest = changes[-1].id
+        self._sent.append((self._latest, self._describe(changes)))
+        return True
+
+    def _describe(self, changes: list[StoredChange]) -> bytes:
+        """Return changes as one event, with the rows of the runs they concern."""
+        latest = changes[-1].id
+        runs = list(dict.fromkeys(it.run for it in reversed(changes) if it.what == "run" and it.run))
+        with self._store.reading() as connection:
+            rows: list[RunRow] = []
+            if runs:
+                marks = ", ".join(str(run) for run in runs[:_RUNS_SENT])
+                rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
+            (opened,) = connection.execute(
+                "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'"
+            ).fetchone()
+        order = {run: place for place, run in enumerate(runs)}
+        flagged = {it.agent.key for it in rows if it.incidents}
+        change = Change(
+            id=latest,
+            at=changes[-1].at,
+            runs=sorted(rows, key=lambda it: order[it.key]),
+            incidents=_list_agents(changes, "incidents", flagged),
+            agents=_list_agents(changes, "agent"),
+            settings=any(it.what == "settings" for it in changes),
+            open_incidents=opened,
+        )
+        return _encode("change", latest, change)
+
+
+def _list_agents(changes: list[StoredChange], what: str, others: Collection[int] = ()) -> list[int]:
+    return sorted({it.agent for it in changes if it.what == what and it.agent is not None}.union(others))
+
+
+def _encode(event: str, number: int, content: Change | Reset) -> bytes:
+    # JSON has no line break outside of strings, and none inside that is not escaped.
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event.encode(), msgspec.json.encode(content))
