@@ -26,7 +26,7 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe, say, sever
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from steadyhelm.incidents import Incident, Mute, Threshold, ThresholdEffect
+    from steadyhelm.incidents import Incident, Mute, ThresholdEffect
     from steadyhelm.store import Delivery, IncidentStore, RunStore
 
 app = typer.Typer(help="List, acknowledge, mute or mark incidents; send alerts.", rich_markup_mode=None)
@@ -323,7 +323,9 @@ def _threshold_effect(store: "IncidentStore", incident: "Incident") -> "Threshol
 
 
 def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> None:
-    typer.echo(_describe_threshold(effect.threshold))
+    from steadyhelm.policy.alerting import describe_threshold
+
+    typer.echo(safe(describe_threshold(effect.threshold)))
     confirmed = f", {effect.confirmed_silenced} of them confirmed" if effect.confirmed_silenced else ""
     past = pluralize(effect.incidents, "incident")
     typer.echo(f"It would have silenced {effect.silenced} of {past} so far{confirmed}.")
@@ -333,17 +335,3 @@ def _print_threshold_effect(incident: "Incident", effect: "ThresholdEffect") -> 
         typer.echo(
             "(poll asks until something changes, batch does one thing after another, schedule repeats.)"
         )
-
-
-def _describe_threshold(threshold: "Threshold") -> str:
-    """Return in a sentence what a threshold leaves unreported."""
-    what = f"Findings of {safe(threshold.detector)}"
-    if threshold.subject:
-        what = f"Findings about {safe(threshold.subject)} ({threshold.kind})"
-    if threshold.max_repeats is not None:
-        what += f", up to {threshold.max_repeats} repetitions,"
-    elif threshold.min_score <= 1:
-        what += f" that score below {threshold.min_score:.2f}"
-    else:
-        what = f"All {what.lower()}"
-    return f"{what} in runs of {safe(threshold.agent_id)} are recorded, not reported."

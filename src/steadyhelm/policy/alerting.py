@@ -180,6 +180,20 @@ def preview_threshold(threshold: Threshold, past: Sequence[Incident]) -> Thresho
     )
 
 
+def describe_threshold(threshold: Threshold) -> str:
+    """Return in a sentence what a threshold leaves unreported."""
+    what = f"Findings of {threshold.detector}"
+    if threshold.subject:
+        what = f"Findings about {threshold.subject} ({threshold.kind})"
+    if threshold.max_repeats is not None:
+        what += f", up to {threshold.max_repeats} repetitions,"
+    elif threshold.min_score <= 1:
+        what += f" that score below {threshold.min_score:.2f}"
+    else:
+        what = f"All f{what[1:]}"
+    return f"{what} in runs of {threshold.agent_id} are recorded, not reported."
+
+
 def _parse_severity(value: Severity | str) -> Severity:
     try:
         return Severity(str(value).upper())

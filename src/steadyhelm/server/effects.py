@@ -10,12 +10,12 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
-from steadyhelm.policy.alerting import build_threshold, preview_threshold
+from steadyhelm.policy.alerting import build_threshold, describe_threshold, preview_threshold
 from steadyhelm.replay import Judge
 from steadyhelm.server.context import Call
+from steadyhelm.server.queries.evidence import ARROW
 from steadyhelm.server.queries.incidents import list_like
 from steadyhelm.server.records import agents, incidents
-from steadyhelm.stores.patterns import ARROW
 
 _COMPARED: Final = 10_000
 _SHOWN: Final = 20
@@ -38,13 +38,8 @@ def preview_false_alarm(call: Call) -> incidents.Effect:
         threshold = build_threshold(incident, at=0.0)
     except SettingsError as exc:
         return structs.replace(_make_effect(str(exc), like, set()), allowed=False)
-    past = call.store.list_incidents(incident.agent_id, detector=incident.detector, limit=_COMPARED)
-    silenced = set(preview_threshold(threshold, past).silenced_ids)
-    change = (
-        f"Findings of {incident.detector} in runs of this agent that score below {threshold.min_score:.2f} "
-        "are recorded, not reported."
-    )
-    return _make_effect(change, like, silenced)
+    silenced = preview_threshold(threshold, like).silenced_ids
+    return _make_effect(describe_threshold(threshold), like, silenced)
 
 
 def preview_declaration(call: Call) -> incidents.Effect:

@@ -10,6 +10,7 @@ import msgspec
 
 from steadyhelm.decisions import Intervention
 from steadyhelm.incidents import Mute
+from steadyhelm.server.queries.evidence import ARROW
 from steadyhelm.server.records.common import (
     AgentName,
     IncidentRow,
@@ -20,7 +21,6 @@ from steadyhelm.server.records.common import (
     RunState,
 )
 from steadyhelm.stores.flags import KINDS, from_bits, name_response
-from steadyhelm.stores.patterns import ARROW
 from steadyhelm.stores.sql import SEVERITIES
 
 GOAL_CHARS: Final = 300
@@ -34,7 +34,7 @@ RUNS: Final = f"""
         r.incidents, r.top_severity, r.kinds, r.parent_run_id
     FROM runs r {{index}} CROSS JOIN agents a ON a.id = r.agent"""
 _FLAGS: Final = f"""
-    SELECT kind, pattern, evidence FROM incidents INDEXED BY incidents_by_run WHERE run = ?
+    SELECT kind, pattern, repeats, evidence FROM incidents INDEXED BY incidents_by_run WHERE run = ?
     ORDER BY last_at DESC LIMIT {_INCIDENTS_READ}"""
 _DECLARED: Final = """
     SELECT tool FROM declarations WHERE agent = ? AND kind IN ('poll', 'batch', 'schedule') LIMIT 100"""
@@ -122,20 +122,20 @@ STATE_CONDITIONS: Final[dict[RunState, str]] = {
 def _read_flags(connection: sqlite3.Connection, run: int) -> tuple[LoopBadge | None, ResponseMade | None]:
     loop: LoopBadge | None = None
     latest: Intervention | None = None
-    for kind, pattern, evidence in connection.execute(_FLAGS, (run,)):
+    for kind, pattern, repeats, evidence in connection.execute(_FLAGS, (run,)):
         event_ids, interventions = evidence_decoder.decode(evidence)
         if kind == "loop" and loop is None:
-            loop = make_loop_badge(pattern, len(event_ids))
+            loop = make_loop_badge(pattern, repeats, len(event_ids))
         for intervention in interventions:
             if intervention.said and (latest is None or intervention.seq > latest.seq):
                 latest = intervention
     return loop, None if latest is None else make_response(latest)
 
 
-def make_loop_badge(pattern: str, evidence: int) -> LoopBadge:
-    """Return the badge of a loop with this pattern and number of events."""
+def make_loop_badge(pattern: str, repeats: int, evidence: int) -> LoopBadge:
+    """Return the badge of a loop: its repetitions, else as many as its events prove."""
     tools = pattern.split(ARROW)
-    return LoopBadge(tools=tools, count=max(1, evidence // len(tools)), declared=False)
+    return LoopBadge(tools=tools, count=repeats or max(1, evidence // len(tools)), declared=False)
 
 
 def make_response(intervention: Intervention) -> ResponseMade:

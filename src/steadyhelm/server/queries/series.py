@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.decisions import Intervention
 from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
+from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.rows import evidence_decoder, make_loop_badge, make_response
 from steadyhelm.server.queries.runs import read_run, read_tools
@@ -23,7 +24,6 @@ from steadyhelm.server.records.runs import (
     StepSeries,
     ToolUse,
 )
-from steadyhelm.stores.patterns import ARROW, find_seqs
 from steadyhelm.stores.sql import SEVERITIES
 
 MOST_POINTS: Final = 2000
@@ -50,6 +50,7 @@ class Episode(NamedTuple):
     first: int
     last: int
     interventions: tuple[Intervention, ...]
+    repeats: int = 0
 
 
 def read_series(
@@ -86,12 +87,13 @@ def read_series(
 def read_episodes(connection: sqlite3.Connection, run: RunRow) -> list[Episode]:
     """Return the incidents of a run in order, with the places of their evidence."""
     rows = connection.execute(
-        "SELECT incident_id, kind, pattern, evidence, opened_seq, last_seq, detector, severity, message"
+        "SELECT incident_id, kind, pattern, evidence, opened_seq, last_seq, detector, severity, message,"
+        " repeats"
         " FROM incidents WHERE run = ? ORDER BY opened_seq, id LIMIT ?",
         (run.key, _INCIDENTS),
     ).fetchall()
     found = []
-    for incident_id, kind, pattern, evidence, opened, last, detector, severity, message in rows:
+    for incident_id, kind, pattern, evidence, opened, last, detector, severity, message, repeats in rows:
         event_ids, interventions = evidence_decoder.decode(evidence)
         incident = Incident(
             incident_id=incident_id,
@@ -110,7 +112,8 @@ def read_episodes(connection: sqlite3.Connection, run: RunRow) -> list[Episode]:
             event_ids=event_ids,
         )
         seqs = find_seqs(connection, run.key, incident)
-        found.append(Episode(incident_id, kind, pattern, seqs, min([opened, *seqs]), last, interventions))
+        first = min([opened, *seqs])
+        found.append(Episode(incident_id, kind, pattern, seqs, first, last, interventions, repeats))
     return found
 
 
@@ -236,7 +239,7 @@ def _draw_brackets(episodes: Sequence[Episode]) -> list[Bracket]:
         if level == len(rows):
             rows.append([])
         rows[level].append(episode)
-        badge = make_loop_badge(episode.pattern, len(episode.seqs))
+        badge = make_loop_badge(episode.pattern, episode.repeats, len(episode.seqs))
         brackets.append(
             Bracket(
                 incident_id=episode.incident_id,

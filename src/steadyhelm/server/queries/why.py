@@ -10,6 +10,7 @@ from typing import Any, Final
 from steadyhelm.decisions import Intervention
 from steadyhelm.errors import NotFoundError
 from steadyhelm.incidents import Incident, Mute
+from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.incidents import (
     CLOSED_READ,
     LIGHT,
@@ -32,7 +33,6 @@ from steadyhelm.server.records.incidents import (
 )
 from steadyhelm.server.records.runs import Payload
 from steadyhelm.stores.flags import name_response
-from steadyhelm.stores.patterns import ARROW, find_seqs
 from steadyhelm.stores.sqlite import SQLiteStore
 
 _PAIRS: Final = 50

@@ -1,0 +1,232 @@
+"""Every answer of the API, from a real server over what the real monitor wrote."""
+
+import msgspec
+import pytest
+
+from steadyhelm.server.app import find_handler
+from steadyhelm.server.records.common import Problem
+from steadyhelm.server.routes import PREFIX, ROUTES
+
+READS = [route for route in ROUTES if route.method == "GET" and route.answer is not None]
+
+
+def get(client, path, **query):
+    response = client.get(PREFIX + path, params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.fixture
+def loop(client):
+    """The run that loops."""
+    (found,) = get(client, "/runs", kind="loop")["runs"]
+    return found
+
+
+@pytest.fixture
+def incident(client, loop):
+    ids = get(client, f"/runs/{loop['key']}")["incidents"]
+    return next(it for it in ids if get(client, f"/incidents/{it}")["row"]["kind"] == "loop")
+
+
+def fill(path, loop, incident):
+    values = {"run": loop["key"], "agent": loop["agent"]["key"], "step": 8, "incident": incident}
+    return path.format(**values)
+
+
+class TestEveryRoute:
+    def test_has_a_handler(self):
+        """Each route of the table is answered by a function of its name."""
+        others = {"sign_in", "stream", "download_run"}
+        assert all(callable(find_handler(route.name)) for route in ROUTES if route.name not in others)
+
+    @pytest.mark.parametrize("route", READS, ids=lambda route: route.name)
+    def test_answers_what_it_says(self, client, loop, incident, route):
+        """Each answer has the type of the table, and at most 200 kB."""
+        query = {"find_run": {"run": loop["run_id"]}, "search": {"q": "mend"}}.get(route.name, {})
+        response = client.get(PREFIX + fill(route.path, loop, incident), params=query)
+
+        assert response.status_code == 200, response.text
+        assert len(response.content) <= 200_000
+        msgspec.json.decode(response.content, type=route.answer, strict=True)
+
+    @pytest.mark.parametrize("path", ["/runs/999", "/agents/999", "/incidents/nothing", "/runs/1/steps/999"])
+    def test_says_what_is_missing(self, client, path):
+        """What is not there is a problem with a sentence."""
+        response = client.get(PREFIX + path)
+        assert (404, "not_found") == (response.status_code, response.json()["code"])
+        msgspec.json.decode(response.content, type=Problem)
+
+    @pytest.mark.parametrize(
+        "query",
+        ["limit=x", "nothing=1", "state=lost", "after=x_y", "since=nan", "agent=1,x", "limit=1&limit=2"],
+    )
+    def test_refuses_parameters_that_do_not_fit(self, client, query):
+        """A parameter that is not known, given twice or of another type is refused, and never an error."""
+        response = client.get(f"{PREFIX}/runs?{query}")
+        assert (400, "invalid") == (response.status_code, response.json()["code"])
+
+
+class TestRuns:
+    def test_pages_lose_no_run(self, client):
+        """Pages of two hold every run once, in one order."""
+        seen, after = [], {}
+        while True:
+            page = get(client, "/runs", limit=2, **after)
+            seen += [run["key"] for run in page["runs"]]
+            if page["next"] is None:
+                break
+            after = {"after": page["next"]}
+        assert sorted(seen, reverse=True) == seen == [run["key"] for run in get(client, "/runs")["runs"]]
+        assert 7 == len(set(seen))
+
+    @pytest.mark.parametrize(
+        ("query", "count"),
+        [
+            ({"kind": "loop"}, 1),
+            ({"kind": "goal"}, 0),
+            ({"severity": "HIGH"}, 1),
+            ({"state": "ended"}, 7),
+            ({"state": "running,waiting"}, 0),
+            ({"response": "remind,replan"}, 1),
+            ({"response": "stop"}, 0),
+            ({"q": "rename"}, 6),
+            ({"q": "test"}, 1),
+            ({"agent": 1, "kind": "loop", "since": 1}, 1),
+            ({"agent": 2}, 0),
+        ],
+    )
+    def test_filters(self, client, query, count):
+        """Filters keep the runs that match all of them."""
+        found = get(client, "/runs", **query)
+        assert (count, count) == (len(found["runs"]), found["total"])
+
+    def test_a_row_says_what_happened(self, loop):
+        """A row has the loop, the response with its outcome, the peak and the cost."""
+        assert (["test"], False) == (loop["loop"]["tools"], loop["loop"]["declared"])
+        assert loop["loop"]["count"] >= 8
+        assert loop["response"]["response"] in {"remind", "replan"}
+        assert loop["peak"] > 0.3
+        assert loop["cost_usd"] == pytest.approx(0.09)
+        assert "CRITICAL" == loop["top_severity"]
+
+    def test_figures_stand_beside_what_is_normal(self, client, loop):
+        """The figures have the range of the clean runs."""
+        figures = get(client, f"/runs/{loop['key']}")["figures"]
+        assert (9, 0, 6) == (
+            figures["failed"]["value"],
+            figures["failed"]["normal"]["p95"],
+            figures["failed"]["normal"]["runs"],
+        )
+        assert 3500 == figures["tokens"]["limit"]  # a loop made the budget shrink
+
+    def test_a_run_file_comes_back(self, client, loop, tmp_path):
+        """A download is a run file that our reader reads, with every step."""
+        response = client.get(f"{PREFIX}/runs/{loop['key']}/file")
+        assert 'attachment; filename="run-7.jsonl"' == response.headers["content-disposition"]
+        line = msgspec.json.decode(response.content)
+        assert (loop["run_id"], loop["steps"]) == (line["run_id"], len(line["events"]))
+
+
+class TestLanes:
+    def test_lanes_share_their_steps(self, client, loop):
+        """Points begin at step 1 and end at the last; arcs lead to earlier steps."""
+        series = get(client, f"/runs/{loop['key']}/series")
+        points = series["points"]
+        assert list(range(1, loop["steps"] + 1)) == points["step"]
+        assert len({len(column) for column in points.values()}) == 1
+        assert (14, 1) == (points["last_same"][-1], points["same_result"][-1])
+        assert series["score"]["score"][0] == 0.0
+        assert max(series["score"]["score"]) == pytest.approx(loop["peak"], abs=1e-3)
+        (bracket,) = series["brackets"]
+        assert loop["steps"] == bracket["last"]
+        assert [marker["step"] for marker in series["markers"]] == sorted(
+            marker["step"] for marker in series["markers"]
+        )
+
+    def test_a_long_run_becomes_columns(self, client, loop):
+        """More steps than asked for become columns, in which nothing is lost."""
+        key = loop["key"]
+        whole = get(client, f"/runs/{key}/series", columns=50)["points"]
+        assert whole is not None
+        tail = get(client, f"/runs/{key}/series", first=10, last=12)["points"]
+        assert [10, 11, 12] == tail["step"]
+
+    def test_the_budget_falls(self, client, loop):
+        """What is left of the tokens falls from the limit to what was not used."""
+        (lane,) = get(client, f"/runs/{loop['key']}/series")["budgets"]
+        assert ("tokens", 5000.0, 3500.0) == (lane["meter"], lane["left"][0], lane["limit"])
+        assert lane["left"] == sorted(lane["left"], reverse=True)
+        assert lane["limit"] - loop["tokens"] == lane["left"][-1]
+        assert [("less", 3500.0)] == [(it["reason"], it["limit"]) for it in lane["extensions"]]
+
+    def test_steps_come_newest_first(self, client, loop):
+        """Steps are paged and filtered; a step has its payloads."""
+        key = loop["key"]
+        page = get(client, f"/runs/{key}/steps", limit=4)
+        rest = get(client, f"/runs/{key}/steps", before=page["next"])
+        steps = [step["step"] for step in (*page["steps"], *rest["steps"])]
+        assert list(range(loop["steps"], 0, -1)) == steps
+        assert 9 == len(get(client, f"/runs/{key}/steps", only="failed")["steps"])
+        assert 8 == len(get(client, f"/runs/{key}/steps", only="repeated")["steps"])
+        step = get(client, f"/runs/{key}/steps/{loop['steps']}")
+        assert '{"all":true}' == step["arguments"]["text"]
+
+    def test_recurrence_says_what_repeats(self, client, loop):
+        """The same call has the same number, and the sentence reads the picture."""
+        found = get(client, f"/runs/{loop['key']}/recurrence", first=7)
+        assert [0] == sorted(set(found["call"]))
+        assert (1, 36) == (found["period"], found["same_result_pairs"])
+        assert found["sentence"].startswith("A grid")
+
+
+class TestIncidents:
+    def test_the_why_card(self, client, incident):
+        """A why card has sentence, evidence, what was said, and what is normal."""
+        card = get(client, f"/incidents/{incident}")
+        assert "test called" in card["sentence"]
+        assert card["row"]["first_step"] < card["row"]["last_step"]
+        assert (True, True) == (card["pairs"][0]["same_arguments"], card["pairs"][0]["same_result"])
+        assert card["said"][0]["guidance"]
+        assert ("test", "") == (card["declare"], card["declared"])
+        evidence = get(client, f"/incidents/{incident}/evidence", pair=0)
+        assert '{"all":true}' == evidence["arguments"][1]["text"]
+
+    def test_groups(self, client, incident):
+        """Incidents of one agent, kind and pattern are one group."""
+        (group,) = get(client, "/incidents", tab="closed", kind="loop")["groups"]
+        assert (incident, "test", 1) == (group["newest"], group["pattern"], group["count"])
+        assert 1 == sum(group["days"])
+        assert [] == get(client, "/incidents")["groups"]
+        detail = get(client, f"/incidents/{incident}/group")
+        assert [incident] == [it["incident"]["incident_id"] for it in detail["runs"]]
+
+
+class TestOverview:
+    def test_one_row_an_agent(self, client):
+        """The overview has today's figures and the agents."""
+        found = get(client, "/overview")
+        assert (False, 7, 1) == (found["empty"], found["runs_today"], found["agents_total"])
+        (agent,) = found["agents"]
+        assert ("worker", "healthy", 7) == (agent["name"], agent["state"], agent["runs_today"])
+        assert agent["drift_days"][-1] is not None
+        assert agent["spend"]["value"] == pytest.approx(0.09)
+
+    def test_search_finds_by_beginning(self, client):
+        """A beginning finds runs by goal, agents and tools."""
+        found = [hit for text in ("ren", "wor", "tes") for hit in get(client, "/search", q=text)["hits"]]
+        assert {"run", "agent", "tool"} == {hit["kind"] for hit in found}
+        assert [] == get(client, "/search", q="%")["hits"]
+
+
+class TestAgent:
+    def test_metrics_and_transitions(self, client, loop):
+        """An agent has eight metrics of its runs, and the transitions that grew are marked."""
+        key = loop["agent"]["key"]
+        metrics = get(client, f"/agents/{key}/metrics")["metrics"]
+        assert 8 == len(metrics)
+        assert 7 == len(metrics[0]["points"])
+        found = get(client, f"/agents/{key}/transitions")
+        assert {"read", "test"} <= {node["name"] for node in found["nodes"]}
+        edge = next(it for it in found["edges"] if (it["from_"], it["to"]) == ("test", "test"))
+        assert (8, 0) == (edge["now_count"], edge["baseline_count"])
