@@ -14,6 +14,25 @@ PADDED = (
 )
 
 
+MINE = """\
+# house style, see the handbook
+extends = "strict"
+threshold = 41  # agreed in May
+target_words = 80  # short
+max_words = 200
+
+[rules]
+no_emoji = true  # never
+
+[lexicons.filler]
+remove = ["basically"]  # we say that
+extend = ["as it were"]
+
+[weights]
+filler = 0.2
+"""
+
+
 class Profiles(CommandLine):
     """The command under test, ending as `steadyhelm` would end."""
 
@@ -285,6 +304,110 @@ class TestCalibrate:
         good.write_text(good.read_text(), encoding="utf-8-sig")
 
         assert "learnt from 20 replies" in steadyhelm("profile calibrate ours good.jsonl").err
+
+    def test_the_rest_of_a_profile_stays(self, steadyhelm, good, apart):
+        """
+        What is not learnt stays as it is: base, threshold, rules, lexicons, comments, order of lines.
+        """
+        steadyhelm("profile new mine --extends strict")
+        path = apart / "profiles" / "mine.toml"
+        path.write_text(MINE)
+        answer = steadyhelm("profile calibrate mine good.jsonl --yes")
+
+        assert 0 == answer.status
+        changed = {"max_words", "target_words", "target_wps", "max_wps", "max_long_ratio"}
+        kept = [line for line in path.read_text().splitlines() if line.split(" ")[0] not in changed]
+        assert [line for line in MINE.splitlines() if line.split(" ")[0] not in changed] == kept
+        shown = steadyhelm("profile show mine --json").document
+        assert (41, True, 10.0) == (shown["threshold"], shown["rules"]["no_emoji"], shown["target_words"])
+
+    def test_the_change_is_shown_first(self, steadyhelm, good, apart):
+        """
+        Without a terminal and without --yes nothing is written, and what would change is on the screen.
+        """
+        path = apart / "profiles" / "mine.toml"
+        path.parent.mkdir()
+        path.write_text(MINE)
+        answer = steadyhelm("profile calibrate mine good.jsonl")
+
+        assert (2, MINE) == (answer.status, path.read_text())
+        assert "-target_words = 80  # short" in answer.out
+        assert "+target_words = 10  # short" in answer.out
+        assert "Add --yes to continue." in answer.err
+
+    def test_dry_run(self, steadyhelm, good, apart):
+        """
+        A dry run shows the change of a new or an existing profile, and writes nothing.
+        """
+        answer = steadyhelm("profile calibrate ours good.jsonl --dry-run --yes")
+
+        assert (0, True) == (answer.status, "+target_words = 10" in answer.out)
+        assert "Nothing was written." in answer.err
+        assert not (apart / "profiles").exists()
+
+    def test_twice_is_once(self, steadyhelm, good, apart):
+        """
+        Learning the same again changes nothing.
+        """
+        steadyhelm("profile calibrate ours good.jsonl")
+        text = (apart / "profiles" / "ours.toml").read_text()
+        answer = steadyhelm("profile calibrate ours good.jsonl")
+
+        assert (0, text) == (answer.status, (apart / "profiles" / "ours.toml").read_text())
+        assert "Nothing was changed." in answer.err
+
+    def test_another_base(self, steadyhelm, good, apart):
+        """
+        Only --extends changes what a profile extends.
+        """
+        path = apart / "profiles" / "mine.toml"
+        path.parent.mkdir()
+        path.write_text(MINE)
+        steadyhelm("profile calibrate mine good.jsonl --extends terse --yes")
+
+        assert 'extends = "terse"' in path.read_text()
+        assert "# house style, see the handbook" in path.read_text()
+
+    def test_a_term_of_ones_own_stays_a_marker(self, steadyhelm, apart):
+        """
+        A word that the profile itself lists is not taken for the agent's way of speaking.
+        """
+        path = apart / "profiles" / "mine.toml"
+        path.parent.mkdir()
+        path.write_text('[lexicons.filler]\nextend = ["well then"]\n')
+        replies = [f"Well then, basically part {n} is done and all of its tests pass." for n in range(20)]
+        (apart / "good.jsonl").write_text("".join(json.dumps(text) + "\n" for text in replies))
+        answer = steadyhelm("profile calibrate mine good.jsonl --yes")
+
+        assert "Words accepted as this agent's own style: basically." in answer.err
+        filler = steadyhelm("profile show mine --json").document["lexicons"]["filler"]["words"]
+        assert ("well then" in filler, "basically" in filler) == (True, False)
+
+    def test_json(self, steadyhelm, good, apart):
+        """
+        A profile in JSON stays one.
+        """
+        path = apart / "profiles" / "mine.json"
+        path.parent.mkdir()
+        path.write_text('{"_comment": "ours", "threshold": 41}')
+        steadyhelm("profile calibrate mine good.jsonl --yes")
+
+        assert {"_comment": "ours", "threshold": 41, "target_words": 10.0}.items() <= json.loads(
+            path.read_text()
+        ).items()
+        assert not path.with_suffix(".toml").exists()
+
+    def test_a_profile_that_cannot_be_read_is_left_alone(self, steadyhelm, good, apart):
+        """
+        A broken file is named, and not replaced.
+        """
+        path = apart / "profiles" / "mine.toml"
+        path.parent.mkdir()
+        path.write_text("threshold = = 5")
+        answer = steadyhelm("profile calibrate mine good.jsonl --yes")
+
+        assert (1, "threshold = = 5") == (answer.status, path.read_text())
+        assert "mine.toml is not TOML" in answer.err
 
     def test_too_few(self, steadyhelm, apart):
         """

@@ -165,26 +165,35 @@ def calibrate(
             "or text files with one reply each; - is standard input, JSON Lines.",
         ),
     ],
-    extends: Extends = "standard",
+    extends: Annotated[
+        str | None,
+        typer.Option("--extends", help="The profile to start from: standard for a new profile."),
+    ] = None,
     output: Output = None,
     yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False,
 ) -> None:
-    """Learn a profile from good replies, and write it."""
-    from steadyhelm.style.fitting import fit_profile
-    from steadyhelm.style.profile_files import find_profile, format_document
+    """Learn a profile's targets from good replies. Shows the change first; the rest of the profile stays."""
+    from steadyhelm.cli.profile_calibration import learn_document
+    from steadyhelm.cli.profile_edits import find_profile_path
+    from steadyhelm.style.profile_files import get_user_folder
 
     _check_name(name)
-    learnt = fit_profile(
-        (text for path in replies for text in read_good_replies(path)), find_profile(extends), name=name
-    )
-    changes = {
-        "extends": extends,
-        "description": f"Learnt from {pluralize(learnt.replies, 'good reply', 'good replies')}.",
-        **learnt.changes,
-    }
-    path = _write_profile(name, format_document(changes), output, yes=yes)
-    say(f"Wrote {path}, learnt from {pluralize(learnt.replies, 'reply', 'replies')}.")
-    say(f"Flagged among them: {learnt.flagged_before} by {extends}, {learnt.flagged} by {name}.")
+    path = find_profile_path(name, get_user_folder(), output)
+    good = [text for one in replies for text in read_good_replies(one)]
+    learnt = learn_document(path, name, extends, good)
+    for line in learnt.list_changes(path):
+        typer.echo(safe(line))
+    if learnt.text == learnt.before:
+        say(f"{path} holds these values already. Nothing was changed.")
+    elif dry_run:
+        say("Nothing was written.")
+    else:
+        if learnt.before is not None:
+            confirm(f"Change {path}?", yes=yes)
+        _write_text(path, learnt.text)
+        say(f"Wrote {path}, learnt from {pluralize(learnt.replies, 'reply', 'replies')}.")
+    say(f"Flagged among them: {learnt.flagged_before} before, {learnt.flagged} by {name}.")
     if learnt.house_words:
         say(f"Words accepted as this agent's own style: {safe(', '.join(learnt.house_words), most=200)}.")
 
@@ -221,12 +230,16 @@ def _write_profile(name: str, document: str, output: Path | None, *, yes: bool) 
     path = output if output is not None else get_user_folder() / f"{name}.toml"
     if path.exists():
         confirm(f"{path} exists. Replace it?", yes=yes)
+    _write_text(path, document)
+    return path
+
+
+def _write_text(path: Path, document: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(document, encoding="utf-8")
     except OSError as exc:
-        raise SteadyhelmError(f"The profile cannot be format_document to {path}: {exc}.") from exc
-    return path
+        raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
 
 
 def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
