@@ -116,6 +116,41 @@ class TestDriftEvent:
         assert "a person said so" == quiet.context["lowered_because"]
         assert "lowered_because" not in loud.context
 
+    @pytest.mark.parametrize(
+        ("detector", "kind"),
+        [
+            (DetectorType.ACTION_LOOP, "loop"),
+            (DetectorType.GOAL_DRIFT, "goal"),
+            (DetectorType.RESOURCE_SPIKE, "resource"),
+        ],
+    )
+    def test_with_the_fields_of_the_source_design(self, detector, kind):
+        """
+        A finding can be made of the fields the source design has; what ours has beside them is filled in.
+        """
+        made = DriftEvent(
+            agent_id="a",
+            run_id="r",
+            detector=detector,
+            severity=Severity.from_score(0.75),
+            score=0.75,
+            message="m",
+            suggested_action="s",
+            context={"tool_name": "search"},
+        )
+
+        assert kind == made.kind
+        assert made.timestamp > 0
+        assert 12 == len(made.event_id)
+        assert made == DriftEvent.from_dict(made.to_dict())
+
+    def test_another_detector_says_its_kind(self):
+        """
+        For a detector of another name the kind cannot be known: leaving it out is an error that says so.
+        """
+        with pytest.raises(ValueError, match="kind must be given for a finding of 'mine'"):
+            finding(detector="mine", kind="")
+
     def test_findings_share_no_context(self):
         """
         Two findings made without a context have one each.

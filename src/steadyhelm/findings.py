@@ -1,9 +1,12 @@
 """Records of what a detector noticed: how severe it is, and which events are its evidence."""
 
 import enum
+import time
 from typing import Any, Final, Literal, Self
 
 from msgspec import Struct, field, structs, to_builtins
+
+from steadyhelm.events import new_id
 
 Kind = Literal["loop", "goal", "resource", "style", "correction", "transition"]
 
@@ -59,6 +62,22 @@ class DetectorType:
     RESOURCE_SPIKE: Final = "resource_spike"
 
 
+_KIND_OF_DETECTOR: Final[Any] = ""
+_KINDS: Final[dict[str, Kind]] = {
+    DetectorType.ACTION_LOOP: "loop",
+    DetectorType.GOAL_DRIFT: "goal",
+    DetectorType.RESOURCE_SPIKE: "resource",
+}
+
+
+def _find_kind(detector: str) -> Kind:
+    if detector not in _KINDS:
+        raise ValueError(
+            f"kind must be given for a finding of {detector!r}; it is known for {', '.join(_KINDS)}."
+        )
+    return _KINDS[detector]
+
+
 class DriftEvent(Struct, frozen=True, kw_only=True):
     """A finding: something a detector noticed at one event.
 
@@ -66,19 +85,24 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     the rest of `context` is specific to the detector.
     `context["ongoing"]` marks a condition that merely goes on, such as a limit that was passed before: it
     counts for incidents, drift score and decisions, and is neither stored nor listed again.
+    `kind` may be left out for the three detectors that `DetectorType` names.
     """
 
     agent_id: str
     run_id: str
     detector: str
-    kind: Kind
+    kind: Kind = _KIND_OF_DETECTOR
     severity: Severity
     score: float
     message: str
     suggested_action: str
-    timestamp: float
-    event_id: str
+    timestamp: float = field(default_factory=time.time)
+    event_id: str = field(default_factory=new_id)
     context: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind == _KIND_OF_DETECTOR:
+            structs.force_setattr(self, "kind", _find_kind(self.detector))
 
     @property
     def event_ids(self) -> list[str]:

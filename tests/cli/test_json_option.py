@@ -97,8 +97,8 @@ READS = {
     "lab simulate": ("runs.jsonl --bootstrap 5", {"is_harmless"}),
     "lab false-alarms": ("runs.jsonl", {"sets"}),
 }
-# These take minutes or the folder of labelled data; their documents are tested with the lab.
-SLOW = {"lab train", "lab accuracy"}
+# These take minutes, a trained model or the folder of labelled data; their documents are tested with the lab.
+SLOW = {"lab train", "lab apply", "lab accuracy"}
 
 
 def walk(command, words=()):

@@ -238,7 +238,7 @@ class TestTheCommand:
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
         import msgspec
 
-        from steadyhelm.cli.lab import train
+        from steadyhelm.cli.lab_training import train
         from steadyhelm.corrections.model import CorrectionWeights
 
         replies, output = tmp_path / "replies.jsonl", tmp_path / "weights.json"

@@ -17,6 +17,7 @@ from steadyhelm.cli.lab_bench import (
     read_runs,
     splice,
 )
+from steadyhelm.cli.lab_training import apply_model, train
 from steadyhelm.cli.output import (
     EXIT_FLAGGED,
     EXIT_OK,
@@ -43,6 +44,8 @@ app = typer.Typer(
 
 app.command("mutate")(mutate)
 app.command("splice")(splice)
+app.command("train")(train)
+app.command("apply")(apply_model)
 
 
 class FindingKind(enum.StrEnum):
@@ -234,49 +237,6 @@ def simulate(
     else:
         typer.echo(format_simulation(report, most=shown))
     raise typer.Exit(get_exit_status(sets) or (EXIT_FLAGGED if report.is_harmless is False else EXIT_OK))
-
-
-@app.command("train")
-def train(
-    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the weights to this file.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Without the leak check and the other learners.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Train the reply classifier. Prints its figures on held-out replies.
-
-    Takes some minutes; the same replies lead to the same weights.
-    """
-    from steadyhelm.lab.training.labelled_replies import read_replies
-    from steadyhelm.lab.training.train import format_report, write_weights
-    from steadyhelm.lab.training.train import train as run_training
-
-    if not replies.is_file():
-        fail(f"there is no file {safe(replies)}.", EXIT_USAGE)
-    if output is not None and output.exists():
-        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
-    report = run_training(read_replies(replies), quick=quick)
-    if as_json:
-        print_json(
-            {
-                "replies": report.weights.replies,
-                "projects": report.weights.projects,
-                "drift_from": report.weights.drift_from,
-                "figures": report.figures,
-                "importances": report.importances,
-                "leaks": report.leaks,
-                "alternatives": report.alternatives,
-            }
-        )
-    else:
-        typer.echo(format_report(report), nl=False)
-    if output is not None:
-        say(f"Wrote {write_weights(report.weights, output)} bytes to {safe(output)}.")
 
 
 @app.command("import")

@@ -45,6 +45,7 @@ class LabelledReply(Struct, frozen=True, kw_only=True):
     session: str
     reply: str
     labels: ReplyLabels
+    agent: str = ""
     turn: int = 0
     prompt_before: str = ""
     assistant_before: str = ""

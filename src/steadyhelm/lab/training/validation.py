@@ -153,28 +153,33 @@ class LeakFigure(Struct, frozen=True, kw_only=True):
         return not self.must_fall or self.drift <= _CHANCE + _SLACK
 
 
-def check_leaks(replies: Sequence[LabelledReply], *, seed: int = 0) -> list[LeakFigure]:
+HeldOutScorer = Callable[[Sequence[LabelledReply], Sequence[Fold]], Sequence[float]]
+"""Returns the drift of each reply, judged by what was learnt from the other folds."""
+
+
+def score_linear(replies: Sequence[LabelledReply], parts: Sequence[Fold]) -> Sequence[float]:
+    """Return the drift of each reply by linear weights that were learnt from the other folds."""
+    return judge_held_out(prepare(replies), parts).drift
+
+
+def check_leaks(
+    replies: Sequence[LabelledReply], *, seed: int = 0, score: HeldOutScorer = score_linear
+) -> list[LeakFigure]:
     """Learn and judge again with labels, texts and replies shuffled; folds are by session."""
     draw = random.Random(seed)  # noqa: S311 - shuffling, not secrets
     parts = make_folds([reply.session for reply in replies], _FOLDS)
+
+    def measure(what: str, given: Sequence[LabelledReply], *, must_fall: bool = True) -> LeakFigure:
+        drift = auc([reply.is_drift for reply in given], score(given, parts))
+        return LeakFigure(shuffled=what, drift=drift or _CHANCE, must_fall=must_fall)
+
     return [
-        _measure_shuffled("nothing", replies, parts, must_fall=False),
-        _measure_shuffled("labels", _exchange_labels(replies, draw), parts),
-        _measure_shuffled("texts and counts", _exchange_turns(replies, draw), parts),
-        _measure_shuffled("texts", _exchange_texts(replies, draw), parts),
-        _measure_shuffled("the reply's text", _exchange_replies(replies, draw), parts, must_fall=False),
+        measure("nothing", replies, must_fall=False),
+        measure("labels", _exchange_labels(replies, draw)),
+        measure("texts and counts", _exchange_turns(replies, draw)),
+        measure("texts", _exchange_texts(replies, draw)),
+        measure("the reply's text", _exchange_replies(replies, draw), must_fall=False),
     ]
-
-
-def _measure_shuffled(
-    what: str, replies: Sequence[LabelledReply], parts: Sequence[Fold], *, must_fall: bool = True
-) -> LeakFigure:
-    judged: HeldOutResults = judge_held_out(prepare(replies), parts)
-    return LeakFigure(
-        shuffled=what,
-        drift=auc(judged.is_drift, judged.drift) or _CHANCE,
-        must_fall=must_fall,
-    )
 
 
 def _exchange_labels(replies: Sequence[LabelledReply], draw: random.Random) -> list[LabelledReply]:

@@ -1,0 +1,194 @@
+"""`steadyhelm lab train` and `lab apply`: learn from labelled replies, and apply a forest to runs."""
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from steadyhelm.cli.lab_bench import get_exit_status, read_run_sets
+from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
+from steadyhelm.reports.formats import pluralize, step_number
+from steadyhelm.reports.terminal import safe, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steadyhelm.lab.training.forest import DriftForest
+    from steadyhelm.lab.training.labelled_replies import LabelledReply
+    from steadyhelm.lab.training.session_turns import JudgedTurn
+    from steadyhelm.recordings.run_file import ReadRun
+    from steadyhelm.reports.evidence import EvidenceFormatter
+
+_TITLES: Final = ("run", "agent", "turns", "likely corrected", "highest", "step", "the user said")
+_TREES: Final = 200
+_WORDS_SHOWN: Final = 80
+_WORDS_IN_JSON: Final = 500
+
+
+class ModelKind(enum.StrEnum):
+    """The models that can be trained."""
+
+    LINEAR = "linear"
+    TREE = "tree"
+
+
+def train(
+    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
+    model: Annotated[
+        ModelKind,
+        typer.Option("--model", help="linear: the reply classifier; tree: a forest over sessions."),
+    ] = ModelKind.LINEAR,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the model to this file.")
+    ] = None,
+    trees: Annotated[
+        int, typer.Option("--trees", min=1, max=2000, help="How many trees a forest has.")
+    ] = _TREES,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Without the leak check and the other learners.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train the reply classifier, or a forest over sessions. Prints its figures on held-out replies.
+
+    Takes some minutes; the same replies lead to the same model. Exit status: 0, or 3 when a forest's leak
+    check fails.
+    """
+    from steadyhelm.lab.training.labelled_replies import read_replies
+
+    if not replies.is_file():
+        fail(f"there is no file {safe(replies)}.", EXIT_USAGE)
+    if output is not None and output.exists():
+        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
+    known = read_replies(replies)
+    if model is ModelKind.TREE:
+        _train_tree(known, output, trees=trees, quick=quick, as_json=as_json)
+    else:
+        _train_linear(known, output, quick=quick, as_json=as_json)
+
+
+def _train_linear(
+    replies: "Sequence[LabelledReply]", output: Path | None, *, quick: bool, as_json: bool
+) -> None:
+    from steadyhelm.lab.training.train import format_report, write_weights
+    from steadyhelm.lab.training.train import train as run_training
+
+    report = run_training(replies, quick=quick)
+    if as_json:
+        print_json(
+            {
+                "replies": report.weights.replies,
+                "projects": report.weights.projects,
+                "drift_from": report.weights.drift_from,
+                "figures": report.figures,
+                "importances": report.importances,
+                "leaks": report.leaks,
+                "alternatives": report.alternatives,
+            }
+        )
+    else:
+        typer.echo(format_report(report), nl=False)
+    if output is not None:
+        say(f"Wrote {write_weights(report.weights, output)} bytes to {safe(output)}.")
+
+
+def _train_tree(
+    replies: "Sequence[LabelledReply]", output: Path | None, *, trees: int, quick: bool, as_json: bool
+) -> None:
+    from steadyhelm.lab.training.forest import write_forest
+    from steadyhelm.lab.training.tree_training import format_tree_report, train_tree
+
+    report = train_tree(replies, quick=quick, trees=trees)
+    if as_json:
+        forest = report.forest
+        print_json(
+            {
+                "replies": forest.replies,
+                "sessions": forest.sessions,
+                "projects": forest.projects,
+                "trees": len(forest.trees),
+                "features": forest.features,
+                "drift_from": forest.drift_from,
+                "figures": report.figures,
+                "singles": report.singles,
+                "leaks": report.leaks,
+                "is_clean": report.is_clean,
+            }
+        )
+    else:
+        typer.echo(format_tree_report(report), nl=False)
+    if output is not None:
+        say(f"Wrote {write_forest(report.forest, output):,} bytes to {safe(output)}.")
+    if not report.is_clean:
+        raise typer.Exit(EXIT_FLAGGED)
+
+
+def apply_model(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `lab train --model tree` wrote.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Apply a forest to recorded runs: which turns were most likely corrected by the user.
+
+    It reads the user's reply to a turn, so it judges afterwards; no detector uses it.
+    """
+    from steadyhelm.lab.training.forest import read_forest
+    from steadyhelm.lab.training.session_turns import judge_turns
+    from steadyhelm.redaction import Redactor
+    from steadyhelm.reports.evidence import EvidenceFormatter
+
+    forest = read_forest(model)
+    sets = read_run_sets(paths)
+    settings = context.obj.load().settings
+    evidence = EvidenceFormatter(
+        Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
+    )
+    judged = [(run, judge_turns(run.events, forest)) for one in sets for run in one.runs]
+    if as_json:
+        runs = [_as_data(run, turns, evidence) for run, turns in judged]
+        print_json({"drift_from": forest.drift_from, "runs": runs})
+    else:
+        judged.sort(key=lambda it: -max((turn.probability for turn in it[1]), default=0.0))
+        rows = [_row(run, turns, evidence) for run, turns in judged if turns]
+        print_table(
+            _TITLES, rows, empty="No user replied to an agent in these runs: there is nothing to judge."
+        )
+        say(_summarize([turns for _, turns in judged], forest))
+    raise typer.Exit(get_exit_status(sets))
+
+
+def _as_data(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> dict[str, Any]:
+    shown = [
+        {**msgspec.to_builtins(turn), "said": evidence.redact(run.events[turn.place].text, _WORDS_IN_JSON)}
+        for turn in turns
+    ]
+    return {"run_id": run.info.run_id, "agent_id": run.info.agent_id, "turns": shown}
+
+
+def _row(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> tuple[Any, ...]:
+    from steadyhelm.reports.evidence import agent_name
+
+    highest = max(turns, key=lambda turn: turn.probability)
+    return (
+        safe(run.info.run_id),
+        safe(agent_name(run), most=24) or "-",
+        len(turns),
+        sum(turn.is_drift for turn in turns) or "-",
+        f"{highest.probability:.2f}",
+        step_number(highest.place),
+        evidence.redact(run.events[highest.place].text, _WORDS_SHOWN),
+    )
+
+
+def _summarize(judged: "list[list[JudgedTurn]]", forest: "DriftForest") -> str:
+    turns = [turn for one in judged for turn in one]
+    drift = sum(turn.is_drift for turn in turns)
+    told = f"{pluralize(len(judged), 'run')}, {pluralize(len(turns), 'turn')} with a reply"
+    return f"{told}: {drift:,} likely corrected (probability {forest.drift_from:.2f} or more)."

@@ -1,0 +1,209 @@
+"""Describe the turns of a session by numbers: how the agent speaks, how that changes, and what the user says.
+
+The numbers of one turn come from that turn, from those before it and from the reply that follows it; never
+from a later one, and never from anything that was learnt.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from steadyhelm.corrections.conversation import ReplyTracker
+from steadyhelm.corrections.features import extract_features
+from steadyhelm.corrections.messages import MAX_REPLY_CHARS
+from steadyhelm.events import USER_MESSAGE, TraceEvent
+from steadyhelm.lab.training.forest import DriftForest
+from steadyhelm.lab.training.labelled_replies import LabelledReply
+from steadyhelm.style.profile_files import load_bundled
+from steadyhelm.style.scoring import score_reply
+from steadyhelm.style.trajectory import SHAPES_BY_GRAVITY, ShapeReading, Trajectory
+
+SESSION: Final = "session: "
+"""How the names of numbers begin that are known before the user replies."""
+REPLY: Final = "reply: "
+"""How the names of numbers begin that come from the user's reply."""
+_CUES: Final = "cue score"
+_PROFILE: Final = "standard"
+"""The profile by which the agent's replies are scored, as it is shipped: a user's own changes nothing."""
+
+
+class SessionTurn(Struct, frozen=True, kw_only=True):
+    """What the agent did and said between two messages of the user, and the second of them."""
+
+    turn: int
+    reply: str
+    prompt_before: str = ""
+    assistant_before: str = ""
+    tool_calls: int = 0
+    tool_errors: int = 0
+    interrupted: bool = False
+
+
+class PlacedTurn(NamedTuple):
+    """A turn of a recorded run, and the place of the user's reply among its events."""
+
+    place: int
+    turn: SessionTurn
+
+
+class JudgedTurn(Struct, frozen=True, kw_only=True):
+    """A turn of a run, the place of the user's reply, and how likely that reply corrects it."""
+
+    turn: int
+    place: int
+    probability: float
+    is_drift: bool
+
+
+def read_turns(events: Iterable[TraceEvent]) -> Iterator[PlacedTurn]:
+    """Yield the turns of a run that the user has replied to."""
+    tracker = ReplyTracker()
+    for place, event in enumerate(events):
+        before = (tracker.prompt, tracker.answer, tracker.calls, tracker.errors, tracker.interrupted)
+        label = tracker.record(event)
+        if event.action_type != USER_MESSAGE or label is None:
+            continue
+        prompt, answer, calls, errors, interrupted = before
+        yield PlacedTurn(
+            place,
+            SessionTurn(
+                turn=tracker.messages,
+                reply=event.text[:MAX_REPLY_CHARS],
+                prompt_before=prompt,
+                assistant_before=answer,
+                tool_calls=calls,
+                tool_errors=errors,
+                interrupted=interrupted,
+            ),
+        )
+
+
+def judge_turns(events: Iterable[TraceEvent], forest: DriftForest) -> list[JudgedTurn]:
+    """Return how likely each turn of a run was corrected, for those that the user has replied to."""
+    placed = list(read_turns(events))
+    judged = []
+    for (place, turn), numbers in zip(placed, measure_session(it.turn for it in placed), strict=True):
+        share = forest.predict(numbers)
+        judged.append(
+            JudgedTurn(
+                turn=turn.turn,
+                place=place,
+                probability=round(share, 4),
+                is_drift=share >= forest.drift_from,
+            )
+        )
+    return judged
+
+
+def measure_sessions(replies: Sequence[LabelledReply]) -> list[dict[str, float]]:
+    """Return the numbers of the turn before each reply, in the order of the replies."""
+    sessions: dict[str, list[int]] = {}
+    for place, reply in enumerate(replies):
+        sessions.setdefault(reply.session, []).append(place)
+    measured: list[dict[str, float]] = [{} for _ in replies]
+    for places in sessions.values():
+        ordered = sorted(places, key=lambda place: replies[place].turn)
+        numbers = measure_session([_make_turn(replies[place]) for place in ordered])
+        for place, row in zip(ordered, numbers, strict=True):
+            measured[place] = row
+    return measured
+
+
+def measure_session(turns: Iterable[SessionTurn]) -> Iterator[dict[str, float]]:
+    """Yield the numbers of each turn of one session, in order."""
+    course = _Course()
+    for turn in turns:
+        yield course.measure(turn)
+
+
+def _make_turn(reply: LabelledReply) -> SessionTurn:
+    return SessionTurn(
+        turn=reply.turn,
+        reply=reply.reply,
+        prompt_before=reply.prompt_before,
+        assistant_before=reply.assistant_before,
+        tool_calls=reply.tool_calls_since_prompt,
+        tool_errors=reply.tool_errors_since_prompt,
+        interrupted=reply.interrupted,
+    )
+
+
+class _Course:
+    """A session so far: its scores, its calls and what the user said."""
+
+    def __init__(self) -> None:
+        self._trajectory = Trajectory()
+        self._scores: list[float] = []
+        self._streak = self._longest_streak = 0
+        self._calls = self._errors = self._interruptions = 0
+        self._cues: list[float] = []
+
+    def measure(self, turn: SessionTurn) -> dict[str, float]:
+        """Return the numbers of the next turn."""
+        replied = extract_features(
+            turn.reply,
+            assistant_before=turn.assistant_before,
+            prompt_before=turn.prompt_before,
+            interrupted=turn.interrupted,
+            tool_calls=turn.tool_calls,
+            tool_errors=turn.tool_errors,
+            turn=turn.turn,
+        ).numbers
+        known = {
+            **self._measure_style(turn.assistant_before),
+            **self._measure_work(turn),
+            **self._measure_past_replies(),
+        }
+        self._cues.append(replied[_CUES])
+        return {
+            **{f"{SESSION}{name}": float(value) for name, value in known.items()},
+            **{f"{REPLY}{name}": float(value) for name, value in replied.items()},
+        }
+
+    def _measure_style(self, text: str) -> dict[str, float]:
+        profile = load_bundled(_PROFILE)
+        scored = score_reply(text, profile, with_engagement=False)
+        reading = self._trajectory.record_score(scored.score)
+        self._scores.append(scored.score)
+        self._streak = self._streak + 1 if scored.drifting else 0
+        self._longest_streak = max(self._longest_streak, self._streak)
+        points = scored.points()
+        return {
+            "point score": scored.score,
+            **{name: points.get(name, 0.0) for name in profile.weights},
+            "words": scored.words,
+            "highest point score": max(self._scores),
+            "mean point score": sum(self._scores) / len(self._scores),
+            "drift rate": sum(score >= scored.threshold for score in self._scores) / len(self._scores),
+            "longest streak": self._longest_streak,
+            **_describe_reading(reading),
+        }
+
+    def _measure_work(self, turn: SessionTurn) -> dict[str, float]:
+        self._calls += turn.tool_calls
+        self._errors += turn.tool_errors
+        self._interruptions += turn.interrupted
+        return {
+            "turn": turn.turn,
+            "calls": turn.tool_calls,
+            "errors": turn.tool_errors,
+            "share of errors": turn.tool_errors / max(1, turn.tool_calls),
+            "calls so far": self._calls,
+            "errors so far": self._errors,
+            "interrupted": turn.interrupted,
+            "interruptions so far": self._interruptions,
+        }
+
+    def _measure_past_replies(self) -> dict[str, float]:
+        return {
+            "past replies": len(self._cues),
+            "highest past cue score": max(self._cues, default=0.0),
+            "mean past cue score": sum(self._cues) / max(1, len(self._cues)),
+            "latest past cue score": self._cues[-1] if self._cues else 0.0,
+        }
+
+
+def _describe_reading(reading: ShapeReading) -> dict[str, float]:
+    shapes = {f"is {shape.replace('_', ' ')}": float(reading.shape == shape) for shape in SHAPES_BY_GRAVITY}
+    return {"smoothed score": reading.ewma, "velocity": reading.velocity, **shapes}
