@@ -17,6 +17,7 @@ ACTS = {
     "demo",
     "init",
     "run",
+    "serve",
     "hook install",
     "hook uninstall",
     "alerts ack",
