@@ -3,8 +3,8 @@
 The session is the one that watches live agents; nothing is written to any store.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field, structs
 
@@ -165,6 +165,9 @@ class Replay:
         return findings
 
 
+_Result = TypeVar("_Result")
+
+
 class Judge:
     """Judges recorded runs, each with fresh detectors.
 
@@ -222,6 +225,16 @@ class Judge:
         for event in run.events:
             replay.observe(event)
         return replay.end(run)
+
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[Judged]:
+        """Judge runs, and yield them in the order they came in."""
+        return map(self.judge, runs)
+
+    def apply(
+        self, function: Callable[["Judge", ReadRun], _Result], runs: Iterable[ReadRun]
+    ) -> Iterator[_Result]:
+        """Call a function with this judge and each of the runs; yield the results in order."""
+        return (function(self, run) for run in runs)
 
     def begin(self, info: RunInfo) -> Replay:
         """Return a replay of this run that has seen no event yet."""

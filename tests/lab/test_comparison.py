@@ -5,13 +5,11 @@ from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, set_of
 from steadyhelm.lab.evaluation.comparison import Comparer
 from steadyhelm.lab.evaluation.labelled_runs import Question
 from steadyhelm.lab.evaluation.report_text import format_comparison
-from steadyhelm.settings import Settings
 
 
 def compared(before, after, *lines):
-    comparer = Comparer(Settings(), Settings(), Question(), kinds={"loop"}, samples=20)
-    comparer._judges = tuple(judge_with(partial(Repeats, times=times)) for times in (before, after))
-    return comparer.compare(set_of(*lines))
+    judges = [judge_with(partial(Repeats, times=times)) for times in (before, after)]
+    return Comparer(*judges, Question(), samples=20).compare(set_of(*lines))
 
 
 class TestCompare:

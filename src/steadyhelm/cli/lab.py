@@ -23,6 +23,7 @@ from steadyhelm.cli.output import (
     EXIT_OK,
     EXIT_USAGE,
     AsJson,
+    Jobs,
     confirm,
     fail,
     print_json,
@@ -109,18 +110,19 @@ def evaluate(
         int, typer.Option("--wrong", min=0, help="How many wrong runs to list of each set.")
     ] = 20,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Measure detectors on labelled runs, beside simple rules."""
     from steadyhelm.lab.evaluation.evaluator import Evaluator
     from steadyhelm.lab.evaluation.report_text import format_evaluation
-    from steadyhelm.replay import Judge
+    from steadyhelm.replay_pool import open_judge
 
     sets = read_run_sets(paths)
-    judge = Judge(context.obj.load().settings, kinds={kind.value})
     question = _make_question(kind, severity, label, adjacent)
-    evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
-    evaluation = evaluator.evaluate(sets)
+    with open_judge(context.obj.load().settings, kinds={kind.value}, jobs=jobs) as judge:
+        evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
+        evaluation = evaluator.evaluate(sets)
     if html is not None:
         from steadyhelm.lab.report_html import render_evaluation
 
@@ -143,20 +145,25 @@ def compare(
     adjacent: Adjacent = False,
     samples: Samples = 1000,
     seed: Seed = 0,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Compare two settings files on the same runs."""
     from steadyhelm.lab.evaluation.comparison import Comparer, Comparison
     from steadyhelm.lab.evaluation.report_text import format_comparison
+    from steadyhelm.replay_pool import open_judge
     from steadyhelm.settings import load
 
     sets = read_run_sets(paths)
     first, second = load(path=before).settings, load(path=after).settings
     question = _make_question(kind, severity, label, adjacent)
-    comparer = Comparer(first, second, question, kinds={kind.value}, samples=samples, seed=seed)
-    comparison = Comparison(
-        before=str(before), after=str(after), question=question, sets=[comparer.compare(one) for one in sets]
-    )
+    with (
+        open_judge(first, kinds={kind.value}, jobs=jobs) as current,
+        open_judge(second, kinds={kind.value}, jobs=jobs) as changed,
+    ):
+        comparer = Comparer(current, changed, question, samples=samples, seed=seed)
+        compared = [comparer.compare(one) for one in sets]
+    comparison = Comparison(before=str(before), after=str(after), question=question, sets=compared)
     if as_json:
         print_json(comparison)
     else:
@@ -173,6 +180,7 @@ def leak_check(
     label: Label = None,
     adjacent: Adjacent = False,
     seed: Seed = 0,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Check that figures depend on what they should. Shuffles what must not matter, and what must.
@@ -181,12 +189,12 @@ def leak_check(
     """
     from steadyhelm.lab.evaluation.leak_check import LeakCheck
     from steadyhelm.lab.evaluation.report_text import format_leak_reports
-    from steadyhelm.replay import Judge
+    from steadyhelm.replay_pool import open_judge
 
     sets = read_run_sets(paths)
-    judge = Judge(context.obj.load().settings, kinds={kind.value})
-    check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
-    reports = [check.check(one) for one in sets]
+    with open_judge(context.obj.load().settings, kinds={kind.value}, jobs=jobs) as judge:
+        check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
+        reports = [check.check(one) for one in sets]
     if as_json:
         print_json({"sets": reports})
     else:
@@ -213,6 +221,7 @@ def simulate(
     seed: Seed = 0,
     shown: Annotated[int, typer.Option("--shown", min=0, help="How many disturbed runs to list.")] = 10,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print what a policy would have done to recorded runs.
@@ -222,12 +231,16 @@ def simulate(
     """
     from steadyhelm.lab.simulation.report_text import format_simulation
     from steadyhelm.lab.simulation.simulate import simulate as run_simulation
+    from steadyhelm.replay_pool import open_judge
     from steadyhelm.settings import load
 
     settings = load(_parse_policy(policy or ()), path=config or context.obj.config_file).settings
     sets = read_run_sets(paths)
-    with show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run:
-        report = run_simulation(sets, settings, samples=samples, seed=seed, on_run=on_run)
+    with (
+        open_judge(settings, mode="enforce", jobs=jobs) as judge,
+        show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run,
+    ):
+        report = run_simulation(sets, settings, samples=samples, seed=seed, judge=judge, on_run=on_run)
     if html is not None:
         from steadyhelm.lab.report_html import render_simulation
 
@@ -271,6 +284,7 @@ def accuracy(
     ] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was judged wrongly.")] = False,
     cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure the cost too.")] = True,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Measure every accuracy target of the loop detectors.
@@ -281,15 +295,19 @@ def accuracy(
     if planted:
         runs, settings = read_runs(planted), context.obj.load().settings
         teachers = read_runs(learn)[:learn_from] if learn else []
-        raise typer.Exit(measure_planted(runs, settings, teachers=teachers, wrong=wrong, as_json=as_json))
-    from steadyhelm.lab.evaluation.accuracy import AccuracyCheck, format_targets, targets_to_builtins
+        status = measure_planted(runs, settings, teachers=teachers, wrong=wrong, as_json=as_json, jobs=jobs)
+        raise typer.Exit(status)
+    from steadyhelm.lab.evaluation import accuracy as targets
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
+    from steadyhelm.replay_pool import open_judge
 
-    measured = AccuracyCheck(find_data_folder(data), context.obj.load().settings).measure(cost=cost)
+    folder, settings = find_data_folder(data), context.obj.load().settings
+    with open_judge(settings, kinds=targets.MEASURED_KINDS, jobs=jobs) as judge:
+        measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
     if as_json:
-        print_json({"targets": targets_to_builtins(measured)})
+        print_json({"targets": targets.targets_to_builtins(measured)})
     else:
-        typer.echo(format_targets(measured, wrong=wrong))
+        typer.echo(targets.format_targets(measured, wrong=wrong))
     raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)
 
 
@@ -302,12 +320,19 @@ def false_alarms(
     ] = 0,
     wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
     seed: Seed = 0,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Count how many healthy runs are flagged, by kind of finding, and what was not checked."""
     sets = read_run_sets(paths)
     print_false_alarms(
-        sets, context.obj.load().settings, learn_from=learn_from, seed=seed, wrong=wrong, as_json=as_json
+        sets,
+        context.obj.load().settings,
+        learn_from=learn_from,
+        seed=seed,
+        wrong=wrong,
+        as_json=as_json,
+        jobs=jobs,
     )
     raise typer.Exit(get_exit_status(sets))
 

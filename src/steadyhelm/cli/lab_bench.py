@@ -114,6 +114,7 @@ def measure_planted(
     teachers: "Sequence[ReadRun]" = (),
     wrong: bool,
     as_json: bool,
+    jobs: int = 1,
 ) -> int:
     """Print by class what was found of the plants in these runs; return the exit status.
 
@@ -121,12 +122,14 @@ def measure_planted(
     """
     from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
     from steadyhelm.lab.evaluation.planted import format_plants, has_plant, measure_plants, plants_to_builtins
-    from steadyhelm.replay import Judge
+    from steadyhelm.replay_pool import open_judge
 
     if not all(has_plant(run) for run in runs):
         fail("a run without a plant was found: `steadyhelm lab mutate` writes files for this.", EXIT_USAGE)
-    with learn_baseline(_follow("Learning", teachers, len(teachers)), settings) as store:
-        judge = Judge(settings, store=store if teachers else None, kinds={"loop", "goal"})
+    with (
+        learn_baseline(_follow("Learning", teachers, len(teachers)), settings) as store,
+        open_judge(settings, store=store if teachers else None, kinds={"loop", "goal"}, jobs=jobs) as judge,
+    ):
         judged = map(as_one_agent, runs) if teachers else runs
         result = measure_plants(_follow("Judging", judged, len(runs)), judge)
     if as_json:
@@ -137,7 +140,14 @@ def measure_planted(
 
 
 def print_false_alarms(
-    sets: "Sequence[RunSet]", settings: "Settings", *, learn_from: int, seed: int, wrong: bool, as_json: bool
+    sets: "Sequence[RunSet]",
+    settings: "Settings",
+    *,
+    learn_from: int,
+    seed: int,
+    wrong: bool,
+    as_json: bool,
+    jobs: int = 1,
 ) -> None:
     """Print how many runs of each set are flagged, by kind."""
     from steadyhelm.lab.evaluation.false_alarms import count_false_alarms, format_false_alarms
@@ -145,7 +155,8 @@ def print_false_alarms(
     if any(learn_from >= len(one.runs) for one in sets):
         fail(f"--learn-from {learn_from} leaves no run to judge.", EXIT_USAGE)
     counted = [
-        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed) for one in sets
+        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed, jobs=jobs)
+        for one in sets
     ]
     if as_json:
         print_json({"sets": counted})

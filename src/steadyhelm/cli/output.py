@@ -33,6 +33,7 @@ _CONTINUATION_INDENT: Final = 5
 _MIN_LAST_COLUMN: Final = 24
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, metavar="N", help="Processes that judge runs.")]
 """The option of every command that reads; its document is an object whose keys stay."""
 
 

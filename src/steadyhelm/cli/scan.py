@@ -1,15 +1,17 @@
 """`steadyhelm scan`: replay recorded runs, and report which of them drifted."""
 
 import enum
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from steadyhelm.cli.context import GlobalOptions, SeverityName
-from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, AsJson, fail
+from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, AsJson, Jobs, fail
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from steadyhelm.findings import Severity
     from steadyhelm.recordings.run_file import ReadRun
-    from steadyhelm.replay import Judge
+    from steadyhelm.replay import Judge, Judged
     from steadyhelm.reports.output import Report, RunLocation, ScanProgress
     from steadyhelm.settings import Settings
     from steadyhelm.store import Store
@@ -75,6 +77,7 @@ def scan(
         bool,
         typer.Option("--verbose", "-v", help="List clean runs too, and problems that did not stop reading."),
     ] = False,
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Replay recorded runs and report which of them drifted. Nothing is stored.
@@ -82,7 +85,7 @@ def scan(
     Exit status: 0 clean, 3 a run was flagged, 2 usage, 1 something could not be read.
     """
     from steadyhelm.findings import Severity
-    from steadyhelm.replay import Judge
+    from steadyhelm.replay_pool import open_judge
     from steadyhelm.reports.output import ScanProgress, open_destination
 
     shared: GlobalOptions = context.obj
@@ -94,16 +97,18 @@ def scan(
         _require_followable(files, paths)
     settings = shared.load().settings
     level = Severity(fail_on.upper())
-    with _open_baselines(baseline, settings) as store, open_destination(output) as stream:
-        judge = Judge(settings, store=store)
+    with (
+        _open_baselines(baseline, settings) as store,
+        open_destination(output) as stream,
+        open_judge(settings, store=store, jobs=jobs) as judge,
+    ):
         report = _make_report(report_format, stream, settings, level, verbose=verbose)
         if is_live:
             on_stdout = report_format is ReportFormat.TEXT and output is None
             _follow_file(files[0], judge, level, follow_for, on_stdout=on_stdout)
         with ScanProgress(files, report) as bar:
             scanned = _Scan(judge, report, level, bar, verbose=verbose)
-            for file in files:
-                scanned.read(file, is_named=file in paths)
+            scanned.read(files, named=paths)
         report.finish(scanned.totals, level, is_file=output is not None)
     raise typer.Exit(scanned.exit_status())
 
@@ -174,30 +179,48 @@ class _Scan:
         self._bar = bar
         self._verbose = verbose
         self._skipped: list[str] = []
+        # Places of runs that are being judged, and between them what else was met: runs may come back later
+        # than they are read, and are reported in the order of the files.
+        self._waiting: deque[Any] = deque()
 
-    def read(self, file: str, *, is_named: bool) -> None:
-        """Replay every run in a file; what cannot be read is named, and the rest is still read.
+    def read(self, files: Sequence[str], *, named: Collection[str]) -> None:
+        """Replay every run in the files; what cannot be read is named, and the rest is still read.
 
         A JSON file of another kind is skipped when only its folder was named.
         """
+        for judged in self._judge.judge_all(self._read_runs(files, named)):
+            self._add_waiting()
+            self._add_run(judged, self._waiting.popleft())
+        self._add_waiting()
+
+    def _read_runs(self, files: Sequence[str], named: Collection[str]) -> Iterator["ReadRun"]:
+        """Yield the runs of all files; the place of each, and what else was met, wait for their turn."""
         from steadyhelm.errors import FormatError
         from steadyhelm.recordings.recognition import UNKNOWN, open_runs
         from steadyhelm.recordings.run_file import ReadRun
         from steadyhelm.reports.output import RunLocation
 
-        try:
-            for item in open_runs(file):
-                if isinstance(item, ReadRun):
-                    self._add_run(item, RunLocation(file, item.line))
-                elif item.reason == UNKNOWN and file.endswith(".json") and not is_named:
-                    self._skipped.append(file)
-                else:
-                    self._add_unreadable(RunLocation(file, item.line), item.reason)
-        except FormatError as exc:
-            self.totals.unreadable += 1
-            self._report.add_unreadable(RunLocation(file, 1), str(exc))
-            self._bar.say(f"steadyhelm: {safe(exc)}")
-        self._bar.finish_file(file)
+        for file in files:
+            try:
+                for item in open_runs(file):
+                    place = RunLocation(file, item.line)
+                    if isinstance(item, ReadRun):
+                        self._waiting.append(place)
+                        yield item
+                    elif item.reason == UNKNOWN and file.endswith(".json") and file not in named:
+                        self._skipped.append(file)
+                    else:
+                        said = f"{safe(place)}: {safe(item.reason)}"
+                        self._waiting.append(partial(self._add_unreadable, place, item.reason, said))
+            except FormatError as exc:
+                unread = partial(self._add_unreadable, RunLocation(file, 1), str(exc), safe(exc))
+                self._waiting.append(unread)
+            self._waiting.append(partial(self._bar.finish_file, file))
+
+    def _add_waiting(self) -> None:
+        """Report what was met before the next run."""
+        while self._waiting and callable(self._waiting[0]):
+            self._waiting.popleft()()
 
     def exit_status(self) -> int:
         """Return the exit status; what could not be read counts more than what was found."""
@@ -213,8 +236,8 @@ class _Scan:
             return EXIT_FAILED
         return EXIT_FLAGGED if totals.failing else EXIT_OK
 
-    def _add_run(self, run: "ReadRun", place: "RunLocation") -> None:
-        judged = self._judge.judge(run)
+    def _add_run(self, judged: "Judged", place: "RunLocation") -> None:
+        run = judged.run
         self.totals.add(judged.report, least=self._least, fail_on=self._level.rank)
         self.totals.in_part += run.unread > 0
         self._report.add_run(judged, place, is_flagged=judged.report.worst >= self._least)
@@ -223,10 +246,10 @@ class _Scan:
                 self._bar.say(f"steadyhelm: {safe(place)}: run {safe(run.info.run_id)}: {safe(problem)}")
         self._bar.show_totals(self.totals)
 
-    def _add_unreadable(self, place: "RunLocation", reason: str) -> None:
+    def _add_unreadable(self, place: "RunLocation", reason: str, said: str) -> None:
         self.totals.unreadable += 1
         self._report.add_unreadable(place, reason)
-        self._bar.say(f"steadyhelm: {safe(place)}: {safe(reason)}")
+        self._bar.say(f"steadyhelm: {said}")
 
 
 def find_run_files(paths: list[str]) -> list[str]:

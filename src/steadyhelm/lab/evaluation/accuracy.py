@@ -30,6 +30,7 @@ from steadyhelm.replay import Judge
 from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
 
+MEASURED_KINDS: Final = frozenset({"loop"})
 CASES: Final = "loops/cases.jsonl"
 SOLA: Final = "runs/sola_thought_action.jsonl.gz"
 TRAIL: Final = "runs/trail.jsonl.gz"
@@ -77,11 +78,11 @@ class AccuracyCheck:
         *,
         samples: int = 1000,
         seed: int = 0,
-        health: Health | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._folder = folder
         self._settings = settings
-        self._judge = Judge(settings, kinds={"loop"}, health=health)
+        self._judge = judge or Judge(settings, kinds=MEASURED_KINDS)
         self._samples = samples
         self._seed = seed
 
@@ -102,7 +103,7 @@ class AccuracyCheck:
         return [*found, *self._measure_cost()] if cost else found
 
     def _score_file(self, file: str, question: Question) -> list[RunScore]:
-        reports = [(run, self._judge.judge(run).report) for run in self._read_runs(file)]
+        reports = [(it.run, it.report) for it in self._judge.judge_all(self._read_runs(file))]
         return score_runs(reports, question)
 
     def _read_runs(self, file: str) -> list[ReadRun]:
@@ -298,7 +299,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only this one: detectors being written should fail where one can see it.
     health.loud = given.loud
     try:
-        check = AccuracyCheck(find_data_folder(given.data), load(path=given.config).settings, health=health)
+        settings = load(path=given.config).settings
+        judge = Judge(settings, kinds=MEASURED_KINDS, health=health)
+        check = AccuracyCheck(find_data_folder(given.data), settings, judge=judge)
         found = check.measure(cost=not given.no_cost)
     except SteadyhelmError as exc:
         sys.stderr.write(f"steadyhelm: {exc}\n")

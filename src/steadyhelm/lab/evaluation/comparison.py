@@ -1,6 +1,6 @@
 """Compare what two settings find in the same runs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -10,7 +10,6 @@ from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport
-from steadyhelm.settings import Settings
 
 ChangeKind = Literal["newly flagged", "no longer flagged", "earlier", "later"]
 
@@ -50,30 +49,28 @@ class Comparer:
     """Replays the same runs under two settings.
 
     Args:
-        before: The current settings.
-        after: The changed settings.
+        before: Judges with the current settings.
+        after: Judges with the changed settings.
         question: Which findings count, and the label they are compared with.
-        kinds: Only detectors of these kinds run; None means all.
     """
 
     def __init__(
         self,
-        before: Settings,
-        after: Settings,
+        before: Judge,
+        after: Judge,
         question: Question,
         *,
-        kinds: Collection[str] | None = None,
         samples: int = 1000,
         seed: int = 0,
     ) -> None:
-        self._judges = (Judge(before, kinds=kinds), Judge(after, kinds=kinds))
+        self._judges = (before, after)
         self._question = question
         self._samples = samples
         self._seed = seed
 
     def compare(self, one: RunSet) -> SetComparison:
         """Return the effect of the change on the runs of one set."""
-        before, after = ([(run, judge.judge(run).report) for run in one.runs] for judge in self._judges)
+        before, after = ([(it.run, it.report) for it in judge.judge_all(one.runs)] for judge in self._judges)
         first, second = score_runs(before, self._question), score_runs(after, self._question)
         pairs = list(zip(first, second, strict=True))
         is_labelled = any(score.expected.run is not None for score in first)

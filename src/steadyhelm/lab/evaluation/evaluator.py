@@ -143,7 +143,7 @@ class Evaluator:
 
     def report_set(self, one: RunSet) -> SetReport:
         """Return the figures of one set."""
-        reports = [(run, self._judge.judge(run).report) for run in one.runs]
+        reports = [(it.run, it.report) for it in self._judge.judge_all(one.runs)]
         together = self._score_finder(reports, find_everything)
         figures = [self._measure_detector_or_rule(TOGETHER, together)]
         names = self._judge.detectors

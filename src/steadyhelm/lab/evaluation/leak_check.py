@@ -79,7 +79,7 @@ class LeakCheck:
         return ShuffleReport(name=one.name, rows=rows)
 
     def _score(self, runs: Sequence[ReadRun]) -> list[RunScore]:
-        return score_runs([(run, self._judge.judge(run).report) for run in runs], self._question)
+        return score_runs([(it.run, it.report) for it in self._judge.judge_all(runs)], self._question)
 
     def _new_random(self) -> random.Random:
         return random.Random(self._seed)  # noqa: S311 - shuffling, not secrets

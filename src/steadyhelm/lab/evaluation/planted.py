@@ -99,10 +99,9 @@ def is_flagged(report: RunReport, plant: PlantedRun) -> bool:
 def measure_plants(runs: Iterable[ReadRun], judge: Judge) -> PlantedResult:
     """Judge every run with a plant, and count by class."""
     judged: dict[tuple[str, str], list[tuple[str, bool]]] = {}
-    for run in runs:
+    for run, report, *_ in judge.judge_all(runs):
         plant = read_plant(run)
-        flagged = is_flagged(judge.judge(run).report, plant)
-        judged.setdefault((plant.kind, plant.name), []).append((run.info.run_id, flagged))
+        judged.setdefault((plant.kind, plant.name), []).append((run.info.run_id, is_flagged(report, plant)))
     classes = [
         ClassResult(
             name=name,

@@ -152,8 +152,8 @@ class _ReplayedSet(NamedTuple):
 def _replay_set(one: RunSet, judge: Judge, on_run: Callable[[], None]) -> _ReplayedSet:
     known = read_set_truth(one.runs)
     runs = []
-    for run in one.runs:
-        runs.append(simulate_run(run, judge, known))
+    for run in judge.apply(partial(simulate_run, known), one.runs):
+        runs.append(run)
         on_run()
     return _ReplayedSet(one.name, runs, known.definition, len(one.broken))
 

@@ -190,7 +190,7 @@ class SimulatedRun(Struct, frozen=True, kw_only=True):
         return None if answer is None or evidence is None else answer.place - evidence
 
 
-def simulate_run(run: ReadRun, judge: Judge, known: SetTruth) -> SimulatedRun:
+def simulate_run(known: SetTruth, judge: Judge, run: ReadRun) -> SimulatedRun:
     """Replay one run, asking before every call as a host would, and return the summary."""
     replay = judge.begin(run.info)
     refusals = _replay(run, replay)

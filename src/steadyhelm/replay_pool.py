@@ -1,0 +1,144 @@
+"""Judge recorded runs in several processes: the same reports, in the same order."""
+
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from steadyhelm.components import open_store
+from steadyhelm.decisions import Mode
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.events import RunSummary
+from steadyhelm.incidents import Incident
+from steadyhelm.recordings.run_file import ReadRun
+from steadyhelm.replay import FirstResponse, Judge, Judged, RunReport
+from steadyhelm.settings import Settings
+from steadyhelm.store import Store
+
+_Result = TypeVar("_Result")
+_Outcome = tuple[RunReport, Sequence[Incident], Sequence[FirstResponse], RunSummary]
+
+_RUNS_AHEAD: Final = 4
+"""Runs for each process that are sent before they are asked for: more would only fill the memory."""
+
+
+@contextmanager
+def open_judge(
+    settings: Settings,
+    *,
+    jobs: int = 1,
+    store: Store | None = None,
+    kinds: Collection[str] | None = None,
+    mode: Mode = "observe",
+) -> Iterator[Judge]:
+    """Yield a judge whose `judge_all` works in so many processes; one is this process itself.
+
+    A store must have a file: the other processes read it too.
+    """
+    if jobs <= 1:
+        yield Judge(settings, store=store, kinds=kinds, mode=mode)
+        return
+    judge = _PoolJudge(settings, jobs=jobs, store=store, kinds=kinds, mode=mode)
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+class _PoolJudge(Judge):
+    """A judge whose `judge_all` works in several processes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        jobs: int,
+        store: Store | None,
+        kinds: Collection[str] | None,
+        mode: Mode,
+    ) -> None:
+        super().__init__(settings, store=store, kinds=kinds, mode=mode)
+        path = None if store is None else str(store.describe()["path"])
+        self._jobs = jobs
+        self._remote_troubles: Counter[str] = Counter()
+        # A fork would copy the threads' locks of a progress bar as they are at that moment.
+        self._pool = ProcessPoolExecutor(
+            jobs,
+            mp_context=get_context("spawn"),
+            initializer=_start_process,
+            initargs=(settings, path, None if kinds is None else tuple(kinds), mode),
+        )
+
+    def close(self) -> None:
+        """End the processes; what they were about to judge is dropped."""
+        self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """The errors while replaying, of all processes."""
+        return dict(self._remote_troubles + Counter(super().troubles))
+
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[Judged]:
+        """Judge runs in all processes, and yield them in the order they came in."""
+        for run, outcome in self._send(_judge_run, runs):
+            yield Judged(run, *outcome)
+
+    def apply(
+        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+    ) -> Iterator[_Result]:
+        """Call a function of a module in all processes, with their judge and each of the runs."""
+        for _, result in self._send(function, runs):
+            yield result
+
+    def _send(
+        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+    ) -> Iterator[tuple[ReadRun, _Result]]:
+        sent: deque[tuple[ReadRun, Future[tuple[_Result, dict[str, int]]]]] = deque()
+        try:
+            for run in runs:
+                sent.append((run, self._pool.submit(_call, function, run)))
+                if len(sent) >= self._jobs * _RUNS_AHEAD:
+                    yield self._receive(*sent.popleft())
+            while sent:
+                yield self._receive(*sent.popleft())
+        except BrokenProcessPool as exc:
+            raise SteadyhelmError(
+                "A process that judged runs has ended, perhaps for lack of memory. Try again with --jobs 1."
+            ) from exc
+
+    def _receive(
+        self, run: ReadRun, future: "Future[tuple[_Result, dict[str, int]]]"
+    ) -> tuple[ReadRun, _Result]:
+        result, troubles = future.result()
+        self._remote_troubles.update(troubles)
+        return run, result
+
+
+_judge: Judge | None = None
+
+
+def _start_process(settings: Settings, path: str | None, kinds: Collection[str] | None, mode: Mode) -> None:
+    """Make the judge of this process, once for all runs."""
+    global _judge  # noqa: PLW0603 - the only place that all calls in a pool's process share
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the sender ends the pool
+    store = None if path is None else open_store(structs.replace(settings, db_path=path), read_only=True)
+    _judge = Judge(settings, store=store, kinds=kinds, mode=mode)
+
+
+def _call(function: Callable[[Judge, ReadRun], _Result], run: ReadRun) -> tuple[_Result, dict[str, int]]:
+    """Return a function's result, and the troubles it led to."""
+    assert _judge is not None
+    before = Counter(_judge.troubles)
+    result = function(_judge, run)
+    return result, dict(Counter(_judge.troubles) - before)
+
+
+def _judge_run(judge: Judge, run: ReadRun) -> _Outcome:
+    """Judge a run; the run itself is not sent back, since the sender has it."""
+    return judge.judge(run)[1:]

@@ -1,0 +1,96 @@
+"""Several processes judge runs: the same reports, in the same order."""
+
+import os
+
+import pytest
+from whole_program import healthy_line, looping_line, process, steadyhelm
+
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.recordings.run_file import RunFile
+from steadyhelm.replay_pool import open_judge
+from steadyhelm.settings import Settings
+
+
+@pytest.fixture
+def runs(apart):
+    """A folder of runs, with lines and a file in between that cannot be read."""
+    folder = apart / "runs"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.jsonl").write_text((healthy_line() + looping_line()) * 3 + "{broken\n")
+    (folder / "1b.jsonl").write_text("no run at all\n")
+    return folder
+
+
+class TestScan:
+    @pytest.mark.parametrize("kind", ["text", "json", "junit"])
+    def test_the_same_report_to_the_byte(self, runs, apart, kind):
+        """
+        A report is the same with two processes, what cannot be read included, in its place.
+        """
+        for jobs in ("1", "2"):
+            answer = process("scan", runs, "--format", kind, "--output", apart / jobs, "--jobs", jobs)
+            assert 1 == answer.status
+
+        assert (apart / "1").read_bytes() == (apart / "2").read_bytes()
+
+    def test_with_baselines(self, runs, apart):
+        """
+        Each process reads the baselines that were named.
+        """
+        monitor = DriftMonitor("agent", db_path=apart / "known.db", calibration_runs=1)
+        with monitor.run():
+            monitor.record_event("tool_call", "ls", output_data="a")
+        monitor.close()
+        reports = [
+            process("scan", runs, "--format", "json", "--baseline", apart / "known.db", "--jobs", jobs).out
+            for jobs in ("1", "2")
+        ]
+
+        assert reports[0]
+        assert reports[0] == reports[1]
+
+    def test_no_number_of_processes(self, runs):
+        """
+        Fewer than one is refused.
+        """
+        assert 2 == steadyhelm("scan", runs, "--jobs", "0").status
+
+
+class TestLab:
+    @pytest.mark.parametrize("command", ["eval", "simulate", "false-alarms", "leak-check"])
+    def test_the_same_figures(self, runs, command):
+        """
+        Whatever the lab measures does not depend on how many processes judge.
+        """
+        files = [runs / f"{number}.jsonl" for number in range(2)]
+        one, two = (process("lab", command, *files, "--json", "--jobs", jobs).out for jobs in ("1", "2"))
+
+        assert one
+        assert one == two
+
+
+def _end_process(judge, run):  # noqa: ARG001 - what a pool calls
+    os._exit(9)
+
+
+class TestPool:
+    def test_a_process_that_ends_is_named(self, runs):
+        """
+        A process that the system ended is an error with what to try, not a wait without end.
+        """
+        with (
+            open_judge(Settings(), jobs=2) as judge,
+            pytest.raises(SteadyhelmError, match="--jobs 1"),
+        ):
+            list(judge.apply(_end_process, list(RunFile(runs / "0.jsonl"))[:2]))
+
+    def test_a_caller_that_stops_early(self, runs):
+        """
+        Who looks at the first run only does not wait for all of them.
+        """
+        with open_judge(Settings(), jobs=2) as judge:
+            judged = next(iter(judge.judge_all(list(RunFile(runs / "0.jsonl"))[:6])))
+
+        assert "fine" == judged.run.info.run_id
