@@ -208,6 +208,16 @@ class TestTheDay:
 
         assert monitor.daily_budget() is None
 
+    def test_a_run_that_met_it_is_learnt_from(self, watch):
+        """
+        That the day was used up says nothing against the run: its baseline learns from it.
+        """
+        monitor = watch(budget=Budget(daily_steps=2))
+        spend(monitor, runs=1)
+        monitor.flush()
+
+        assert 1 == monitor.get_baseline().calibration_runs
+
 
 class TestManyProcesses:
     def test_what_is_stored_counts(self, watch, tmp_path):

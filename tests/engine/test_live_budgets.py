@@ -1,8 +1,11 @@
 """The budget of a live run follows what the host reports and what was proven, never a guess."""
 
+import threading
+from contextlib import suppress
+
 import pytest
 
-from steadyhelm import Budget
+from steadyhelm import Budget, DriftMonitor
 from steadyhelm.errors import SettingsError
 
 LIMIT = 100
@@ -340,3 +343,105 @@ class TestProfiles:
         for _ in range(6):
             budget, _ = self.complete(monitor, 2)
         assert 3 == budget.steps_limit
+
+
+class TestChildren:
+    def test_children_that_run_side_by_side(self, make):
+        """
+        What eight children take at once and return adds up: nothing is lost, nothing is spent twice.
+        """
+        monitor = make(budget=Budget(steps=400))
+        seen = []
+
+        def work(parent, number):
+            with monitor.run(parent_run_id=parent.run_id):
+                driver = Driver(monitor)
+                driver.taken = 1000 * number
+                for _ in range(number):
+                    driver.read()
+                seen.append(monitor.budget(parent.run_id))
+
+        with monitor.run() as parent:
+            threads = [threading.Thread(target=work, args=(parent, number)) for number in range(1, 9)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            left = monitor.budget()
+
+        assert {400} == {it.steps_used + it.steps_reserved + it.steps_remaining for it in seen}
+        assert (36, 0, 364) == (left.steps_used, left.steps_reserved, left.steps_remaining)
+
+    def test_a_child_that_fails_returns_the_rest(self, make):
+        """
+        An error that ends a child gives its parent back what the child did not use.
+        """
+        monitor = make(budget=Budget(steps=100))
+        with monitor.run():
+            with suppress(RuntimeError), monitor.run():
+                Driver(monitor).read()
+                raise RuntimeError
+            left = monitor.budget()
+
+        assert (1, 0, 99) == (left.steps_used, left.steps_reserved, left.steps_remaining)
+
+    def test_a_child_that_never_ends_keeps_its_share(self, make):
+        """
+        What a child may still spend is not spent twice: its parent goes on with the other half.
+        """
+        monitor = make(budget=Budget(steps=100))
+        with monitor.run() as parent:
+            child = monitor.start_run(parent_run_id=parent.run_id)
+            monitor.runs.leave(child)
+            driver = Driver(monitor)
+            verdicts = [driver.read().verdict for _ in range(49)]
+            left = monitor.budget()
+
+        assert {"proceed"} == set(verdicts)
+        assert (49, 50, 1) == (left.steps_used, left.steps_reserved, left.steps_remaining)
+
+    def test_a_suspended_child_returns_its_rest_when_it_ends(self, make):
+        """
+        A child that is put aside and resumed gives back what it did not use, as any other.
+        """
+        monitor = make(budget=Budget(steps=100))
+        with monitor.run() as parent:
+            monitor.start_run("child", parent_run_id=parent.run_id)
+            Driver(monitor).read()
+            monitor.suspend("child")
+            monitor.flush()
+            lent = monitor.budget(parent.run_id).steps_reserved
+            monitor.start_run("child", parent_run_id=parent.run_id)
+            monitor.flush()
+            Driver(monitor).read()
+            monitor.end_run("child")
+            left = monitor.budget(parent.run_id)
+
+        assert (50, 2, 0) == (lent, left.steps_used, left.steps_reserved)
+
+    def test_an_agent_inside_another_agent(self, make, tmp_path):
+        """
+        An agent that another agent calls draws on the caller's budget, within limits of its own.
+        """
+        outer = make(budget=Budget(steps=100))
+        inner = DriftMonitor("helper", db_path=tmp_path / "steadyhelm.db", budget=Budget(steps=20))
+        with outer.run() as parent:
+            with inner.run():
+                for n in range(3):
+                    inner.record_event("tool_call", "read", input_data={"n": n}, output_data=n)
+                lent = inner.budget(), outer.budget(parent.run_id)
+            left = outer.budget()
+        inner.close()
+
+        assert (20, 50) == (lent[0].steps_limit, lent[1].steps_reserved)
+        assert (3, 0, 97) == (left.steps_used, left.steps_reserved, left.steps_remaining)
+
+    def test_the_day_counts_a_childs_steps_once(self, make):
+        """
+        A step of a child is one step of the agent's day.
+        """
+        monitor = make(budget=Budget(steps=100, daily_steps=50))
+        with monitor.run(), monitor.run():
+            Driver(monitor).read()
+
+        assert 1 == monitor.daily_budget().steps_used

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from steadyhelm.decisions import Decision, DriftAction, Intervention
-from steadyhelm.engine.drift_findings import BUDGET
+from steadyhelm.engine.drift_findings import BUDGET, DAILY_BUDGET
 from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
@@ -177,7 +177,7 @@ class IncidentTracker(Struct):
         return list(changed.values())
 
     def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
-        self.total += finding.detector != BUDGET
+        self.total += finding.detector not in {BUDGET, DAILY_BUDGET}
         seq = _find_first_evidence(finding, event)
         self.starts[finding.kind] = IncidentStart(seq, totals.tokens_before(seq))
         return _make_incident(event, finding)

@@ -33,6 +33,16 @@ _numbers: Final = itertools.count(1)
 _tables: Final["weakref.WeakValueDictionary[int, LiveRuns]"] = weakref.WeakValueDictionary()
 
 
+def find_live_run(run_id: str, own: "LiveRuns") -> RunRecorder | None:
+    """Return the live run of that id, of this monitor or of another one that alone has it."""
+    found = own.get(run_id)
+    if found is not None:
+        return found
+    elsewhere = [table.get(run_id) for table in list(_tables.values()) if table is not own]
+    alive = [recorder for recorder in elsewhere if recorder is not None]
+    return alive[0] if len(alive) == 1 else None
+
+
 class LiveRuns:
     """The live runs of one monitor, and the ids of those that ended recently.
 

@@ -15,7 +15,7 @@ from steadyhelm.decisions import Verdict
 from steadyhelm.engine.agent_knowledge import AgentKnowledge, Reference, SuspendedRun, take_suspended
 from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.dispatch import Dispatch
-from steadyhelm.engine.live_runs import LiveRuns
+from steadyhelm.engine.live_runs import LiveRuns, find_live_run
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
@@ -290,7 +290,7 @@ class RunStarter:
     def return_budget(self, recorder: RunRecorder) -> None:
         """Return the unused budget of a run that ends to the live run around it."""
         parent_id, budget = recorder.session.run.parent_run_id, recorder.session.drift.budget.limits
-        parent = self._runs.get(parent_id) if parent_id else None
+        parent = find_live_run(parent_id, self._runs) if parent_id else None
         if parent is not None and budget is not None:
             with parent.lock:
                 parent.session.drift.budget.return_reserve(budget)
@@ -302,11 +302,18 @@ class RunStarter:
         return crc32(run_id.encode("utf-8", "replace")) < self._sample_rate * 2**32
 
     def _reserve_budget(self, parent_run_id: str | None, given: Budget | None) -> AdaptiveBudget | None:
-        parent = self._runs.get(parent_run_id) if parent_run_id else None
-        if parent is None:
+        """Return a share of what the run around this one has left; None without one, or without a budget.
+
+        The run around it may be another agent's: then the limits of this agent's runs hold too.
+        """
+        parent = find_live_run(parent_run_id, self._runs) if parent_run_id else None
+        if parent is None or not parent.is_sampled:
             return None
         with parent.lock:
-            return parent.session.drift.budget.reserve_for_child(given)
+            share = parent.session.drift.budget.reserve_for_child(given)
+        if share is not None and self._runs.get(parent.session.run.run_id) is not parent:
+            share.set_limits(self._sessions.steering.budget)
+        return share
 
     def _choose_id(self, given_id: str | None) -> str:
         """Return the given id, with a number behind it when this monitor has or had a run of that id."""

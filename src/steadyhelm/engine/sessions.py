@@ -35,7 +35,7 @@ class Sessions:
         self._health = health
         self._mode: Mode = mode
         self.tools = dict(tools or {})
-        self._steering = steering or Steering()
+        self.steering = steering or Steering()
 
     def begin(
         self,
@@ -57,8 +57,8 @@ class Sessions:
             reference.baseline if reference is not None else BaselineStats(agent_id=info.agent_id),
             mode=self._mode,
             can=can,
-            steering=self._steering,
-            budget=budget or self._steering.make_budget(info, profile),
+            steering=self.steering,
+            budget=budget or self.steering.make_budget(info, profile),
             thresholds=reference.thresholds if reference is not None else None,
             tools=self.tools if reference is None else add_kinds(self.tools, reference.tools),
             health=self._health,
