@@ -125,10 +125,11 @@ def change_baseline(call: Call) -> common.Done:
     request: agents.BaselineChange = call.body
     agent_id = call.find_agent()
     key = (agent_id, request.version, request.task_type)
-    found = call.store.get_baseline(*key)
-    if found is None:
-        raise NotFoundError("There is no baseline of this version and type of task yet.")
+    # Read and written in one transaction: a run that ends meanwhile must not be lost.
     with call.store.transaction():
+        found = call.store.get_baseline(*key)
+        if found is None:
+            raise NotFoundError("There is no baseline of this version and type of task yet.")
         if request.action == "reset":
             call.store.reset_baseline(*key)
         else:

@@ -1,0 +1,174 @@
+"""What people do on the page: each change, its effect before it is saved, its undo, and the audit log."""
+
+import pytest
+from served_store import record_loop
+
+from steadyhelm import DriftMonitor
+from steadyhelm.server.routes import PREFIX
+from steadyhelm.stores.sqlite import SQLiteStore
+
+
+@pytest.fixture
+def store(database):
+    opened = SQLiteStore(database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def incident(store):
+    """The loop of the recorded run."""
+    return next(it for it in store.list_incidents() if it.kind == "loop")
+
+
+@pytest.fixture
+def act(client, incident):
+    """Post to an action of the incident; return the answer."""
+
+    def post(action, /, path=None, **body):
+        target = path or f"/incidents/{incident.incident_id}/{action}"
+        response = client.post(PREFIX + target, json=body)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    return post
+
+
+def audit(client):
+    return [row["action"] for row in client.get(f"{PREFIX}/audit").json()["rows"]]
+
+
+class TestIncidents:
+    def test_acknowledge_and_undo(self, act, store, incident, client):
+        """An incident is acknowledged by who did it, and not any more."""
+        act("acknowledge")
+        assert store.find_incident(incident.incident_id).acknowledged_at is not None
+        card = client.get(f"{PREFIX}/incidents/{incident.incident_id}").json()
+        assert "token" == card["acknowledged_by"]
+        act("acknowledge", undo=True)
+        assert store.find_incident(incident.incident_id).acknowledged_at is None
+        assert ["take back acknowledgement", "acknowledge"] == audit(client)
+
+    @pytest.mark.parametrize(("until", "field"), [("1h", None), ("worse", "up_to"), ("version", "version")])
+    def test_mute_always_ends(self, act, store, incident, until, field):
+        """A mute ends after its time, at the latest after 14 days, and can be lifted."""
+        act("mute", until=until)
+        (mute,) = store.list_mutes(at=0.0)
+        assert 0 < mute.until - mute.set_at <= 14 * 86_400
+        if field is not None:
+            assert getattr(mute, field) is not None
+        act("mute", undo=True)
+        assert [] == store.list_mutes(at=0.0)
+
+    def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, act, store, incident, client):
+        """The effect is shown before saving; saving changes what it said; undo changes it back."""
+        effect = act("false-alarm/preview", reason="level")
+        assert (1, 0, True) == (effect["silenced"], effect["right_lost"], effect["allowed"])
+        assert "1 of 1 would not have been raised." == effect["sentence"]
+        assert [] == store.list_thresholds()
+        act("false-alarm", reason="level", note="known")
+        assert "false_alarm" == store.find_incident(incident.incident_id).review
+        assert 1 == len(store.list_thresholds())
+        (row,) = client.get(f"{PREFIX}/precision").json()["detectors"][:1]
+        assert 1 == row["false"]
+        act("undo")
+        assert ("", []) == (store.find_incident(incident.incident_id).review, store.list_thresholds())
+
+    def test_a_polling_tool_is_declared(self, act, store, incident):
+        """The reason `polls` declares the tool; the effect comes from judging the run again."""
+        effect = act("false-alarm/preview", reason="polls", tool_kind="poll")
+        assert {it["effect"] for it in effect["incidents"]} <= {"silenced", "raised"}
+        act("false-alarm", reason="polls", tool_kind="poll")
+        assert [("test", "poll")] == [(it.tool, it.kind) for it in store.list_tool_marks("worker")]
+        act("undo")
+        assert [] == store.list_tool_marks("worker")
+
+    def test_right_counts_as_lost_in_an_effect(self, act):
+        """An incident that was marked right shows as lost where it would not have been raised."""
+        act("right")
+        effect = act("false-alarm/preview", reason="other")
+        assert (1, "1 of 1 would not have been raised. 1 that was marked right would be lost.") == (
+            effect["right_lost"],
+            effect["sentence"],
+        )
+
+    def test_comments_are_text(self, act, client, incident):
+        """A comment comes back as it was written."""
+        act("comments", text="<script>alert(1)</script>")
+        card = client.get(f"{PREFIX}/incidents/{incident.incident_id}").json()
+        assert ["<script>alert(1)</script>"] == [it["text"] for it in card["comments"]]
+
+    def test_a_whole_group_at_once(self, act, database, store):
+        """Open incidents of the same pattern are acknowledged together."""
+        monitor = DriftMonitor("worker", db_path=database, mode="observe", alert_webhook="")
+        runs = [monitor.start_run(goal=f"goal {number}") for number in range(2)]
+        for run_id in runs:
+            for _ in range(8):
+                monitor.record_event(
+                    "tool_call", "test", run_id=run_id, input_data={}, output_data={"text": "no"}, error="no"
+                )
+        monitor.flush()
+        before = [it for it in store.list_incidents(state="open") if it.kind == "loop"]
+        act("acknowledge", path=f"/incidents/{before[0].incident_id}/acknowledge", whole_group=True)
+        assert all(it.acknowledged_at for it in store.list_incidents(state="open") if it.kind == "loop")
+        monitor.close()
+
+
+class TestAgents:
+    def test_the_baseline_manager(self, act, store, client):
+        """A baseline is frozen, learns again, and is reset."""
+        path = "/agents/1/baseline"
+        act("", path=path, action="freeze")
+        assert store.get_baseline("worker").is_frozen
+        act("", path=path, action="unfreeze")
+        assert not store.get_baseline("worker").is_frozen
+        act("", path=path, action="reset")
+        assert store.get_baseline("worker") is None
+        assert 404 == client.post(PREFIX + path, json={"action": "freeze"}).status_code
+
+    def test_exclude_a_run(self, act, store, client):
+        """A run is left out of baselines, and taken in again."""
+        counts = [len(store.list_run_summaries("worker"))]
+        for excluded in (True, False):
+            act("", path="/agents/1/exclude", run=1, excluded=excluded)
+            counts.append(len(store.list_run_summaries("worker")))
+        assert [6, 5, 6] == counts
+        assert 404 == client.post(f"{PREFIX}/agents/1/exclude", json={"run": 99}).status_code
+
+    def test_declare_a_tool(self, act, store, client):
+        """A declaration shows its effect, is saved with who and when, and is taken back."""
+        effect = act("", path="/agents/1/declarations/preview", tool="test", kind="schedule")
+        assert "silenced" in {it["effect"] for it in effect["incidents"]}
+        act("", path="/agents/1/declarations", tool="test", kind="schedule")
+        found = client.get(f"{PREFIX}/agents/1").json()["declarations"]
+        assert [("schedule", "page", "token")] == [
+            (it["kind"], it["source"], it["by"]) for it in found if it["tool"] == "test"
+        ]
+        act("", path="/agents/1/declarations", tool="test", kind="")
+        assert [] == store.list_tool_marks("worker")
+
+
+class TestSettings:
+    def test_keys(self, act, client, running_server):
+        """A key is shown once, works, is listed without its secret, and is revoked."""
+        made = act("", path="/keys", name="ci", scopes=["read"], days=1)
+        with running_server.client(authorization=f"Bearer {made['secret']}") as other:
+            assert 200 == other.get(f"{PREFIX}/runs").status_code
+            assert made["secret"] not in client.get(f"{PREFIX}/keys").text
+            assert 200 == client.delete(f"{PREFIX}/keys/{made['key']['id']}").status_code
+            assert 401 == other.get(f"{PREFIX}/runs").status_code
+        assert ["revoke key", "make key"] == audit(client)
+
+    def test_prune_and_channel(self, act, client):
+        """Retention deletes what is old; a channel that is not set up says so."""
+        assert {"payloads": 0, "runs": 0, "events": 0} == act("", path="/retention/prune")
+        response = client.post(f"{PREFIX}/channels/test", json={})
+        assert (409, "conflict") == (response.status_code, response.json()["code"])
+
+
+def test_a_loop_can_be_recorded_while_it_serves(running_server, database, client):
+    """The server and an agent use the same file at the same time."""
+    monitor = DriftMonitor("other", db_path=database, alert_webhook="")
+    run_id = record_loop(monitor)
+    monitor.close()
+    assert run_id in {run["run_id"] for run in client.get(f"{PREFIX}/runs").json()["runs"]}
