@@ -10,7 +10,8 @@ import { Glyph } from "../components/Glyph";
 import { escapeHidden, HostileText } from "../components/HostileText";
 import { Block, Failure, Loading, StaleBadge } from "../components/States";
 import { Trail } from "../run/Trail";
-import { changeTables, changeView, readTables } from "../run/view";
+import { changeTables, readTables } from "../run/address";
+import { changeView } from "../run/view";
 import "./agent.css";
 import { BaselineCard, nameBaseline } from "./BaselineCard";
 import { BudgetCard } from "./BudgetCard";
@@ -46,7 +47,7 @@ function AgentBody({ id, detail, staleSince }: { id: string; detail: AgentDetail
   const narrow = useNarrow();
   const metrics = useMetrics(id);
   const actions = useAgentActions(id);
-  const tables = useMemo(() => readTables(params, CHARTS), [params]);
+  const tables = useMemo(() => readTables(params.get("view"), params.get("charts"), CHARTS), [params]);
   const setTable = (name: string) => (on: boolean) => changeView(changeTables(tables, name, on, CHARTS));
   const baseline = chooseBaseline(detail.baselines, params.get("version"), params.get("task"));
   useKeys({

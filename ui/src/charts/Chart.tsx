@@ -121,7 +121,7 @@ export function ChartTable(props: ChartTableProps): ReactNode {
   return (
     // A region that scrolls must be reachable by keyboard.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="chart-table" tabIndex={0} role="region" aria-label={props.caption}>
+    <div className="chart-table" tabIndex={0} role="region" aria-label={`${props.caption}, as a table`}>
       <table className="table">
         <caption className="visually-hidden">{props.caption}</caption>
         <thead>

@@ -124,8 +124,11 @@ export interface EdgeShape {
   path: string;
   /** Places for the label, best first, all outside the bend. */
   labels: Point[];
+  /** Points along the curve, which labels of others keep off. */
+  points: Point[];
 }
 
+const CURVE_SHARES = Array.from({ length: 21 }, (_, index) => index / 20);
 const LABEL_PLACES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
 
 /** Return the curve of an edge between two circles, bent to its left so that both ways are apart. */
@@ -141,13 +144,14 @@ export function edgeShape(from: Place, to: Place, bent: boolean): EdgeShape {
   };
   const start = leave(from, control, from.radius + 2);
   const end = leave(to, control, to.radius + 7);
-  const labels = LABEL_PLACES.map((share) => {
+  const along = (share: number, key: "x" | "y"): number => {
     const rest = 1 - share;
-    const along = (key: "x" | "y"): number =>
-      rest * rest * start[key] + 2 * rest * share * control[key] + share * share * end[key];
-    return { x: along("x") + normal.x * 13, y: along("y") + normal.y * 13 + 4 };
-  });
+    return rest * rest * start[key] + 2 * rest * share * control[key] + share * share * end[key];
+  };
+  const at = (share: number): Point => ({ x: along(share, "x"), y: along(share, "y") });
+  const labels = LABEL_PLACES.map(at).map((point) => ({ x: point.x + normal.x * 13, y: point.y + normal.y * 13 + 4 }));
   return {
+    points: CURVE_SHARES.map(at),
     path: `M${px(start.x)} ${px(start.y)}Q${px(control.x)} ${px(control.y)} ${px(end.x)} ${px(end.y)}`,
     labels,
   };
@@ -163,23 +167,27 @@ export function selfShape(at: Place): EdgeShape {
   return {
     path: `M${px(start.x)} ${px(start.y)}C${px(first.x)} ${px(first.y)} ${px(second.x)} ${px(second.y)} ${px(end.x)} ${px(end.y)}`,
     labels: [{ x: at.x + at.radius + 24, y: at.y - at.radius - 26 }],
+    points: [],
   };
 }
 
 const LETTER_WIDTH = 5.8;
 
-/** Choose a place for each label that covers neither a circle nor a label before it. */
+/** Choose a place for each label that covers neither a circle nor a label before it, and if possible no line. */
 export function placeLabels(
   edges: readonly { shape: EdgeShape; label: string }[],
   circles: readonly Place[],
 ): Point[] {
   const taken: { x: number; y: number; half: number }[] = [];
+  const curves = edges.flatMap(({ shape }) => shape.points);
   return edges.map(({ shape, label }) => {
     const half = (label.length * LETTER_WIDTH) / 2 + 3;
     const isFree = (at: Point): boolean =>
       taken.every((other) => Math.abs(other.y - at.y) > 13 || Math.abs(other.x - at.x) > other.half + half) &&
       circles.every((circle) => Math.abs(circle.x - at.x) > circle.radius + half || Math.abs(circle.y - at.y + 4) > circle.radius + 8);
-    const at = shape.labels.find(isFree) ?? shape.labels[0]!;
+    const isClear = (at: Point): boolean =>
+      isFree(at) && curves.every((point) => Math.abs(point.y - at.y + 4) > 7 || Math.abs(point.x - at.x) > half);
+    const at = shape.labels.find(isClear) ?? shape.labels.find(isFree) ?? shape.labels[0]!;
     taken.push({ ...at, half });
     return at;
   });

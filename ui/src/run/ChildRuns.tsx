@@ -1,4 +1,5 @@
 /** Runs that this run started. */
+import { memo } from "react";
 import type { ReactNode } from "react";
 
 import type { RunRow } from "../api/types";
@@ -8,7 +9,7 @@ import { Glyph } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
 import { formatClock, formatCount, formatScore } from "../format";
 
-export function ChildRuns({ runs }: { runs: readonly RunRow[] }): ReactNode {
+export const ChildRuns = memo(function ChildRuns({ runs }: { runs: readonly RunRow[] }): ReactNode {
   if (runs.length === 0) return null;
   return (
     <Card title="Child runs" note={formatCount(runs.length)} className="child-runs">
@@ -26,4 +27,4 @@ export function ChildRuns({ runs }: { runs: readonly RunRow[] }): ReactNode {
       </ul>
     </Card>
   );
-}
+});

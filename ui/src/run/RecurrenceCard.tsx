@@ -1,5 +1,5 @@
 /** The recurrence matrix of the selection, with a sentence that reads it. */
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import type { ReactNode } from "react";
 
 import type { Figure, Recurrence, ToolUse } from "../api/types";
@@ -29,7 +29,7 @@ export interface RecurrenceCardProps {
   select: (step: number) => void;
 }
 
-export function RecurrenceCard(props: RecurrenceCardProps): ReactNode {
+export const RecurrenceCard = memo(function RecurrenceCard(props: RecurrenceCardProps): ReactNode {
   const query = useRecurrence(props.id, props.selection);
   return (
     <Card
@@ -49,7 +49,7 @@ export function RecurrenceCard(props: RecurrenceCardProps): ReactNode {
       </div>
     </Card>
   );
-}
+});
 
 interface MatrixProps extends RecurrenceCardProps {
   recurrence: Recurrence;

@@ -1,4 +1,5 @@
 /** Six numbers, each beside its normal range. */
+import { memo } from "react";
 import type { ReactNode } from "react";
 
 import type { Figure as FigureRecord, RunDetail, RunSeries } from "../api/types";
@@ -28,7 +29,7 @@ function NormalFigure({ label, figure, format, unit, baseline }: NumberProps): R
   );
 }
 
-export function RunFigures({ detail, series }: { detail: RunDetail; series: RunSeries | undefined }): ReactNode {
+export const RunFigures = memo(function RunFigures({ detail, series }: { detail: RunDetail; series: RunSeries | undefined }): ReactNode {
   const { figures, baseline } = detail;
   const peak = series && findPeakStep(series);
   const calls = detail.tools.reduce((sum, tool) => sum + tool.calls, 0);
@@ -48,7 +49,7 @@ export function RunFigures({ detail, series }: { detail: RunDetail; series: RunS
       <NormalFigure label="Failed calls" figure={figures.failed} format={formatCount} unit={`of ${formatCount(calls)}`} baseline={baseline} />
     </Figures>
   );
-}
+});
 
 /** Return the step of the highest score; null when there is none above 0. */
 export function findPeakStep(series: RunSeries): number | null {

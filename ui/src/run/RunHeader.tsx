@@ -1,5 +1,5 @@
 /** Trail, goal, state and origin of a run; its file and its trace elsewhere. */
-import { useState } from "react";
+import { memo, useState } from "react";
 import type { ReactNode } from "react";
 
 import type { RunDetail } from "../api/types";
@@ -14,7 +14,7 @@ import { formatPlural, formatTime } from "../format";
 import { downloadRun } from "./download";
 import { Trail } from "./Trail";
 
-export function RunHeader({ detail }: { detail: RunDetail }): ReactNode {
+export const RunHeader = memo(function RunHeader({ detail }: { detail: RunDetail }): ReactNode {
   const { run } = detail;
   const now = useNow();
   const { tell } = useMessages();
@@ -76,7 +76,7 @@ export function RunHeader({ detail }: { detail: RunDetail }): ReactNode {
       </div>
     </header>
   );
-}
+});
 
 function Goal({ goal }: { goal: string }): ReactNode {
   const [open, setOpen] = useState(false);

@@ -1,5 +1,5 @@
 /** Why something was noticed: sentence, buttons, figures against normal, evidence, what was said and what came of it. */
-import { useState } from "react";
+import { memo, useState } from "react";
 import type { ReactNode } from "react";
 
 import type { Against, IncidentDetail, RunDetail, Said } from "../api/types";
@@ -26,7 +26,7 @@ export interface WhyCardProps {
   select: (step: number) => void;
 }
 
-export function WhyCard({ detail, incident, show, select }: WhyCardProps): ReactNode {
+export const WhyCard = memo(function WhyCard({ detail, incident, show, select }: WhyCardProps): ReactNode {
   const query = useIncident(incident);
   const place = incident === null ? -1 : detail.incidents.indexOf(incident);
   const go = (by: number): void => {
@@ -109,7 +109,7 @@ export function WhyCard({ detail, incident, show, select }: WhyCardProps): React
       </p>
     </section>
   );
-}
+});
 
 function DeclareLine({ detail }: { detail: IncidentDetail }): ReactNode {
   const [kind, setKind] = useState<ToolKind | null>(null);

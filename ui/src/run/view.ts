@@ -3,6 +3,8 @@ import { useCallback, useMemo } from "react";
 
 import { href, navigate, useLocation } from "../app/router";
 import type { AxisKind, Span } from "../charts/axis";
+import { readSpan, readStep, readTables, readZoom } from "./address";
+import type { ViewChange } from "./address";
 
 export const CHARTS = ["drift", "steps", "loops", "budget", "recurrence"] as const;
 export type ChartName = (typeof CHARTS)[number];
@@ -15,49 +17,6 @@ export interface RunView {
   meter: string | null;
   incident: string | null;
   tables: ReadonlySet<string>;
-}
-
-export type ViewChange = Partial<{
-  step: number | null;
-  from: number | null;
-  to: number | null;
-  zoom: string | null;
-  axis: string | null;
-  meter: string | null;
-  incident: string | null;
-  view: string | null;
-  charts: string | null;
-}>;
-
-/** Read a whole number of 1 or more; null for everything else. */
-export function readStep(text: string | null): number | null {
-  if (text === null || !/^\d{1,9}$/.test(text)) return null;
-  const value = Number(text);
-  return value >= 1 ? value : null;
-}
-
-function readSpan(from: number | null, to: number | null): Span | null {
-  return from !== null && to !== null && from <= to ? { from, to } : null;
-}
-
-/** Read "31-46". */
-export function readZoom(text: string | null): Span | null {
-  const parts = text?.split("-") ?? [];
-  return parts.length === 2 ? readSpan(readStep(parts[0]!), readStep(parts[1]!)) : null;
-}
-
-/** Return which charts are tables: `view=table` alone is all of them. */
-export function readTables(params: URLSearchParams, all: readonly string[]): ReadonlySet<string> {
-  if (params.get("view") !== "table") return new Set();
-  const named = params.get("charts");
-  return new Set(named === null ? all : named.split(".").filter((name) => all.includes(name)));
-}
-
-/** Return the change of the address that swaps one chart for its table or back. */
-export function changeTables(tables: ReadonlySet<string>, name: string, on: boolean, all: readonly string[]): ViewChange {
-  const next = all.filter((each) => (each === name ? on : tables.has(each)));
-  if (next.length === 0) return { view: null, charts: null };
-  return { view: "table", charts: next.length === all.length ? null : next.join(".") };
 }
 
 /** Change parameters of the current view in place. */
@@ -77,6 +36,9 @@ export function changeView(change: Readonly<Record<string, string | number | nul
 export function useRunView(): [RunView, (change: ViewChange) => void] {
   const { params } = useLocation();
   const text = params.toString();
+  const shownAs = params.get("view");
+  const named = params.get("charts");
+  const tables = useMemo(() => readTables(shownAs, named, CHARTS), [shownAs, named]);
   const view = useMemo<RunView>(() => {
     const search = new URLSearchParams(text);
     return {
@@ -86,9 +48,9 @@ export function useRunView(): [RunView, (change: ViewChange) => void] {
       axis: search.get("axis") === "time" ? "time" : "steps",
       meter: search.get("meter"),
       incident: search.get("incident"),
-      tables: readTables(search, CHARTS),
+      tables,
     };
-  }, [text]);
+  }, [text, tables]);
   const change = useCallback((values: ViewChange) => changeView(values), []);
   return [view, change];
 }

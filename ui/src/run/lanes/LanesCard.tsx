@@ -8,10 +8,12 @@ import type { Axis, Span } from "../../charts/axis";
 import { useWidth } from "../../charts/Chart";
 import { Segments } from "../../components/Choice";
 import { formatCount, formatRange } from "../../format";
+import { changeTables } from "../address";
+import type { ViewChange } from "../address";
 import { CursorContext, useCursorStep } from "../cursor";
 import { readTimes } from "../data";
-import { changeTables, CHARTS } from "../view";
-import type { ChartName, RunView, ViewChange } from "../view";
+import { CHARTS } from "../view";
+import type { ChartName, RunView } from "../view";
 import { BudgetLane } from "./BudgetLane";
 import { DriftLane } from "./DriftLane";
 import { LanePatterns, LaneProvider } from "./LaneFrame";
@@ -67,6 +69,7 @@ export function LanesCard(props: LanesCardProps): ReactNode {
   return (
     <section className="card lanes-card" aria-label="Lanes">
       <header className="card-head">
+        <h2 className="visually-hidden">Lanes</h2>
         <Segments
           label="Axis"
           value={view.axis}

@@ -5,7 +5,7 @@ import type { PointerEvent } from "react";
 import { clamp } from "../../charts/axis";
 import type { Axis, Span } from "../../charts/axis";
 import { CursorContext } from "../cursor";
-import type { ViewChange } from "../view";
+import type { ViewChange } from "../address";
 
 const CLICK_PX = 4;
 
