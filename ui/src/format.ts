@@ -96,7 +96,8 @@ export function formatTime(time: number | null | undefined, now: number): string
 
 /** "normal 9–21", with the format of the value it stands beside. */
 export function formatRange(low: number, high: number, format: (value: number) => string = formatCount): string {
-  return `${format(low)}–${format(high)}`;
+  const [from, to] = [format(low), format(high)];
+  return from === to ? from : `${from}–${to}`;
 }
 
 /** "steps 10–38", or "step 10". */

@@ -57,7 +57,7 @@ export function useAgentActions(id: string): AgentActions {
   const send = useCallback(
     async (part: string, body: BaselineChange | ExcludeRun): Promise<Done> => {
       const done = await post<Done>(`${path(id)}/${part}`, body);
-      await client.invalidateQueries({ queryKey: keys.agent(id) });
+      void client.invalidateQueries({ queryKey: keys.agent(id) });
       return done;
     },
     [client, id],

@@ -8,7 +8,7 @@ import { Card } from "../components/Card";
 import { Empty, Failure } from "../components/States";
 import { MessagesProvider } from "../components/UndoMessage";
 import { LiveProvider } from "./live";
-import { href, matchRoute, navigate, useLocation } from "./router";
+import { matchRoute, navigate, useLocation } from "./router";
 import { noticeSignedOut, startSession, useSession } from "./session";
 import { SignIn } from "./SignIn";
 import { Brand, TopBar } from "./TopBar";
@@ -52,7 +52,7 @@ function Pages() {
   return (
     <MessagesProvider>
       <LiveProvider>
-        <a className="skip" href={href(path)} onClick={focusMain}>
+        <a className="skip" href="#main" onClick={focusMain}>
           Skip to the page
         </a>
         <TopBar section={match?.route.section ?? null} />

@@ -35,6 +35,7 @@ export function TransitionGraph({ nodes, edges, side, summary }: TransitionGraph
   const [current, setCurrent] = useState(0);
   const drawn = useMemo(() => visibleEdges(edges, side), [edges, side]);
   const places = useMemo(() => placeNodes(nodes, width, HEIGHT), [nodes, width]);
+  const looping = new Set(drawn.filter(({ edge }) => edge.from === edge.to).map(({ edge }) => edge.from));
   const shapes = useMemo(() => shapeEdges(drawn, places, side), [drawn, places, side]);
   const chosen = drawn[Math.min(current, drawn.length - 1)];
   return (
@@ -61,7 +62,7 @@ export function TransitionGraph({ nodes, edges, side, summary }: TransitionGraph
             ))}
             {nodes.map((node) => {
               const place = places.get(node.name);
-              return place && <NodeMark key={node.name} node={node} place={place} side={side} middle={HEIGHT / 2} />;
+              return place && <NodeMark key={node.name} node={node} place={place} side={side} beside={Math.abs(place.y - HEIGHT / 2) > 40 && !looping.has(node.name)} />;
             })}
           </svg>
         </ChartStop>
@@ -84,26 +85,26 @@ function Arrows(): ReactNode {
 
 /** Shape the edges whose ends are drawn, and place their labels. */
 function shapeEdges(drawn: ReturnType<typeof visibleEdges>, places: ReadonlyMap<string, Place>, side: Side) {
+  const circles = [...places.values()];
   const ways = new Set(drawn.map(({ edge }) => JSON.stringify([edge.to, edge.from])));
   const shaped = drawn.flatMap((each) => {
     const from = places.get(each.edge.from);
     const to = places.get(each.edge.to);
     if (!from || !to) return [];
     const bent = ways.has(JSON.stringify([each.edge.from, each.edge.to]));
-    const shape = from === to ? selfShape(from) : edgeShape(from, to, bent);
+    const shape = from === to ? selfShape(from) : edgeShape(from, to, bent, circles);
     return [{ ...each, shape, label: labelEdge(each.edge, side) }];
   });
-  const labels = placeLabels(shaped, [...places.values()]);
+  const labels = placeLabels(shaped, circles);
   return shaped.map(({ shape, ...rest }, index) => ({ ...rest, path: shape.path, at: labels[index]! }));
 }
 
-function NodeMark({ node, place, side, middle }: { node: Node; place: Place; side: Side; middle: number }): ReactNode {
+function NodeMark({ node, place, side, beside }: { node: Node; place: Place; side: Side; beside: boolean }): ReactNode {
   const share = side === "baseline" ? node.baseline_share : node.now_share;
   const fixed = node.name === START || node.name === FINISH;
   const gone = !fixed && share < 0.005;
   const name = nameNode(node.name);
   const short = name.length > NAME_LETTERS ? `${name.slice(0, NAME_LETTERS - 1)}…` : name;
-  const beside = Math.abs(place.y - middle) > 40 && !fixed;
   return (
     <g className={gone ? "node node-gone" : "node"}>
       <circle cx={place.x} cy={place.y} r={place.radius} />
@@ -112,7 +113,7 @@ function NodeMark({ node, place, side, middle }: { node: Node; place: Place; sid
           {formatPercent(share)}
         </text>
       )}
-      {beside ? (
+      {beside && !fixed ? (
         <text className="node-name halo" x={place.x + place.radius + 8} y={place.y + 4}>{short}</text>
       ) : (
         <text className="node-name middle-anchor halo" x={place.x} y={place.y + place.radius + 15}>{short}</text>

@@ -175,6 +175,12 @@ test("two edges between the same actions bend apart", () => {
   assert.notEqual(Math.sign(edgeShape(a, b, true).labels[0]!.y - 4), Math.sign(edgeShape(b, a, true).labels[0]!.y - 4));
 });
 
+test("an edge goes around a circle that lies on its line", () => {
+  const [a, b, c] = [{ x: 0, y: 0, radius: 10 }, { x: 200, y: 0, radius: 10 }, { x: 100, y: 0, radius: 30 }];
+  const { points } = edgeShape(a, b, false, [a, b, c]);
+  for (const point of points) assert.ok(Math.hypot(point.x - c.x, point.y - c.y) > c.radius);
+});
+
 test("labels of edges that cross keep apart from each other and from circles", () => {
   const circles = [{ x: 0, y: 0, radius: 30 }, { x: 300, y: 0, radius: 30 }, { x: 250, y: 120, radius: 20 }];
   const [a, b, c] = circles as [(typeof circles)[0], (typeof circles)[0], (typeof circles)[0]];

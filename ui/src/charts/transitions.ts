@@ -131,13 +131,17 @@ export interface EdgeShape {
 const CURVE_SHARES = Array.from({ length: 21 }, (_, index) => index / 20);
 const LABEL_PLACES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78];
 
-/** Return the curve of an edge between two circles, bent to its left so that both ways are apart. */
-export function edgeShape(from: Place, to: Place, bent: boolean): EdgeShape {
+/**
+ * Return the curve of an edge between two circles, bent to its left: so that both ways are apart, and
+ * around circles that lie on the straight line.
+ */
+export function edgeShape(from: Place, to: Place, bent: boolean, circles: readonly Place[] = []): EdgeShape {
   const dx = to.x - from.x;
   const dy = to.y - from.y;
   const length = Math.hypot(dx, dy) || 1;
   const normal = { x: dy / length, y: -dx / length };
-  const bend = bent ? Math.min(60, 12 + length * 0.12) : 0;
+  const around = circles.map((circle) => (isBetween(circle, from, to) ? 2 * (circle.radius + 18) : 0));
+  const bend = Math.max(bent ? Math.min(60, 12 + length * 0.12) : 0, ...around);
   const control = {
     x: (from.x + to.x) / 2 + normal.x * bend,
     y: (from.y + to.y) / 2 + normal.y * bend,
@@ -155,6 +159,17 @@ export function edgeShape(from: Place, to: Place, bent: boolean): EdgeShape {
     path: `M${px(start.x)} ${px(start.y)}Q${px(control.x)} ${px(control.y)} ${px(end.x)} ${px(end.y)}`,
     labels,
   };
+}
+
+/** Return whether a circle lies on the line between two others. */
+function isBetween(circle: Place, from: Place, to: Place): boolean {
+  if (circle === from || circle === to) return false;
+  const dx = to.x - from.x;
+  const dy = to.y - from.y;
+  const length = Math.hypot(dx, dy) || 1;
+  const along = ((circle.x - from.x) * dx + (circle.y - from.y) * dy) / length;
+  const aside = Math.abs((circle.x - from.x) * dy - (circle.y - from.y) * dx) / length;
+  return along > 0 && along < length && aside < circle.radius + 6;
 }
 
 /** Return the loop of an edge that leads back to its node, at the upper right. */

@@ -36,7 +36,7 @@ export function DeclarePanel({ agent, tool, kind, before, onClose }: DeclarePane
   });
   const declare = async (as: ToolKind): Promise<Done> => {
     const done = await post<Done>(path, { tool, kind: as } satisfies Declare);
-    await client.invalidateQueries({ queryKey: keys.all });
+    void client.invalidateQueries({ queryKey: keys.all });
     return done;
   };
   const save = async (): Promise<void> => {

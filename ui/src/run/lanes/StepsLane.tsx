@@ -138,7 +138,9 @@ function Cells({ series, axis, y }: DrawnProps): ReactNode {
         const apart = place === 0 || x - at(shown[place - 1]!) >= size - 0.5;
         const letter = axis.pitch >= LETTER_PITCH && apart;
         return (
-          <StepMark key={points.step[index]} kind={points.kind[index]!} tool={points.tool[index]!} x={x} y={y} size={size} letter={letter} />
+          <g key={points.step[index]} data-step={points.step[index]}>
+            <StepMark kind={points.kind[index]!} tool={points.tool[index]!} x={x} y={y} size={size} letter={letter} />
+          </g>
         );
       })}
       <path className="sign-failed" d={signs((index) => points.failed[index] === 1, (x) => cross(x, y + 20))} />
