@@ -136,6 +136,25 @@ def test_codex_failure():
     assert "exit code 2: boom" == step.error
 
 
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        ("Exit code: 2\nWall time: 0.1 seconds\nOutput:\nboom", "exit code 2: "),
+        ("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nboom", "exit code 3: "),
+        ('{"output": "boom", "metadata": {"exit_code": 4}}', "exit code 4: boom"),
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nfine", None),
+        ("the log says\nExit code: 2\nOutput:\nboom", None),
+        ("Exit code: 2", None),
+    ],
+)
+def test_codex_exit_codes_above_the_output(response, error):
+    """
+    An exit code above the output fails the call; one inside what a command printed does not.
+    """
+    step = DIALECTS["codex"].read(claude("PostToolUse", tool_name="shell", tool_response=response))
+    assert step.error is None if error is None else step.error.startswith(error)
+
+
 def test_gemini_step_and_answer():
     """
     Gemini CLI's result is what the model was given; a denial is a decision with a reason.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.errors import FormatError
-from steadyhelm.recordings.hook_events.dialects import CODEX, DIALECTS
+from steadyhelm.recordings.hook_events import codex
+from steadyhelm.recordings.hook_events.dialects import DIALECTS
 from steadyhelm.recordings.hook_events.hook_step import StepKind
 
 _OUR_COMMAND: Final = re.compile(r"\bsteadyhelm(?:\.exe)?['\"]?\s+hook\s+(?:--agent|statusline)\b")
@@ -39,7 +40,7 @@ SETTINGS_PLACES: Final = {
     "claude-code": SettingsPlace(
         ".claude/settings.json", ".claude/settings.local.json", ("claude",), "CLAUDE_CONFIG_DIR"
     ),
-    CODEX: SettingsPlace(".codex/hooks.json", ".codex/hooks.json", ("codex",), "CODEX_HOME"),
+    codex.AGENT: SettingsPlace(".codex/hooks.json", ".codex/hooks.json", ("codex",), "CODEX_HOME"),
     "gemini-cli": SettingsPlace(".gemini/settings.json", ".gemini/settings.json", ("gemini",)),
     "cursor": SettingsPlace(".cursor/hooks.json", ".cursor/hooks.json", ("cursor", "cursor-agent")),
 }
@@ -164,7 +165,7 @@ def has_other_status_line(content: Mapping[str, Any]) -> bool:
 def _make_entry(agent: str, command: str, kind: StepKind) -> dict[str, Any]:
     if agent == "cursor":
         return {"command": command, "timeout": _TIMEOUT_S}
-    timeout = _CODEX_END_TIMEOUT_S if agent == CODEX and kind == "end" else _TIMEOUT_S
+    timeout = _CODEX_END_TIMEOUT_S if agent == codex.AGENT and kind == "end" else _TIMEOUT_S
     timeout *= 1000 if agent == "gemini-cli" else 1
     entry = {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
     return {"matcher": "*", **entry} if kind in _TOOL_EVENTS else entry

@@ -197,7 +197,7 @@ class Codex(TranscriptReader):
         self._get_session_run().add_user_message(text, t)
 
     def _add_output(self, item: dict[str, Any], t: float | None) -> None:
-        words, about = _read_output(item.get("output"))
+        words, about = read_output(item.get("output"))
         is_error = about.pop("success", True) is False or about.get("exit_code", 0) != 0
         self._has_answer = True
         self._get_session_run().add_result(as_text(item.get("call_id")), words, t=t, error=is_error, **about)
@@ -249,7 +249,7 @@ def _read_call(item: dict[str, Any]) -> tuple[str, Any]:
     return (f"{space}{name}" if space else name), parse_arguments(args)
 
 
-def _read_output(output: Any) -> tuple[Any, dict[str, Any]]:
+def read_output(output: Any) -> tuple[Any, dict[str, Any]]:
     """Return the text of a result, and what the harness recorded about it: success, exit code."""
     value = parse_arguments(output)
     about: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.decisions import Verdict
-from steadyhelm.recordings.hook_events import claude_code, cursor, gemini_cli
+from steadyhelm.recordings.hook_events import claude_code, codex, cursor, gemini_cli
 from steadyhelm.recordings.hook_events.hook_step import HookAnswer, HookStep, StepKind, get_text
 
 
@@ -23,33 +23,13 @@ class HookDialect(NamedTuple):
     write: Callable[[HookStep, HookAnswer], dict[str, Any]]
 
 
-CODEX: Final = "codex"
-_CODEX_KINDS: Final[dict[str, StepKind]] = {
-    "UserPromptSubmit": "prompt",
-    "PreToolUse": "before_tool",
-    "PostToolUse": "after_tool",
-    "Stop": "reply",
-    "SubagentStop": "end",
-    "SessionEnd": "end",
-}
-# Before a call Codex accepts a denial; it accepts the end of the turn only after a call.
-_CODEX_CAN: Final[dict[StepKind, frozenset[Verdict]]] = {
-    **claude_code.CAN,
-    "before_tool": frozenset({"proceed", "guide", "deny"}),
-}
-
-
 def _make_dialect(module: Any) -> HookDialect:
     return HookDialect(module.AGENT, module.KINDS, module.CAN, module.SPEAKS, module.read, module.write)
 
 
 DIALECTS: Final = {
     claude_code.AGENT: _make_dialect(claude_code),
-    # Codex CLI has the format of Claude Code, with one id for each turn. It rejects a response with unknown
-    # keys, and there are none. The exit code of a command is in its transcript only.
-    CODEX: HookDialect(
-        CODEX, _CODEX_KINDS, _CODEX_CAN, claude_code.SPEAKS, claude_code.read, claude_code.write
-    ),
+    codex.AGENT: _make_dialect(codex),
     gemini_cli.AGENT: _make_dialect(gemini_cli),
     cursor.AGENT: _make_dialect(cursor),
 }
@@ -70,5 +50,5 @@ def recognise_dialect(payload: Mapping[str, Any]) -> HookDialect:
     if (event in gemini_cli.KINDS and event not in claude_code.KINDS) or event in gemini_cli.OTHERS:
         return DIALECTS[gemini_cli.AGENT]
     if "turn_id" in payload or (isinstance(payload.get("model"), str) and event != "SessionStart"):
-        return DIALECTS[CODEX]
+        return DIALECTS[codex.AGENT]
     return DIALECTS[claude_code.AGENT]
