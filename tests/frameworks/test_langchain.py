@@ -220,14 +220,33 @@ class TestGraphsBuiltByHand:
 
         assert "SteadyhelmMiddleware(monitor)" not in caplog.text
 
-    def test_a_stop_is_logged_under_our_name(self, monitors, caplog):
+    @pytest.mark.parametrize("how", TheStage.ways)
+    def test_a_stop_is_not_logged_as_an_error(self, monitors, caplog, how):
         """
-        LangChain logs the exception by which callbacks stop: the line says whose it is.
+        LangChain logs nothing about the exception by which our callbacks stop, and its own errors as ever.
         """
+        agent = monitors("enforce").wrap(graph_of(lookups(30)))
         with pytest.raises(RunStopped):
+            called(agent, ASKED, {}, how, Played())
+
+        assert "Error in" not in caplog.text
+
+        class Broken(BaseCallbackHandler):
+            def on_chat_model_start(self, *_, **__):
+                raise ValueError("the host's own")
+
+        monitors("enforce").wrap(graph_of(ONE_CALL)).invoke(ASKED, {"callbacks": [Broken()]})
+        assert "Error in Broken.on_chat_model_start callback" in caplog.text
+
+    def test_a_stop_is_one_exception(self, monitors):
+        """
+        The traceback of a stop has one exception in it, and not those by which the graph was left.
+        """
+        with pytest.raises(RunStopped) as stopped:
             monitors("enforce").wrap(graph_of(lookups(30))).invoke(ASKED)
 
-        assert "Error in Steadyhelm.on_" in caplog.text
+        assert stopped.value.__cause__ is None
+        assert stopped.value.__suppress_context__
 
     def test_a_tool_node_can_be_given_our_hooks(self, monitors):
         """
@@ -525,6 +544,63 @@ class TestWords:
             monitor.wrap(graph.compile()).invoke(ASKED)
 
         assert len(played.requests) < 30
+
+
+class TestEnded:
+    @pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "wrapped"])
+    @pytest.mark.parametrize("how", TheStage.ways)
+    def test_a_stop_can_end_the_agent(self, monitors, wrapped, how):
+        """
+        With `on_stop="end"` the caller receives the state, whose last message says why; the run is stopped.
+        """
+        monitor, played = monitors("enforce"), Played()
+        agent = agent_of(lookups(30), SteadyhelmMiddleware(monitor, on_stop="end"), played=played)
+        called(monitor.wrap(agent) if wrapped else agent, ASKED, {}, how, played)
+
+        assert "stopped" == runs_of(monitor)[0].outcome
+        assert len(played.made) <= 6
+        assert len(played.requests) < 30
+
+    def test_the_last_message_says_why(self, monitors):
+        """
+        The conversation ends with a reply without calls, and every call in it has a result.
+        """
+        monitor = monitors("enforce")
+        agent = monitor.wrap(agent_of(lookups(30), SteadyhelmMiddleware(monitor, on_stop="end")))
+        messages = agent.invoke(ASKED)["messages"]
+
+        assert messages[-1].text.startswith("Run stopped. Noticed: ")
+        asked = [call["id"] for message in messages for call in getattr(message, "tool_calls", ())]
+        assert asked == [message.tool_call_id for message in messages if message.type == "tool"]
+
+    def test_a_user_who_says_no_ends_it_too(self, monitors):
+        """
+        A question that is answered with no ends the agent in the same way.
+        """
+        monitor = monitors("enforce", make_detectors=lambda: [Alarm(at=2)])
+        ours = SteadyhelmMiddleware(monitor, ask=lambda _: False, on_stop="end")
+        messages = monitor.wrap(agent_of(lookups(30), ours)).invoke(ASKED)["messages"]
+
+        assert messages[-1].text.startswith("Run stopped.")
+        assert "stopped" == runs_of(monitor)[0].outcome
+
+    def test_the_next_call_is_a_run_of_its_own(self, monitors):
+        """
+        An agent that was ended can be called again.
+        """
+        monitor = monitors("enforce")
+        agent = monitor.wrap(agent_of(lookups(60), SteadyhelmMiddleware(monitor, on_stop="end")))
+        agent.invoke(ASKED)
+        agent.invoke(ASKED)
+
+        assert ["stopped", "stopped"] == [run.outcome for run in runs_of(monitor)]
+
+    def test_another_word_is_refused(self, monitors):
+        """
+        What on_stop may be is said where it is something else.
+        """
+        with pytest.raises(SettingsError, match="'raise' or 'end'"):
+            SteadyhelmMiddleware(monitors("enforce"), on_stop="finish")
 
 
 class TestOtherMiddleware:
@@ -865,6 +941,53 @@ class TestTakenBack:
         assert state["messages"] == agent.get_state(THREAD).values["messages"]
         assert 2 == len(played.made)
         assert ["done"] == [run.outcome for run in runs_of(monitor)]
+
+    @pytest.mark.parametrize("how", TheStage.ways)
+    def test_a_real_loop_is_taken_back(self, monitors, how):
+        """
+        A model that repeats its call, and again when it is denied, is taken back to before the loop.
+        """
+        monitor, played = monitors("enforce"), Played()
+        begins = [Turn(calls=(Ask("add", {"a": n, "b": 2}, f"a{n}"),)) for n in range(3)]
+        script = [*begins, *lookups(60)]
+        agent = agent_of(script, SteadyhelmMiddleware(monitor), played=played, checkpointer=InMemorySaver())
+        agent = monitor.wrap(agent)
+        with pytest.raises(RunStopped):
+            called(agent, ASKED, THREAD, how, played)
+
+        told = events_of(monitor, runs_of(monitor)[0].run_id, told=True)
+        assert 1 <= sum(it.action_name == "rolled_back" for it in told)
+        texts = [message.text for message in agent.get_state(THREAD).values["messages"]]
+        assert any(text.startswith("Go back to your last good state") for text in texts)
+        assert not any("This call was not run" in text for text in texts[:2])
+
+    def test_it_listens_after_being_taken_back(self, monitors):
+        """
+        A model that takes another way after the rollback finishes, and the loop is not in its conversation.
+        """
+        monitor, played = monitors("enforce"), Played()
+
+        class Reformed(ScriptedModel):
+            """Repeats its call until it is taken back."""
+
+            def _generate(self, messages, *args, **kwargs):
+                if any("Go back to your last good state" in it.text for it in messages):
+                    self.turns.clear()
+                return super()._generate(messages, *args, **kwargs)
+
+        agent = create_agent(
+            Reformed(turns=lookups(20), played=played),
+            the_tools(Scene(), played),
+            middleware=[SteadyhelmMiddleware(monitor)],
+            checkpointer=InMemorySaver(),
+        )
+        state = monitor.wrap(agent).invoke(ASKED, THREAD)
+
+        assert "done" == state["messages"][-1].text
+        assert ["human", "human", "ai"] == [message.type for message in state["messages"]]
+        assert "done" == runs_of(monitor)[0].outcome
+        answers = [it for one in monitor.store.list_incidents("agent") for it in one.interventions]
+        assert "rollback" == answers[-1].verdict
 
     def test_a_stream_goes_on_after_it(self, monitors):
         """

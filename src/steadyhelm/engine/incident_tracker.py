@@ -75,8 +75,16 @@ class IncidentTracker(Struct):
         return [message for message in self.past if message not in now]
 
     def predict_answers(self, call: TraceEvent, findings: Sequence[DriftEvent]) -> dict[str, LastResponse]:
-        """Return the latest answers as they would be if this call were made and led to these findings."""
-        return self.outcomes.predict_answers(call, _find_reported_kinds(findings))
+        """Return the latest answers as they would be if this call were made and led to these findings.
+
+        Drift that is back after a rollback has ignored it: no second step has to show that.
+        """
+        kinds = _find_reported_kinds(findings)
+        predicted = self.outcomes.predict_answers(call, kinds)
+        for kind in kinds & self.outcomes.running.keys():
+            if self.open[kind].interventions[-1].verdict == "rollback":
+                predicted[kind] = predicted[kind]._replace(outcome="ignored")
+        return predicted
 
     def judge(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> list[Incident]:
         """Judge open interventions by this event; return the incidents whose outcome was decided."""
@@ -155,6 +163,19 @@ class IncidentTracker(Struct):
                 failed = structs.replace(last, not_carried_out=reason)
                 changed[kind] = structs.replace(incident, interventions=(*earlier, failed))
                 self.outcomes.drop(kind)
+        self.open.update(changed)
+        return list(changed.values())
+
+    def mark_rolled_back(self) -> list[Incident]:
+        """Record that denied calls led to a rollback; return the incidents that changed."""
+        changed: dict[str, Incident] = {}
+        for kind, incident in self.open.items():
+            last = incident.interventions[-1] if incident.interventions else None
+            if last is not None and (last.verdict, last.action) == ("deny", DriftAction.CHECKPOINT_RESET):
+                returned = structs.replace(last, verdict="rollback")
+                changed[kind] = structs.replace(
+                    incident, interventions=(*incident.interventions[:-1], returned)
+                )
         self.open.update(changed)
         return list(changed.values())
 

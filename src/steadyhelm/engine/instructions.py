@@ -40,6 +40,7 @@ class RunOwner(Protocol):
     verdicts: frozenset[Verdict]
     ask: Callable[[str], str | bool] | None
     sees_models: bool
+    rolls_back_calls: bool
     control: tuple[type[BaseException], ...]
 
     def guard(self, where: str) -> AbstractContextManager[None]:
@@ -79,7 +80,13 @@ class RunInstructions:
         possible = run.can.get("before_tool", ())
         if not possible:
             return CONTINUE
-        decision = monitor.before_tool(call.name, call.args, run_id=run.run_id, started_seq=call.started_seq)
+        decision = monitor.before_tool(
+            call.name,
+            call.args,
+            run_id=run.run_id,
+            started_seq=call.started_seq,
+            rolls_back=run.boundary.rolls_back_calls and "rollback" in run.can.get("before_model", ()),
+        )
         if decision is UNDECIDED:
             return self.judge_failure("before_tool")
         if decision.verdict in {"proceed", "guide"}:

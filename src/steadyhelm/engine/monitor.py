@@ -299,11 +299,18 @@ class Monitor:
             return UNDECIDED
 
     def before_tool(
-        self, name: str, args: Any = None, *, run_id: str | None = None, started_seq: int | None = None
+        self,
+        name: str,
+        args: Any = None,
+        *,
+        run_id: str | None = None,
+        started_seq: int | None = None,
+        rolls_back: bool = False,
     ) -> Decision:
         """Return the decision for a call that has not been made yet: proceed, guide, deny or ask.
 
         `started_seq` is how many events the agent had seen when it asked for the call, where that is known.
+        With `rolls_back` you return to the last checkpoint where that is called for: then it is rollback.
         Records nothing.
         """
         run_id = self._identify(run_id)
@@ -311,7 +318,7 @@ class Monitor:
         if recorder is None:
             return UNDECIDED if self._is_lost(run_id) else PROCEED
         try:
-            return recorder.foresee(name, args, started_seq=started_seq)
+            return recorder.foresee(name, args, started_seq=started_seq, rolls_back=rolls_back)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("before_tool", exc)
             return UNDECIDED

@@ -307,17 +307,20 @@ class RunRecorder:
         if incidents and self._services.knowledge is not None:
             self._services.knowledge.add_incidents(incidents)
 
-    def foresee(self, name: str, args: Any = None, *, started_seq: int | None = None) -> Decision:
+    def foresee(
+        self, name: str, args: Any = None, *, started_seq: int | None = None, rolls_back: bool = False
+    ) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
         if not self.is_sampled:
             return PROCEED
         capture = self._services.capture
         payload = capture.encode(args, None, None, None)
         seq = None if started_seq is None else to_count(started_seq)
-        decision = self._work(partial(self._foresee, payload, capture.name(name), seq), can_wait=False)
+        job = partial(self._foresee, payload, capture.name(name), seq, rolls_back=rolls_back)
+        decision = self._work(job, can_wait=False)
         return PROCEED if decision is None else decision
 
-    def _foresee(self, payload: Payload, name: str, started_seq: int | None) -> Decision:
+    def _foresee(self, payload: Payload, name: str, started_seq: int | None, *, rolls_back: bool) -> Decision:
         services, session = self._services, self.session
         if services.daily is not None:
             self._note_daily_budget(services.daily.get_state())
@@ -332,7 +335,7 @@ class RunRecorder:
             seq=session.next_seq,
             started_seq=started_seq,
         )
-        return session.foresee(call.event)
+        return session.foresee(call.event, rolls_back=rolls_back)
 
     def report(self, name: str, metadata: dict[str, Any], *, call_id: str | None = None) -> Decision:
         """Record something the host reports about the step before: a refused call, progress, a grant."""

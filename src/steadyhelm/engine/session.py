@@ -32,6 +32,7 @@ from steadyhelm.events import (
     GUIDANCE_DELIVERED,
     LLM_REQUEST,
     NOT_CARRIED_OUT,
+    ROLLED_BACK,
     STATE_TRANSITION,
     TOOL_CALL,
     USER_MESSAGE,
@@ -45,7 +46,7 @@ from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident, Thresholds
-from steadyhelm.policy.response_levels import VERDICTS, Response, choose_verdict
+from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
 
 STATE_VERSION: Final = 4
 _CLEAN_KEPT: Final = 16
@@ -218,8 +219,12 @@ class Session:
             )
         )
 
-    def foresee(self, call: TraceEvent) -> Decision:
-        """Return the decision for a call that has not been made yet. Does not change state."""
+    def foresee(self, call: TraceEvent, *, rolls_back: bool = False) -> Decision:
+        """Return the decision for a call that has not been made yet. Does not change state.
+
+        With `rolls_back` the caller returns to a checkpoint where that is called for, instead of only
+        denying the call.
+        """
         if call.action_name in self._tools:
             call = self._tools[call.action_name].apply_to(call)
         recent = self._totals.last_names
@@ -236,6 +241,9 @@ class Session:
         )
         if self._refusal == _LIFTED and answer.verdict == "deny":
             answer = choose_verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, before_call=True)
+        is_return = response.action is DriftAction.CHECKPOINT_RESET and answer.verdict == "deny"
+        if rolls_back and is_return and "rollback" in self.can and self._can_roll_back(event_seq=call.seq):
+            answer = VerdictChoice("rollback")
         verdicts = (answer.verdict, answer.wanted)
         return make_decision(response, findings, verdicts, self.drift, self._incidents, self.plan)
 
@@ -359,6 +367,8 @@ class Session:
         elif event.action_name == GUIDANCE_DELIVERED:
             self.drift.note_goal_stated()
             return self._incidents.mark_delivered(event, to_count(report.get("seq")))
+        elif event.action_name == ROLLED_BACK:
+            return self._incidents.mark_rolled_back()
         elif event.action_name == NOT_CARRIED_OUT:
             return self._incidents.mark_not_carried_out(str(report.get("reason", "")))
         return ()

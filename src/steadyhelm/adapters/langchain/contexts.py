@@ -34,6 +34,7 @@ class AgentContext:
         is_wrapped: Whether a `GraphCall` ends the run; otherwise its first callback run does.
         is_attached: Whether the callbacks of that call have begun.
         is_paused: Whether it waits for an answer.
+        is_ended: Whether a stop has ended it with a last message, and is not raised.
         can_roll_back: Whether it can return to a checkpoint.
         can_deny: Whether our middleware is called before its tools.
         guided_graphs: The graphs in it where our middleware is called before the model.
@@ -63,6 +64,7 @@ class AgentContext:
         self.is_wrapped = False
         self.is_attached = False
         self.is_paused = False
+        self.is_ended = False
         self.can_roll_back = False
         self.can_deny = False
         self.guided_graphs: set[str] = set()

@@ -16,6 +16,7 @@ from steadyhelm.adapters.langchain.hooks import (
     CALLBACKS_ONLY,
     CallbackHandler,
     GraphReturn,
+    GraphStopped,
     SteadyhelmCallbacks,
     current_config,
     handler_of,
@@ -267,9 +268,13 @@ class GraphCall:
         if context.is_paused and error is None and context.can_roll_back and run.stopped is None:
             self._handler.contexts.pause(context)
             return
+        if context.is_ended and error is None:
+            run.end()
+            return
         raised = run.finish(error)
         if raised is not None and raised is not error:
-            raise raised from error
+            # What we left the graph by says nothing more than the stop itself.
+            raise raised from (None if isinstance(error, GraphStopped) else error)
         if error is not None:
             raise error
 

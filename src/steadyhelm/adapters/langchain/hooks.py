@@ -4,6 +4,7 @@ Callbacks reach everything, graphs built by hand and agents inside tools too, an
 code. All they can do about what they see is stop, or leave the graph so that it is taken back.
 """
 
+import logging
 import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -28,6 +29,7 @@ from steadyhelm.forks import ForkSafeLock
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.callbacks import manager as callbacks
     from langchain_core.messages import HumanMessage
     from langchain_core.tracers.context import register_configure_hook
     from langgraph.config import get_config
@@ -37,6 +39,9 @@ except ImportError as exc:
 
 CALLBACKS_ONLY: Final[Capabilities] = {"before_model": {"stop"}, "before_tool": {"stop"}}
 """What can be carried out by callbacks alone."""
+
+_ARGUMENTS_LOGGED: Final = 3
+"""LangChain logs a callback's error by the name of its handler, of its method, and the exception."""
 
 _WITHOUT_TEXT: Final = ("rollback", "ask", "stop")
 
@@ -56,7 +61,7 @@ class GraphReturn(GraphBubbleUp):
 
 def make_boundary(monitor: Monitor, can: Capabilities = CALLBACKS_ONLY, ask: Ask | None = None) -> Boundary:
     """Return a boundary for LangChain's agents; the exceptions LangGraph steers itself by are no failures."""
-    return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,))
+    return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,), rolls_back_calls=True)
 
 
 def make_message(text: str) -> HumanMessage:
@@ -320,8 +325,19 @@ def _forward(callback: str) -> Any:
     return call_handlers
 
 
+class OwnStops(logging.Filter):
+    """Drops the line by which LangChain logs that our callback raised to stop or to leave a graph."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is about anything else."""
+        args = record.args
+        if not isinstance(args, tuple) or len(args) != _ARGUMENTS_LOGGED or args[0] != Steadyhelm.__name__:
+            return True
+        return not str(args[2]).startswith((GraphStopped.__name__, GraphReturn.__name__))
+
+
 class Steadyhelm(BaseCallbackHandler):
-    """Forwards every callback of this process to all handlers; LangChain logs its name."""
+    """Forwards every callback of this process to all handlers."""
 
     raise_error = True
     run_inline = True
@@ -352,6 +368,7 @@ class Steadyhelm(BaseCallbackHandler):
             if self._variable is None:
                 self._variable = ContextVar("steadyhelm_langchain_handler", default=self)
                 register_configure_hook(self._variable, inheritable=True)
+                logging.getLogger(callbacks.__name__).addFilter(OwnStops())
             return handler
 
 

@@ -11,6 +11,7 @@ from steadyhelm.adapter import Instruction, ToolResult
 from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun
 from steadyhelm.adapters.langchain.hooks import (
     CALLBACKS_ONLY,
+    GraphStopped,
     carry_out,
     current_config,
     handler_of,
@@ -24,11 +25,11 @@ from steadyhelm.decisions import Verdict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
-from steadyhelm.errors import MissingExtraError
+from steadyhelm.errors import MissingExtraError, SettingsError
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-    from langchain_core.messages import ToolMessage
+    from langchain_core.messages import AIMessage, ToolMessage
     from langgraph.types import interrupt
 except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
@@ -47,14 +48,25 @@ class SteadyhelmMiddleware(AgentMiddleware):
         monitor: The monitor that watches.
         ask: A function that puts a question to the user and returns the answer. "interrupt" asks by an
             interrupt, where the graph has a checkpointer: `Command(resume=...)` brings the answer.
+        on_stop: What a stop in enforce mode does: "raise" raises `RunStopped`; "end" ends the agent with a
+            last message that says why, and the caller receives its state.
 
     ```python
     agent = create_agent(model, tools, middleware=[SteadyhelmMiddleware(monitor)])
     ```
     """
 
-    def __init__(self, monitor: Monitor, *, ask: Ask | Literal["interrupt"] | None = None) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        *,
+        ask: Ask | Literal["interrupt"] | None = None,
+        on_stop: Literal["raise", "end"] = "raise",
+    ) -> None:
         super().__init__()
+        if on_stop not in {"raise", "end"}:
+            raise SettingsError(f"on_stop must be 'raise' or 'end', got {on_stop!r}.")
+        self._ends = on_stop == "end"
         self._interrupts = ask == "interrupt"
         ask = None if ask == "interrupt" else ask
         self._boundary = make_boundary(monitor, CALLBACKS_ONLY, ask)
@@ -71,6 +83,8 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if node is None or node.context.run is None:
             return handler(request)
         request = self._steer_request(node, node.context.run, request)
+        if isinstance(request, AIMessage):
+            return request
         with node.context.run.activate():
             return handler(request)
 
@@ -80,6 +94,8 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if node is None or node.context.run is None:
             return await handler(request)
         request = self._steer_request(node, node.context.run, request)
+        if isinstance(request, AIMessage):
+            return request
         with node.context.run.activate():
             return await handler(request)
 
@@ -160,13 +176,22 @@ class SteadyhelmMiddleware(AgentMiddleware):
         run.set_capabilities({"before_model": ["stop", *text, *back], "before_tool": ["deny", *ask]})
 
     def _steer_request(self, node: CallbackRun, run: AgentRun, request: Any) -> Any:
-        """Return the request with our guidance in it; raises to stop, to roll back and to ask."""
+        """Return the request with our guidance in it; raises to stop, to roll back and to ask.
+
+        Where a stop ends the agent, return its last message in place of the model's.
+        """
         context = node.context
         instruction = context.rollback or run.take_instruction("before_model")
         if instruction.verdict == "ask":
             instruction = run.apply_answer(self._put_question(context, run, instruction), instruction)
         if instruction.verdict not in {"proceed", "guide"}:
-            carry_out(context, run, instruction)
+            try:
+                carry_out(context, run, instruction)
+            except GraphStopped as stop:
+                if not self._ends:
+                    raise
+                context.is_ended = True
+                return AIMessage(str(stop))
         if instruction.verdict != "guide" and node.graph not in context.edits:
             return request
         messages = request.messages
@@ -187,7 +212,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if instruction.verdict == "proceed":
             context.middleware_calls.add(call_id)
             return None
-        if instruction.verdict != "deny":
+        if instruction.verdict != "deny" and not (self._ends and run.stopped is not None):
             carry_out(context, run, instruction)
         return ToolMessage(instruction.text, tool_call_id=call_id, name=name, status="error")
 
