@@ -15,6 +15,8 @@ FileContent = bytes | str | dict[str, Any] | None
 
 Bytes are its content, and so is a text, to be written as UTF-8.
 None means that there was no such file: restoring removes one that was created since.
+A path that ends with a slash is a folder whose files are all known: its content is None, or names those
+that were there and could not be taken.
 A dict is a reference of the caller's own, such as `{"git": "4f2a91c"}`: it is stored and returned, and
 only the caller can follow it.
 """

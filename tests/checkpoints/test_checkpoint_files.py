@@ -76,8 +76,9 @@ class TestSnapshot:
         written(root, files)
         (root / "src" / "empty").mkdir()
 
-        assert found(root) == snapshot_files(".", root).state_files
-        assert ["src/a.py", "src/in/.b", "src/in/deep/c"] == sorted(snapshot_files("src", root).state_files)
+        assert {**found(root), "./": None} == snapshot_files(".", root).state_files
+        inner = ["src/", "src/a.py", "src/in/.b", "src/in/deep/c"]
+        assert inner == sorted(snapshot_files("src", root).state_files)
 
     @posix
     def test_permissions_are_taken(self, root):
@@ -155,7 +156,8 @@ class TestSnapshot:
         (root / "in" / "folder").symlink_to(outside.parent)
         snapshot = snapshot_files(["in", "in/folder/secret.txt", "in/link"], root)
 
-        assert {"in/real": b"a"} == snapshot.state_files
+        not_taken = {"not_taken": ["in/folder", "in/link"]}
+        assert {"in/real": b"a", "in/": not_taken} == snapshot.state_files
         assert {
             "in/folder": "it is a link",
             "in/link": "it is a link",
@@ -192,7 +194,8 @@ class TestSnapshot:
         Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9")).write_bytes(b"x")
         snapshot = snapshot_files(".", root)
 
-        assert ({}, {"caf?": "its name is not text"}) == (snapshot.state_files, snapshot.refused)
+        assert {"caf?": "its name is not text"} == snapshot.refused
+        assert {"./": {"not_taken": ["caf?"]}} == snapshot.state_files
 
     @pytest.mark.parametrize("root", ["nowhere", None, "nul\0"], ids=repr)
     def test_a_folder_that_is_none_is_refused(self, root):

@@ -5,9 +5,11 @@ whatever links are in it, and nothing is overwritten that could not be restored:
 former contents, and restoring them undoes the change.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
@@ -20,6 +22,7 @@ MAX_FILE_BYTES: Final = 8 << 20
 MAX_TOTAL_BYTES: Final = 32 << 20
 _MAX_FILES: Final = 10_000
 _MAX_PATH_SHOWN: Final = 200
+_NOT_TAKEN: Final = "not_taken"
 
 AnyPath = str | os.PathLike[str]
 
@@ -38,7 +41,9 @@ class FileSnapshot(Struct, frozen=True, kw_only=True):
 class RestoreResult(Struct, frozen=True, kw_only=True):
     """What restoring files has changed, by path.
 
-    `refused` lists those that were left unchanged, with the reason.
+    `refused` lists those that were left unchanged, with the reason, `left` new files in folders of the
+    checkpoint that nobody is known to have created in the run.
+    With `is_preview` nothing was changed: it is what would be done.
     `before` holds the former contents of the changed ones: `restore_files(restored.before, root)` undoes it.
     """
 
@@ -46,6 +51,8 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     created: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    is_preview: bool = False
     refused: dict[str, str] = field(default_factory=dict)
     before: FileSnapshot = field(default_factory=FileSnapshot)
 
@@ -60,6 +67,7 @@ def snapshot_files(
     """Return the files under `root` as they are now; a folder means every file in it.
 
     A path without a file is recorded too: restoring removes a file that was created there since.
+    A folder is recorded as well, by its path with a slash at the end.
     """
     snapshot = FileSnapshot()
     all_paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
@@ -76,11 +84,16 @@ def restore_files(
     checkpoint: Checkpoint | FileSnapshot,
     root: AnyPath,
     *,
+    created: Iterable[AnyPath] = (),
+    dry_run: bool = False,
     max_file_bytes: int = MAX_FILE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> RestoreResult:
     """Restore the files of a checkpoint under `root`: changed, deleted and created ones.
 
+    `created` are files that the run has created since, such as `monitor.written_files(checkpoint)` returns:
+    those in a folder of the checkpoint are removed. Another new file in it is left alone, and named.
+    With `dry_run` nothing is changed: the result says what would be.
     The limits apply to the current files: a file too large to be restored again is not overwritten.
     """
     try:
@@ -90,20 +103,61 @@ def restore_files(
     refused: dict[str, str] = {}
     changes: list[_Change] = []
     # Read everything before changing anything.
+    folders = {name: it for name, it in checkpoint.state_files.items() if name.endswith("/")}
     for name, content in checkpoint.state_files.items():
+        if name.endswith("/"):
+            continue
         try:
             changes.append(reader.plan_change(name, content, checkpoint.file_modes.get(name)))
         except RefusedError as exc:
             refused[name] = str(exc)
-    done = [change for change in changes if _apply(change, reader.folder, refused)]
+    new = _list_new_files(folders, checkpoint.state_files, reader.folder, refused)
+    known = _find_names(created, reader.folder)
+    for name in sorted(new & known):
+        try:
+            changes.append(reader.plan_change(name, None, None))
+        except RefusedError as exc:
+            refused[name] = str(exc)
+    done = [change for change in changes if dry_run or _apply(change, reader.folder, refused)]
     return RestoreResult(
         written=tuple(it.name for it in done if it.kind == "written"),
         created=tuple(it.name for it in done if it.kind == "created"),
         removed=tuple(it.name for it in done if it.kind == "removed"),
         unchanged=tuple(it.name for it in done if it.kind == "unchanged"),
+        left=tuple(sorted(new - known)),
+        is_preview=dry_run,
         refused=refused,
         before=_build_snapshot([it for it in done if it.kind != "unchanged"]),
     )
+
+
+def _list_new_files(
+    folders: Mapping[str, Any], then: Container[str], folder: SandboxedFolder, refused: dict[str, str]
+) -> set[str]:
+    """Return the files in these folders that were not there when the snapshot was taken."""
+    new: set[str] = set()
+    for name, content in folders.items():
+        listed = content.get(_NOT_TAKEN) if isinstance(content, dict) else ()
+        not_taken = {it for it in listed if isinstance(it, str)} if isinstance(listed, list) else set()
+        try:
+            parts = folder.split_path(name)
+        except RefusedError as exc:
+            refused[name] = str(exc)
+            continue
+        files = folder.iter_files(parts) if folder.is_folder(parts) else iter(())
+        names = (to_utf8_text("/".join(file)) for file in islice(files, _MAX_FILES))
+        new.update(it for it in names if it not in then and it not in not_taken)
+    return new
+
+
+def _find_names(paths: Iterable[AnyPath], folder: SandboxedFolder) -> set[str]:
+    """Return the names in the folder that these paths may mean: from the folder, or from where we work."""
+    names: set[str] = set()
+    for path in paths:
+        for candidate in (path, Path.cwd() / path if isinstance(path, str | os.PathLike) else path):
+            with contextlib.suppress(RefusedError, ValueError):
+                names.add("/".join(folder.split_path(candidate)))
+    return names
 
 
 class _Change(NamedTuple):
@@ -157,23 +211,30 @@ def _add_path(path: AnyPath, reader: _Reader, snapshot: FileSnapshot) -> None:
     except RefusedError as exc:
         snapshot.refused[to_utf8_text(path)[:_MAX_PATH_SHOWN]] = str(exc)
         return
-    files = reader.folder.iter_files(parts) if reader.folder.is_folder(parts) else iter((parts,))
-    for file in islice(files, _MAX_FILES):
-        _add_file(file, reader, snapshot)
-    if next(files, None) is not None:
+    is_folder = reader.folder.is_folder(parts)
+    files = reader.folder.iter_files(parts) if is_folder else iter((parts,))
+    refused = [
+        to_utf8_text("/".join(it)) for it in islice(files, _MAX_FILES) if not _add_file(it, reader, snapshot)
+    ]
+    if next(files, None) is None:
+        if is_folder:
+            snapshot.state_files[f"{'/'.join(parts) or '.'}/"] = {_NOT_TAKEN: refused} if refused else None
+    else:
         snapshot.refused[to_utf8_text(path)] = f"only the first {_MAX_FILES} files in it were taken"
 
 
-def _add_file(parts: Parts, reader: _Reader, snapshot: FileSnapshot) -> None:
+def _add_file(parts: Parts, reader: _Reader, snapshot: FileSnapshot) -> bool:
+    """Add a file to the snapshot; return whether it was taken."""
     name = "/".join(parts)
     if name in snapshot.state_files:
-        return
+        return True
     try:
         state = reader.read(parts)
     except RefusedError as exc:
         snapshot.refused[to_utf8_text(name)] = str(exc)
-        return
+        return False
     _add_state(name, state, snapshot)
+    return True
 
 
 def _add_state(name: str, state: FileState | None, snapshot: FileSnapshot) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
+from steadyhelm.checkpoint import BEFORE_ANY_EVENT, Checkpoint, CheckpointKeeper, FileContent
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
@@ -126,6 +126,13 @@ class RunCheckpoints:
         except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self._services.health.swallow("get_last_checkpoint", exc)
             return None
+
+    def list_written_files(self, run: RunRecorder | None, since: Checkpoint | None) -> list[str]:
+        """Return the files that calls of a run have written first since a checkpoint, or since any."""
+        if run is None:
+            return []
+        with run.lock:
+            return run.session.list_written_files(since.seq if since is not None else BEFORE_ANY_EVENT)
 
     def roll_back(self, run: RunRecorder | None) -> Checkpoint | None:
         """Go back to the last good checkpoint and return it; None when there is none."""

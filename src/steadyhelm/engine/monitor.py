@@ -476,6 +476,14 @@ class Monitor:
         """
         return self._checkpoints.roll_back(self._find(run_id))
 
+    def written_files(self, since: Checkpoint | None = None, *, run_id: str | None = None) -> list[str]:
+        """Return the paths that tool calls of a run have written, for `restore_files` to remove new ones.
+
+        Only calls that name a path and a content count, from the run's first checkpoint on; with `since`,
+        those whose first write came after that checkpoint. At most 500 are kept.
+        """
+        return self._checkpoints.list_written_files(self._find(run_id), since)
+
     # --- for adapters ----------------------------------------------------------------------------
 
     @property

@@ -45,11 +45,14 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.goals.tracker import GoalTracker
+from steadyhelm.goals.work_signals import find_written_path
 from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
 
 STATE_VERSION: Final = 4
 _CLEAN_KEPT: Final = 16
+_FILES_KEPT: Final = 500
+_MAX_PATH_CHARS: Final = 1_000
 
 # A refused call stays refused until something else happens; then it may be tried again.
 _REFUSED: Final = "refused"
@@ -89,6 +92,7 @@ class _State(Struct):
     clean: list[int] = field(default_factory=list)
     epoch: str = ""
     plan: PlanTracker = field(default_factory=PlanTracker)
+    written: dict[str, int] = field(default_factory=dict)
 
 
 class Session:
@@ -134,6 +138,7 @@ class Session:
         self._trust = TrustTracker()
         self._refusal = ""
         self._clean: list[int] = []
+        self._written: dict[str, int] = {}
         self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
         self._goal = GoalTracker()
         self._goal.start(run.goal)
@@ -193,6 +198,8 @@ class Session:
             event = self._tools[event.action_name].apply_to(event)
         reported = self._read_report(event) if event.action_type == STATE_TRANSITION else ()
         self._follow_goal(event)
+        if self._clean and event.action_type == TOOL_CALL and event.error is None:
+            self._note_written_file(event)
         findings = self._runner.check(event, totals.last_names)
         own = self.drift.observe(event, findings or (), self._runner, self._goal.current)
         if self._refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
@@ -290,6 +297,7 @@ class Session:
                 self._clean,
                 self.run.epoch,
                 self.plan,
+                self._written,
             )
         )
 
@@ -303,7 +311,7 @@ class Session:
             self.run = structs.replace(self.run, epoch=saved.epoch)
         self._totals, self._incidents = saved.totals, saved.incidents
         self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
-        self._refusal, self._clean = saved.refusal, saved.clean
+        self._refusal, self._clean, self._written = saved.refusal, saved.clean, saved.written
         self._set_goal(saved.goal)
         self.plan = saved.plan
         self.drift.restore(saved.drift)
@@ -330,6 +338,16 @@ class Session:
         if self._goal.changes != changes:
             self.plan.forget()
         self.plan.observe(event)
+
+    def list_written_files(self, since: int) -> list[str]:
+        """Return the files that calls have written for the first time after this place in the run."""
+        return [path for path, seq in self._written.items() if seq > since]
+
+    def _note_written_file(self, event: TraceEvent) -> None:
+        """Note which file a call writes, from the first checkpoint on: a rollback may remove it."""
+        path = find_written_path(event.input_data)
+        if path is not None and len(path) <= _MAX_PATH_CHARS and len(self._written) < _FILES_KEPT:
+            self._written.setdefault(path, event.seq)
 
     def _set_goal(self, goal: GoalTracker) -> None:
         self._goal = goal

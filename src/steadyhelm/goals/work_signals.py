@@ -70,6 +70,15 @@ def find_file_change(args: Any) -> FileChange | None:
     )
 
 
+def find_written_path(args: Any) -> str | None:
+    """Return the path of the file that a call's arguments write; None when they write none."""
+    if not isinstance(args, dict):
+        return None
+    path = _get_first(args, _PATH_KEYS)
+    writes = any(isinstance(args.get(key), str) for key in _NEW_TEXT_KEYS)
+    return path if writes and isinstance(path, str) and path else None
+
+
 def find_suite_run(event: TraceEvent, *, failed: bool) -> SuiteRun | None:
     """Return the test run that a call made; None for another call."""
     args = event.input_data
