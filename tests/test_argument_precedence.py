@@ -1,10 +1,11 @@
 import inspect
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from steadyhelm import Budget, DriftMonitor, Severity
+from steadyhelm import Budget, DriftMonitor, SettingsError, Severity
 from steadyhelm.components import make_detector_factory
 from steadyhelm.settings import home
 
@@ -68,6 +69,7 @@ PARAMETERS = {
     "budget": Parameter(
         Budget(steps=3), "[budget]\nsteps = 9\ntokens = 9", "budget_steps", ("BUDGET_STEPS", "8")
     ),
+    "settings": Parameter({"queue_cap": 2000}, "queue_cap = 10", "queue_cap", ("QUEUE_CAP", "20")),
     "detectors": Parameter(
         {"action_loop": {"max_repeats": None}},
         "[detectors.action_loop]\nmax_repeats = 9",
@@ -101,6 +103,63 @@ def build(tmp_path):
         monitor.close()
 
 
+class TestSettingsByName:
+    def test_any_setting_may_be_given(self, build, monkeypatch):
+        """
+        What has no argument of its own is given by its name, and wins over environment and file.
+        """
+        monkeypatch.setenv("STEADYHELM_POLICY_REPLAN_THRESHOLD", "0.4")
+        given = {
+            "policy.replan_threshold": 0.5,
+            "policy.weights": {"stuck_time": 0.0},
+            "alerts.allow_hosts": ["127.0.0.1"],
+            "tools": {"ci_status": {"kind": "poll"}},
+        }
+        settings = build("[policy]\nreplan_threshold = 0.6", settings=given).settings
+
+        assert (0.5, {"stuck_time": 0.0}, ("127.0.0.1",), {"ci_status": {"kind": "poll"}}) == (
+            settings.policy_replan_threshold,
+            settings.policy_weights,
+            settings.alerts_allow_hosts,
+            settings.tools,
+        )
+
+    def test_an_argument_that_is_not_given_does_not_hide_it(self, build):
+        """
+        Settings that could have been arguments may be given by name.
+        """
+        given = {"db_path": "by-name.db", "alerts.webhook": "https://a.example/x", "budget.steps": 7}
+        settings = build(settings=given).settings
+
+        assert ("by-name.db", "https://a.example/x", 7) == (
+            settings.db_path,
+            settings.alerts_webhook,
+            settings.budget_steps,
+        )
+
+    def test_an_argument_of_its_own_counts_more(self, build):
+        """
+        The same setting given twice is the one of its own argument.
+        """
+        assert "observe" == build(mode="observe", settings={"mode": "enforce"}).settings.mode
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            ({"policy.replan_treshold": 0.5}, "Did you mean policy.replan_threshold?"),
+            ({"policy.replan_threshold": 5}, "policy.replan_threshold must be a number from 0 to 1, got 5."),
+            ({"detectors": {}}, "as the argument detectors"),
+            (["mode"], "settings must be a table of settings by name"),
+        ],
+    )
+    def test_what_is_no_setting_is_refused(self, build, given, words):
+        """
+        A misspelt name, a wrong value and the wrong place are errors that say what to do.
+        """
+        with pytest.raises(SettingsError, match=re.escape(words)):
+            build(settings=given)
+
+
 class TestArgumentsWin:
     def test_every_parameter_is_tried_here(self):
         """
@@ -119,7 +178,7 @@ class TestArgumentsWin:
             monkeypatch.setenv(f"STEADYHELM_{variable}", value)
         monitor = build(parameter.in_file, **{name: parameter.default})
 
-        expected = {"budget": 3, "detectors": None}.get(name, parameter.default)
+        expected = {"budget": 3, "detectors": None, "settings": 2000}.get(name, parameter.default)
         assert expected == read(monitor, parameter.found_in)
 
     @pytest.mark.parametrize("name", PARAMETERS)

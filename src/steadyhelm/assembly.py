@@ -4,7 +4,7 @@ import atexit
 import functools
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,6 +89,8 @@ class DriftMonitor(Monitor):
         budget: What each run may spend, and the agent in a day, such as
             `Budget(steps=50, daily_cost_usd=20)`.
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
+        settings: Any other setting by its name, such as `{"policy.ask_threshold": 0.8}`; an argument of its
+            own counts more.
         sinks: Further sinks that receive every record.
         config: A settings file, instead of the one that would be found.
         make_detectors: Returns fresh detectors for each run, instead of those that are installed.
@@ -119,6 +121,7 @@ class DriftMonitor(Monitor):
         remind_every: int | None = None,
         budget: Budget | None = None,
         detectors: dict[str, dict[str, Any]] | None = None,
+        settings: Mapping[str, Any] | None = None,
         sinks: Sequence[Sink] = (),
         config: str | Path | None = None,
         make_detectors: Callable[[], Sequence[Detector]] | None = None,
@@ -126,8 +129,9 @@ class DriftMonitor(Monitor):
     ) -> None:
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
-        settings = load(
-            _drop_unset(
+        loaded = load(
+            _check_settings(settings)
+            | _drop_none(
                 {
                     "mode": mode,
                     "durability": durability,
@@ -157,6 +161,18 @@ class DriftMonitor(Monitor):
             },
             path=Path(config) if config is not None else None,
         ).settings
+        self._assemble(agent_id, loaded, goal_description or "", sinks, make_detectors, clock)
+
+    def _assemble(
+        self,
+        agent_id: str,
+        settings: Settings,
+        goal: str,
+        sinks: Sequence[Sink],
+        make_detectors: Callable[[], Sequence[Detector]] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """Build every part from the settings, and start."""
         self.settings = settings
         read_data_files()
         health = Health()
@@ -182,7 +198,7 @@ class DriftMonitor(Monitor):
             health=health,
             store=store,
             mode=settings.mode,
-            goal=goal_description or "",
+            goal=goal,
             version=settings.version,
             calibration_runs=settings.calibration_runs,
             tools=parse_declarations(settings.tools),
@@ -323,9 +339,23 @@ class DriftMonitor(Monitor):
         return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
 
 
+def _drop_none(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that were given, where None is no value but stands for "not given"."""
+    return {name: value for name, value in _drop_unset(arguments).items() if value is not None}
+
+
 def _drop_unset(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that were given, also those that equal a default."""
     return {name: value for name, value in arguments.items() if value is not UNSET}
+
+
+def _check_settings(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings that were given by name; raises SettingsError for detectors, which are not one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingsError(f"settings must be a table of settings by name, got {given!r}.")
+    if given is not None and "detectors" in given:
+        raise SettingsError("Give the options of detectors as the argument detectors, not in settings.")
+    return dict(given or {})
 
 
 def _list_limits(budget: Budget | None) -> dict[str, Any]:
