@@ -34,6 +34,7 @@ ACTS = {
     "baseline import",
     "budget export",
     "budget import",
+    "budget grant",
     "profile new",
     "profile calibrate",
     "export",
@@ -75,6 +76,7 @@ READS = {
     "baseline show": ("researcher", {"baselines"}),
     "budget": ("", {"profiles"}),
     "budget profiles": ("", {"profiles"}),
+    "budget today": ("", {"day", "opens_at", "agents"}),
     "budget recommend": (
         "researcher refund",
         {"agent_id", "task_type", "steps", "tokens", "tasks", "reason"},
@@ -143,6 +145,43 @@ def test_every_command_is_known():
     assert set(TREE) == told
     assert not ACTS & set(READS)
     assert groups - GROUPS_WITHOUT_A_READING <= set(READS)
+
+
+def test_help_is_not_cut(monkeypatch):
+    """
+    On 80 columns the first sentence about every command is there to its end.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    groups = [(), *((name,) for name, command in TREE.items() if isinstance(command, click.Group))]
+
+    assert [] == [
+        line
+        for words in groups
+        for line in steadyhelm(*words, "--help").out.splitlines()
+        if line.rstrip().endswith("...") and not line.startswith("Usage:")
+    ]
+
+
+@pytest.mark.parametrize("word", ["med", "MED", "medium", "Medium"])
+def test_severities_as_people_type_them(word, place):
+    """
+    A severity may be typed in small or capital letters, and MED in full.
+    """
+    answer = steadyhelm("--db", place["database"], "alerts", "--severity", word, "--json")
+
+    assert 3 == len(answer.document["incidents"])
+    assert 3 == steadyhelm("scan", "runs.jsonl", "--fail-on", word).status
+
+
+def test_an_unknown_severity(place):
+    """
+    Another word is a usage error that lists what may be typed.
+    """
+    answer = steadyhelm("scan", "runs.jsonl", "--fail-on", "grave")
+
+    assert 2 == answer.status
+    assert "'grave' is not one of low, med, high, critical." in " ".join(answer.err.split())
 
 
 @pytest.mark.parametrize("name", sorted({*READS, *SLOW}))

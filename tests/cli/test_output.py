@@ -97,6 +97,7 @@ TABLES = {
     "helped",
     "corrections runs.jsonl": "run turn steps later p findings asked the\u00a0user\u00a0said",
     "baseline": "agent version task state tokens\u00a0p50/p95 tool\u00a0calls duration",
+    "budget today": "agent steps tokens cost state",
     "budget": "agent tasks steps tokens cost time task\u00a0type",
     "profile": "profile threshold sensitivity words words\u00a0a\u00a0sentence from about",
     "hook status": "agent scope state mode file",

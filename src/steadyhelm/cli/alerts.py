@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli import alert_deliveries, timeline
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import SEVERITY_CHOICES, find_agent, parse_severity
 from steadyhelm.cli.output import (
     AsJson,
     confirm,
@@ -39,7 +39,9 @@ _TITLES: Final = ("id", "severity", "state", "agent", "detector", "run", "last",
 Agent = Annotated[str | None, typer.Option("--agent", help="Only incidents of this agent.")]
 Lowest = Annotated[
     Severity | None,
-    typer.Option("--severity", case_sensitive=False, help="The lowest severity to list."),
+    typer.Option(
+        "--severity", parser=parse_severity, metavar=SEVERITY_CHOICES, help="The lowest severity to list."
+    ),
 ]
 Last = Annotated[str, typer.Option("--last", help="How far back to list closed incidents: 30m, 24h, 7d.")]
 Everything = Annotated[bool, typer.Option("--all", help="List closed incidents of any age.")]

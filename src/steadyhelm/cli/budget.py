@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steadyhelm.store import BaselineStore
 
 app = typer.Typer(
-    help="What tasks of each type take, recommended budgets, and what was spent today.",
+    help="What tasks take, and what was spent today.",
     rich_markup_mode=None,
 )
 

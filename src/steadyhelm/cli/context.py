@@ -1,10 +1,12 @@
 """Resolve what all commands share: the settings, the database, and the agent a person named."""
 
-import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import typer
+
 from steadyhelm.errors import NotFoundError
+from steadyhelm.findings import Severity
 from steadyhelm.reports.terminal import safe
 
 if TYPE_CHECKING:
@@ -15,13 +17,18 @@ if TYPE_CHECKING:
 _NAMES_SHOWN: Final = 8
 
 
-class SeverityName(enum.StrEnum):
-    """A severity as it is typed on the command line."""
+SEVERITY_CHOICES: Final = "low|med|high|critical"
+"""What may be typed for a severity; MEDIUM is taken for MED."""
 
-    LOW = "low"
-    MED = "med"
-    HIGH = "high"
-    CRITICAL = "critical"
+
+def parse_severity(text: str) -> Severity:
+    """Return the severity that was typed, in small or capital letters."""
+    name = text.strip().upper()
+    try:
+        return Severity("MED" if name == "MEDIUM" else name)
+    except ValueError as exc:
+        known = ", ".join(SEVERITY_CHOICES.split("|"))
+        raise typer.BadParameter(f"{safe(text, most=40)!r} is not one of {known}.") from exc
 
 
 class GlobalOptions(NamedTuple):

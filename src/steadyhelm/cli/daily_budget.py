@@ -25,7 +25,7 @@ def show_today(
     agent: Annotated[str | None, typer.Option("--agent", help="Only this agent.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what agents spent today, over all their runs, and the limits of the settings."""
+    """Show what agents spent today. All runs are summed; the limits are those of the settings."""
     from steadyhelm.budgets.daily import format_time
 
     limits = read_limits(context.obj.load().settings)
@@ -56,7 +56,7 @@ def grant_more(
     reason: Annotated[str, typer.Option("--reason", help="Why; it is stored.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Add to an agent's budget for the rest of the day, for all its runs."""
+    """Add to an agent's budget of today. All its runs may use it."""
     from steadyhelm.budgets.daily import format_time
     from steadyhelm.engine.capture import Capture
     from steadyhelm.events import new_id

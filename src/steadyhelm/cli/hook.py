@@ -85,7 +85,7 @@ def install(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Add the hooks to the settings of an agent, or of all that are found. Shows the change first."""
+    """Add the hooks to the settings of agents. Without --agent, of all found; shows the change first."""
     from steadyhelm.hooks import installer, settings_entries
 
     if mode and mode not in _MODES:
@@ -123,7 +123,7 @@ def _explain_installation(agent: str, change: "SettingsChange", *, project: bool
 
 @app.command("uninstall")
 def uninstall(agent: Agent = "", project: Project = False, dry_run: DryRun = False, yes: Yes = False) -> None:
-    """Remove the hooks from the settings of an agent, or of all that have them. The files are as before."""
+    """Remove the hooks from the settings of agents. The files are as before."""
     from steadyhelm.hooks import installer, settings_entries
 
     def plan(name: str) -> "SettingsChange":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steadyhelm.cli.context import SeverityName
+from steadyhelm.cli.context import SEVERITY_CHOICES, parse_severity
 from steadyhelm.cli.lab_bench import (
     get_exit_status,
     measure_planted,
@@ -29,6 +29,7 @@ from steadyhelm.cli.output import (
     print_json,
     show_progress,
 )
+from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -75,7 +76,16 @@ Paths = Annotated[
 OfKind = Annotated[
     FindingKind, typer.Option("--kind", help="The kind of finding, and the detectors that run.")
 ]
-Least = Annotated[SeverityName, typer.Option("--severity", help="The lowest severity that counts.")]
+Least = Annotated[
+    Severity,
+    typer.Option(
+        "--severity",
+        parser=parse_severity,
+        metavar=SEVERITY_CHOICES,
+        show_default="med",
+        help="The lowest severity that counts.",
+    ),
+]
 Label = Annotated[
     str | None,
     typer.Option("--label", help="The label to compare findings with; by default that of the kind."),
@@ -98,7 +108,7 @@ def evaluate(
     context: typer.Context,
     paths: Paths,
     kind: OfKind = FindingKind.LOOP,
-    severity: Least = SeverityName.MED,
+    severity: Least = Severity.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     group: Annotated[
@@ -140,7 +150,7 @@ def compare(
     after: Annotated[Path, typer.Argument(metavar="B.toml", help="The changed settings.")],
     paths: Paths,
     kind: OfKind = FindingKind.LOOP,
-    severity: Least = SeverityName.MED,
+    severity: Least = Severity.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     samples: Samples = 1000,
@@ -176,7 +186,7 @@ def leak_check(
     context: typer.Context,
     paths: Paths,
     kind: OfKind = FindingKind.LOOP,
-    severity: Least = SeverityName.MED,
+    severity: Least = Severity.MED,
     label: Label = None,
     adjacent: Adjacent = False,
     seed: Seed = 0,
@@ -323,7 +333,7 @@ def false_alarms(
     jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Count how many healthy runs are flagged, by kind of finding, and what was not checked."""
+    """Count how many healthy runs are flagged. By kind of finding, with what was not checked."""
     sets = read_run_sets(paths)
     print_false_alarms(
         sets,
@@ -349,16 +359,13 @@ def _parse_policy(given: Iterable[str]) -> dict[str, str]:
     return settings
 
 
-def _make_question(
-    kind: FindingKind, severity: SeverityName, label: str | None, adjacent: bool
-) -> "Question":
-    from steadyhelm.findings import Severity
+def _make_question(kind: FindingKind, severity: Severity, label: str | None, adjacent: bool) -> "Question":
     from steadyhelm.lab.evaluation.labelled_runs import LABELS, Question
 
     return Question(
         kind=kind.value,
         label=label or LABELS.get(kind.value, kind.value),
-        severity=Severity(severity.upper()),
+        severity=severity,
         adjacent=adjacent,
     )
 

@@ -45,7 +45,7 @@ def mutate(
     seed: Seed = 0,
     yes: Yes = False,
 ) -> None:
-    """Plant loops and healthy stretches into recorded runs, for `lab accuracy`.
+    """Plant loops and healthy stretches into runs. `lab accuracy` measures the result.
 
     Each run gets one plant of a named class; its line says which, and where it begins and ends.
     Runs that failed or have a loop label are left out.
@@ -72,7 +72,7 @@ def splice(
     seed: Seed = 0,
     yes: Yes = False,
 ) -> None:
-    """Let runs continue with the steps of another task, for `lab accuracy`.
+    """Let runs continue with steps of another task. `lab accuracy` measures the result.
 
     From the middle on, with steps of another run of the same files; with `--with`, from the user's first
     message on, with steps of a run of those files.

@@ -135,7 +135,7 @@ def apply_model(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Apply a forest to recorded runs: which turns were most likely corrected by the user.
+    """Apply a forest to recorded runs. Lists the turns that the user most likely corrected.
 
     It reads the user's reply to a turn, so it judges afterwards; no detector uses it.
     """

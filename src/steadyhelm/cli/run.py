@@ -35,7 +35,7 @@ def run(
         typer.Option("-m", "--module", help="Run a module instead of a script, as `python -m` does."),
     ] = None,
 ) -> None:
-    """Run a Python program, and watch the agents of every framework it uses."""
+    """Run a Python program, and watch its agents. All frameworks that it uses are watched."""
     arguments = list(program or ())
     if module is None and not arguments:
         fail("Name the program to run: steadyhelm run --mode guide -- script.py.", EXIT_USAGE)

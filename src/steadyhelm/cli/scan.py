@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import GlobalOptions, SeverityName
+from steadyhelm.cli.context import SEVERITY_CHOICES, GlobalOptions, parse_severity
 from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, AsJson, Jobs, fail
+from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from steadyhelm.findings import Severity
     from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.replay import Judge, Judged
     from steadyhelm.reports.output import Report, RunLocation, ScanProgress
@@ -60,11 +60,15 @@ def scan(
         ),
     ] = None,
     fail_on: Annotated[
-        SeverityName,
+        Severity,
         typer.Option(
-            "--fail-on", case_sensitive=False, help="The lowest severity that makes the exit status 3."
+            "--fail-on",
+            parser=parse_severity,
+            metavar=SEVERITY_CHOICES,
+            show_default="med",
+            help="The lowest severity that makes the exit status 3.",
         ),
-    ] = SeverityName.MED,
+    ] = Severity.MED,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Follow one file that is being written until Ctrl-C, then report."),
@@ -84,7 +88,6 @@ def scan(
 
     Exit status: 0 clean, 3 a run was flagged, 2 usage, 1 something could not be read.
     """
-    from steadyhelm.findings import Severity
     from steadyhelm.replay_pool import open_judge
     from steadyhelm.reports.output import ScanProgress, open_destination
 
@@ -96,20 +99,19 @@ def scan(
     if is_live:
         _require_followable(files, paths)
     settings = shared.load().settings
-    level = Severity(fail_on.upper())
     with (
         _open_baselines(baseline, settings) as store,
         open_destination(output) as stream,
         open_judge(settings, store=store, jobs=jobs) as judge,
     ):
-        report = _make_report(report_format, stream, settings, level, verbose=verbose)
+        report = _make_report(report_format, stream, settings, fail_on, verbose=verbose)
         if is_live:
             on_stdout = report_format is ReportFormat.TEXT and output is None
-            _follow_file(files[0], judge, level, follow_for, on_stdout=on_stdout)
+            _follow_file(files[0], judge, fail_on, follow_for, on_stdout=on_stdout)
         with ScanProgress(files, report) as bar:
-            scanned = _Scan(judge, report, level, bar, verbose=verbose)
+            scanned = _Scan(judge, report, fail_on, bar, verbose=verbose)
             scanned.read(files, named=paths)
-        report.finish(scanned.totals, level, is_file=output is not None)
+        report.finish(scanned.totals, fail_on, is_file=output is not None)
     raise typer.Exit(scanned.exit_status())
 
 
@@ -123,7 +125,7 @@ def _choose_format(given: ReportFormat, *, as_json: bool) -> ReportFormat:
 
 
 def _make_report(
-    kind: ReportFormat, stream: "TextIO", settings: "Settings", level: "Severity", *, verbose: bool
+    kind: ReportFormat, stream: "TextIO", settings: "Settings", level: Severity, *, verbose: bool
 ) -> "Report":
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
@@ -150,7 +152,7 @@ def _make_report(
 
 
 def _follow_file(
-    file: str, judge: "Judge", level: "Severity", seconds: float | None, *, on_stdout: bool
+    file: str, judge: "Judge", level: Severity, seconds: float | None, *, on_stdout: bool
 ) -> None:
     """Print findings as they come: to standard output when the report is text, else as messages."""
     from steadyhelm.cli.scan_follow import Follower, follow, until_interrupted
@@ -167,7 +169,7 @@ class _Scan:
     """Reads file after file, replays each run, and adds the result to the report."""
 
     def __init__(
-        self, judge: "Judge", report: "Report", level: "Severity", bar: "ScanProgress", *, verbose: bool
+        self, judge: "Judge", report: "Report", level: Severity, bar: "ScanProgress", *, verbose: bool
     ) -> None:
         from steadyhelm.reports.output import ScanTotals, lowest_flagged_rank
 

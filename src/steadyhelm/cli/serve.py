@@ -38,7 +38,7 @@ def serve(
     ] = None,
     key: Annotated[Path | None, typer.Option("--tls-key", help="The key of the certificate.")] = None,
 ) -> None:
-    """Show what agents do while they do it: a page on this machine.
+    """Serve a page that shows what agents do while they do it.
 
     Needs the extra `server`. Whoever wants to see the page needs the token in Steadyhelm's folder.
     """

@@ -32,7 +32,7 @@ def traces(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most steps to list.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the last steps of one run of an agent, as they are stored.
+    """List the last steps of a run as they are stored.
 
     `steadyhelm show` tells the same run with its findings and interventions.
     """
