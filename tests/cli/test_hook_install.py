@@ -237,7 +237,7 @@ def test_status_tells_troubles(people):
     (people / "hook.log").write_text("2026-01-01T00:00:00+0000 hook: the event is not JSON\n")
     result = hook("status")
     assert 3 == result.exit_code
-    assert "1 event not checked" in result.stderr
+    assert "1 error in the log; the last: " in result.stderr
 
 
 @pytest.mark.parametrize("agent", ["emacs", "\x1b[2J"])

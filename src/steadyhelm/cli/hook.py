@@ -244,7 +244,7 @@ def status(
         if waiting:
             say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
         if errors:
-            say(f"{pluralize(len(errors), 'event')} not checked; the last: {safe(errors[-1], most=300)}")
+            say(f"{pluralize(len(errors), 'error')} in the log; the last: {safe(errors[-1], most=300)}")
     if errors:
         raise typer.Exit(EXIT_FLAGGED)
 
