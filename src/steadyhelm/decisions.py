@@ -214,7 +214,8 @@ class Intervention(Struct, frozen=True, kw_only=True):
     `wanted` is the verdict the action called for where the caller could not carry it out.
     `expected` says what should change, `window` within how many steps; `outcome` whether it did.
     `tokens_before` and `cost_before_usd` are what the run had cost by then, `tokens_saved` what the steps of
-    the window would have cost at the incident's own rate, when it worked.
+    the window would have cost at the incident's own rate, when it was delivered and worked, and at most what
+    was spent since.
     `not_carried_out` is the reason the caller reported for not carrying it out.
     `hard` says that the pattern had become chronic by then.
     """

@@ -44,8 +44,8 @@ def past_messages(picture, episodes=None, tokens=0):
         event = structs.replace(made, token_count=tokens)
         findings = [found(event, KINDS[step])] if step in KINDS else []
         decision = REMINDED if place == 0 else Decision()
-        changed = episodes.judge(event, findings)
         totals.add(event)
+        changed = episodes.judge(event, findings, totals)
         changed += episodes.observe(event, findings, decision, totals)
         latest.update({incident.kind: incident for incident in changed})
     return latest
@@ -100,6 +100,37 @@ class TestOutcomes:
         answer = past_messages("!" + "." * TRIAL_STEPS, tokens=100)["loop"].interventions[0]
 
         assert (100, TRIAL_STEPS * 100) == (answer.tokens_before, answer.tokens_saved)
+
+    def test_never_more_than_was_spent_since(self):
+        """
+        Where the steps after it cost less than those of the loop, no more was saved than they cost.
+        """
+        episodes, totals = IncidentTracker(), Totals()
+        for place, made in enumerate(events("." * (TRIAL_STEPS + 1))):
+            event = structs.replace(made, token_count=1000 if place == 0 else 10)
+            totals.add(event)
+            findings = [found(event)] if place == 0 else []
+            changed = episodes.judge(event, findings, totals)
+            changed += episodes.observe(event, findings, REMINDED if place == 0 else Decision(), totals)
+        answer = changed[0].interventions[0]
+
+        assert ("worked", TRIAL_STEPS * 10) == (answer.outcome, answer.tokens_saved)
+
+    def test_words_that_nobody_received_saved_nothing(self):
+        """
+        In mode observe, and where nobody could be told, drift that ends by itself is no saving.
+        """
+        unsaid = structs.replace(REMINDED, verdict="proceed")
+        episodes, totals = IncidentTracker(), Totals()
+        for place, made in enumerate(events("." * (TRIAL_STEPS + 1))):
+            event = structs.replace(made, token_count=100)
+            totals.add(event)
+            findings = [found(event)] if place == 0 else []
+            changed = episodes.judge(event, findings, totals)
+            changed += episodes.observe(event, findings, unsaid if place == 0 else Decision(), totals)
+        answer = changed[0].interventions[0]
+
+        assert ("worked", None) == (answer.outcome, answer.tokens_saved)
 
     def test_what_was_ignored_saved_nothing(self):
         """

@@ -132,9 +132,8 @@ class TestInterventions:
         with monitor.run(goal="find a flight"):
             search(monitor, 3, token_count=50)
             for page in range(8):
-                monitor.record_event(
-                    "tool_call", "open", input_data={"page": page}, output_data=f"page {page}"
-                )
+                call = {"input_data": {"page": page}, "output_data": f"page {page}", "token_count": 60}
+                monitor.record_event("tool_call", "open", **call)
         (incident,) = incidents(monitor)
         (answer,) = incident.interventions
 

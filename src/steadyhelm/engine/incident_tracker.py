@@ -86,7 +86,9 @@ class IncidentTracker(Struct):
                 predicted[kind] = predicted[kind]._replace(outcome="ignored")
         return predicted
 
-    def judge(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> list[Incident]:
+    def judge(
+        self, event: TraceEvent, findings: Sequence[DriftEvent], totals: Totals | None = None
+    ) -> list[Incident]:
         """Judge open interventions by this event; return the incidents whose outcome was decided."""
         if not self.outcomes.running:
             return []
@@ -97,7 +99,7 @@ class IncidentTracker(Struct):
         judged = self.outcomes.judge(
             event, seen, begins=bool(seen - self.open.keys() - _NOT_CAUSED_BY_ANSWERS)
         )
-        return [self._set_outcome(it, event.seq) for it in judged]
+        return [self._set_outcome(it, event.seq, totals) for it in judged]
 
     def observe(
         self,
@@ -137,17 +139,17 @@ class IncidentTracker(Struct):
             judged = self.outcomes.record_ignored(kind)
             if not judged:
                 return [incident]
-            self._set_outcome(judged[0], event.seq)
+            self._set_outcome(judged[0], event.seq, totals)
         decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
         return [
             self._add_intervention(kind, event, _intervention(event, decision, incident.event_ids), totals)
         ]
 
-    def close_all(self, at: float, seq: int) -> list[Incident]:
+    def close_all(self, at: float, seq: int, totals: Totals | None = None) -> list[Incident]:
         """Close every incident at the end of the run, and settle open outcomes; return them."""
         for kind in list(self.outcomes.running):
             judged = self.outcomes.settle_at_end(kind)
-            self._set_outcome(judged, None if judged.outcome == "unknown" else seq)
+            self._set_outcome(judged, None if judged.outcome == "unknown" else seq, totals)
         closed = [structs.replace(incident, state="closed", closed_at=at) for incident in self.open.values()]
         self.open.clear()
         return closed
@@ -210,7 +212,7 @@ class IncidentTracker(Struct):
         incident = self.open[kind]
         if kind in self.outcomes.running:
             # A second intervention was needed: the first was ignored.
-            incident = self._set_outcome(self.outcomes.settle(kind, "ignored"), event.seq)
+            incident = self._set_outcome(self.outcomes.settle(kind, "ignored"), event.seq, totals)
         start = self.starts.get(kind) or IncidentStart(incident.opened_seq, totals.tokens)
         tokens_a_step = (totals.tokens - start.tokens) / max(1, event.seq - start.seq + 1)
         trial = self.outcomes.begin(kind, answer.action, event, tokens_a_step)
@@ -225,13 +227,16 @@ class IncidentTracker(Struct):
         incident = self.open[kind] = structs.replace(incident, interventions=answers)
         return incident
 
-    def _set_outcome(self, judged: JudgedIntervention, seq: int | None) -> Incident:
-        """Set the outcome of an incident's latest intervention; return the incident."""
+    def _set_outcome(self, judged: JudgedIntervention, seq: int | None, totals: Totals | None) -> Incident:
+        """Set the outcome of an incident's latest intervention; return the incident.
+
+        Words that nobody received have saved nothing, and others at most what was spent since.
+        """
         incident = self.open[judged.kind]
         *earlier, last = incident.interventions
-        last = structs.replace(
-            last, outcome=judged.outcome, settled_seq=seq, tokens_saved=judged.tokens_saved
-        )
+        spent = totals.tokens - last.tokens_before if totals is not None and last.said else 0
+        saved = min(judged.tokens_saved or 0, spent) or None
+        last = structs.replace(last, outcome=judged.outcome, settled_seq=seq, tokens_saved=saved)
         incident = self.open[judged.kind] = structs.replace(incident, interventions=(*earlier, last))
         return incident
 

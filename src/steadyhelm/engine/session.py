@@ -269,7 +269,7 @@ class Session:
             seq=self.next_seq,
         )
         noted = self._incidents.observe(last, findings, PROCEED)
-        incidents = [*noted, *self._incidents.close_all(last.timestamp, self.next_seq - 1)]
+        incidents = [*noted, *self._incidents.close_all(last.timestamp, self.next_seq - 1, self._totals)]
         summary = self._totals.summarise(
             self.run,
             at=last.timestamp,
@@ -400,7 +400,7 @@ class Session:
         decision = Decision(hooks=hooks) if hooks else PROCEED
         if not self._incidents.open:
             return Observation(decision) if hooks else QUIET
-        judged = self._incidents.judge(event, ())
+        judged = self._incidents.judge(event, (), self._totals)
         return Observation(
             decision, _latest([*reported, *judged, *self._incidents.observe(event, (), decision)])
         )
@@ -417,7 +417,7 @@ class Session:
         self, event: TraceEvent, findings: Sequence[DriftEvent], can: Collection[Verdict]
     ) -> Observation:
         """Return what an event with findings led to."""
-        judged = self._incidents.judge(event, findings)
+        judged = self._incidents.judge(event, findings, self._totals)
         reported = [it for it in findings if it.severity is not Severity.LOW]
         readings = self._fatigue.observe([pattern_of(finding) for finding in reported])
         self._trust.record_findings(event, self._totals.names, is_reported=bool(reported))
