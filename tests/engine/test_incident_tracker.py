@@ -2,6 +2,7 @@ import msgspec
 
 from steadyhelm.decisions import PROCEED, Decision, DriftAction
 from steadyhelm.engine.incident_tracker import QUIET_EVENTS, IncidentTracker
+from steadyhelm.engine.totals import Totals
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import MAX_INCIDENT_EVENTS
 from steadyhelm.testing.traces import AGENT, RUN, events
@@ -68,6 +69,20 @@ class TestOneEpisode:
         (incident,) = drawn("!+!")[-1]
 
         assert (0.95, "CRITICAL", "scored 0.95") == (incident.peak, incident.severity, incident.message)
+
+    def test_what_follows_from_blocked_calls_is_no_headline(self):
+        """
+        An agent whose calls are denied can only talk: what another detector sees then replaces no headline.
+        """
+        tracker = IncidentTracker()
+        first, refused, talk, again = events("....")
+        tracker.observe(first, [found(first)], REMINDED)
+        tracker.record_refusal(refused, DriftAction.SUMMARIZE_REPLAN, "not run", Totals())
+        tracker.observe(talk, [found(talk, 0.95, detector="repetitive_text")], PROCEED)
+
+        assert ("scored 0.6", 0.95) == (tracker.open["loop"].message, tracker.open["loop"].peak)
+        tracker.observe(again, [found(again, 0.97)], PROCEED)
+        assert "scored 0.97" == tracker.open["loop"].message
 
     def test_what_is_only_noticed_opens_nothing(self):
         """

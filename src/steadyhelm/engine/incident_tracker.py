@@ -282,7 +282,10 @@ def _intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]
 
 
 def _extend_incident(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident:
-    is_peak = finding.score >= before.peak
+    # What another detector sees after calls were denied may be our own doing: an agent that can only talk
+    # repeats itself. The first cause stays the headline.
+    is_blocked = any(it.verdict == "deny" for it in before.interventions)
+    is_peak = finding.score >= before.peak and (finding.detector == before.detector or not is_blocked)
     fresh = [proof for proof in finding.event_ids if proof not in before.event_ids]
     return structs.replace(
         before,
