@@ -60,7 +60,7 @@ class TestTransitions:
 
 
 class TestBaseline:
-    def test_freezing_is_said_and_undone(self, visit, own_server):
+    def test_freezing_is_said_and_undone(self, own_server, visit):
         """Freeze stops learning; z lets it learn again."""
         page = open_agent(visit, own_server, FIXER)
         card = page.get_by_role("region", name="Baseline", exact=True)
@@ -70,7 +70,7 @@ class TestBaseline:
         page.keyboard.press("z")
         expect(card).to_contain_text("Calibrated")
 
-    def test_a_reset_asks_once_and_names_what_is_lost(self, visit, own_server):
+    def test_a_reset_asks_once_and_names_what_is_lost(self, own_server, visit):
         """Cancel changes nothing; the second question is answered with the baseline's name in it."""
         page = open_agent(visit, own_server, FIXER)
         card = page.get_by_role("region", name="Baseline", exact=True)
@@ -83,7 +83,7 @@ class TestBaseline:
         dialog.get_by_role("button", name="Reset baseline").click()
         expect(card).not_to_contain_text("Calibrated")
 
-    def test_a_run_is_excluded_and_taken_in_again(self, visit, own_server):
+    def test_a_run_is_excluded_and_taken_in_again(self, own_server, visit):
         """The run's page says that it is left out, until it is undone."""
         page = open_agent(visit, own_server, FIXER)
         page.get_by_role("button", name="Exclude a run…").click()
@@ -95,7 +95,7 @@ class TestBaseline:
 
 
 class TestDeclarations:
-    def test_a_tool_is_declared_after_its_effect_was_shown(self, visit, own_server):
+    def test_a_tool_is_declared_after_its_effect_was_shown(self, own_server, visit):
         """Who declared it stands beside it; undo takes it back."""
         page = open_agent(visit, own_server, FIXER)
         card = page.get_by_role("region", name="Tool declarations")

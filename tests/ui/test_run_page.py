@@ -183,7 +183,7 @@ class TestWhy:
         headings = why.locator("h3").all_inner_texts()
         assert headings[-2:] == ["Evidence", "What was said, what came of it"]
 
-    def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, visit, own_server):
+    def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, own_server, visit):
         """The key f asks why and shows the effect; Save marks it; Undo takes the mark back."""
         page = open_run(visit, own_server, "loop")
         expect(page.get_by_role("button", name="False alarm…")).to_be_enabled()
@@ -196,7 +196,7 @@ class TestWhy:
         expect(page.get_by_text("Marked as a false alarm")).to_have_count(0)
         expect(page.locator(".message")).to_contain_text("Undone")
 
-    def test_a_tool_is_declared_from_the_card_and_undone(self, visit, own_server):
+    def test_a_tool_is_declared_from_the_card_and_undone(self, own_server, visit):
         """The effect comes before saving; the declaration and its undo are said."""
         page = open_run(visit, own_server, "loop")
         why = page.get_by_role("region", name="Why")
@@ -229,6 +229,9 @@ class TestSteps:
         expect(card).to_contain_text('"command": "str_replace"')
         card.get_by_role("tab", name="Result").click()
         expect(card).to_contain_text("No replacement was performed")
+        page.keyboard.press("j")
+        reply = page.get_by_role("region", name=f"Step {LOOP_STEPS - 1}")
+        expect(reply).to_contain_text("I replace the line.")
         page.get_by_role("button", name=re.compile("^Failed")).click()
         expect(rows.first).to_contain_text(CROSS)
         expect(rows).to_have_count(9)

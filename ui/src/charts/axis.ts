@@ -41,6 +41,7 @@ export interface Axis {
   ticks(): Tick[];
 }
 
+const LETTER_WIDTH = 6.2;
 const TIME_INTERVALS_S = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400,
 ];
@@ -96,7 +97,7 @@ export function buildAxis(options: AxisOptions): Axis {
     const interval = chooseInterval(pitch, 40);
     const marks: Tick[] = [];
     const start = Math.ceil(first / interval) * interval;
-    if (first < start && x(start) - x(first) >= 24) {
+    if (first < start && x(start) - x(first) >= 12 + LETTER_WIDTH * start.toLocaleString("en").length) {
       marks.push({ x: x(first), label: first.toLocaleString("en") });
     }
     for (let step = start; step <= last; step += interval) {

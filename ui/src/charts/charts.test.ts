@@ -28,6 +28,13 @@ test("labels are at least 40 px apart, at 1, 2, 5, 10 steps, with separators", (
   for (let index = 2; index < ticks.length; index += 1) assert.ok(ticks[index]!.x - ticks[index - 1]!.x >= 40);
 });
 
+test("the first step of a window has a label only where the next one leaves room", () => {
+  const labels = [6_010, 6_230].map(
+    (last) => buildAxis({ kind: "steps", first: 5_990, last, width: 1_000 }).ticks()[0]?.label,
+  );
+  assert.deepEqual(labels, ["5,990", "6,000"]);
+});
+
 test("a time axis keeps steps in order and finds the nearest one", () => {
   const times = [0, 1, 2, 60, 61, 120].map((seconds, index) => ({ step: index + 1, seconds }));
   const axis = buildAxis({ kind: "time", first: 1, last: 6, width: 600, times });

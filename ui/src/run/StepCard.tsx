@@ -21,8 +21,9 @@ const PARTS: readonly { value: Part; label: string }[] = [
 
 export function StepCard({ id, step }: { id: string; step: number }): ReactNode {
   const query = useStep(id, step);
-  const [part, setPart] = useState<Part>("arguments");
+  const [chosen, setPart] = useState<Part | null>(null);
   const detail = query.data;
+  const part = chosen ?? (detail && !detail.arguments && !detail.pruned ? "result" : "arguments");
   return (
     <section className="card step-card" aria-label={`Step ${formatCount(step)}`}>
       <header className="card-head">

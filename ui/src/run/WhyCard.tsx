@@ -88,7 +88,7 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
       </div>
       <div className="why-part">
         <h3>What was said, what came of it</h3>
-        {shown.said.length === 0 ? <p className="muted small">Nothing was said.</p> : <SaidList said={shown.said} select={select} />}
+        {shown.said.length === 0 ? <p className="muted small">Nothing was said.</p> : <SaidList key={shown.row.incident_id} said={shown.said} select={select} />}
       </div>
       {shown.comments.length > 0 && (
         <div className="why-part">
@@ -163,22 +163,34 @@ function unitless(unit: string): string {
   return ["usd", "$", "share", "%", "s", "score"].includes(unit) ? unit : "";
 }
 
+const SHOWN_SAID = 4;
+
+/** The latest responses; earlier ones on request. */
 function SaidList({ said, select }: { said: readonly Said[]; select: (step: number) => void }): ReactNode {
+  const [all, setAll] = useState(false);
+  const earlier = all ? 0 : Math.max(0, said.length - SHOWN_SAID);
   return (
-    <ol className="said">
-      {said.map((each) => (
-        <li key={`${each.step}/${each.response}`} className={each.delivered ? "" : "said-undelivered"}>
-          <div className="said-head">
-            <b>{each.response.charAt(0).toUpperCase() + each.response.slice(1)}</b>
-            <button type="button" className="link-button" onClick={() => select(each.step)}>step {formatCount(each.step)}</button>
-            <span className="end"><OutcomeBadge outcome={each.outcome} reason={each.not_carried_out || undefined} /></span>
-          </div>
-          {each.not_carried_out && <p className="muted small"><HostileText text={each.not_carried_out} /></p>}
-          {each.guidance && <blockquote><HostileText text={each.guidance} /></blockquote>}
-          {each.measure && <p className="muted small"><HostileText text={each.measure} /></p>}
-        </li>
-      ))}
-    </ol>
+    <>
+      {earlier > 0 && (
+        <button type="button" className="link-button small said-earlier" onClick={() => setAll(true)}>
+          Show {formatPlural(earlier, "earlier response")}
+        </button>
+      )}
+      <ol className="said">
+        {said.slice(earlier).map((each) => (
+          <li key={`${each.step}/${each.response}`} className={each.delivered ? "" : "said-undelivered"}>
+            <div className="said-head">
+              <b>{each.response.charAt(0).toUpperCase() + each.response.slice(1)}</b>
+              <button type="button" className="link-button" onClick={() => select(each.step)}>step {formatCount(each.step)}</button>
+              <span className="end"><OutcomeBadge outcome={each.outcome} reason={each.not_carried_out || undefined} /></span>
+            </div>
+            {each.not_carried_out && <p className="muted small"><HostileText text={each.not_carried_out} /></p>}
+            {each.guidance && <blockquote><HostileText text={each.guidance} /></blockquote>}
+            {each.measure && <p className="muted small"><HostileText text={each.measure} /></p>}
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }
 
