@@ -2,7 +2,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steadyhelm.stores.opening import prepare
@@ -55,6 +55,40 @@ class TestSpending:
 
         today, tomorrow = DAY, {"since": midnight, "until": midnight + 86_400}
         assert (1, 1) == (store.list_spending(**today)[0].steps, store.list_spending(**tomorrow)[0].steps)
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["tool_call", "llm_request", "user_message"]),
+                st.integers(0, 2000),
+                st.integers(0, 10**6),
+                st.sampled_from([None, 0.0, 0.25, 1.5]),
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    def test_in_one_batch_or_in_many_the_sums_are_the_same(self, tmp_path_factory, events):
+        """
+        However events fall into batches and quarters of an hour, each counts once and where it happened.
+        """
+        made = [
+            an_event(seq, action_type=kind, timestamp=AT + at, token_count=tokens, cost_usd=cost)
+            for seq, (kind, at, tokens, cost) in enumerate(events)
+        ]
+        together, apart = (SQLiteStore(tmp_path_factory.mktemp("sums") / "runs.db") for _ in range(2))
+        together.write(made)
+        for event in made:
+            apart.write([event])
+        times = [{"since": AT - AT % 900 + 900 * n, "until": AT - AT % 900 + 900 * (n + 1)} for n in range(4)]
+
+        assert [together.list_spending(**it) for it in times] == [apart.list_spending(**it) for it in times]
+        assert sum(kind == "tool_call" for kind, *_ in events) == sum(
+            it.steps for period in times for it in together.list_spending(**period)
+        )
+        together.close()
+        apart.close()
 
     @pytest.mark.parametrize("at", [float("nan"), float("inf"), -1e300, 1e300, -5.0])
     def test_a_time_that_is_none_loses_nothing(self, store, at):

@@ -8,7 +8,7 @@ from typing import Final
 
 from steadyhelm.sink import DailyGrant, to_unicode
 from steadyhelm.store import AgentSpending, SpendingStore
-from steadyhelm.stores.batch import TOOL_CODE, Batch
+from steadyhelm.stores.batch import TOOL_CODE, Batch, EventRow
 from steadyhelm.stores.connections import StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
@@ -32,6 +32,14 @@ _GRANTED: Final = """
     SELECT agent, 0, 0, 0.0, sum(steps), sum(tokens), sum(cost_usd)
     FROM daily_grants WHERE at >= :since AND at < :until {agent} GROUP BY agent"""
 _COLUMNS: Final = AgentSpending.__struct_fields__
+# The places of what is summed in the row of an event.
+_TYPE: Final = 2
+_TIME: Final = 4
+_TOKENS: Final = 5
+_COST: Final = 7
+
+_Sums = dict[tuple[int, int], tuple[int, int, float]]
+"""Steps, tokens and dollars by agent and quarter of an hour."""
 
 
 class SQLSpending(StorePart, SpendingStore):
@@ -63,21 +71,44 @@ class SQLSpending(StorePart, SpendingStore):
 
 def write_spending(connection: sqlite3.Connection, batch: Batch) -> None:
     """Add what the new events of a batch spent to the quarters of an hour they happened in."""
-    agents = {totals.run: totals.cached.agent for totals in batch.totals.values()}
-    sums: dict[tuple[int, int], list[float]] = {}
-    for run, _, code, _, at, tokens, _, cost_usd, *_ in batch.events:
-        spends = code == TOOL_CODE or tokens > 0 or cost_usd
-        if not spends:
-            continue
-        key = (agents[run], find_quarter_hour(at))
-        spent = sums.get(key)
-        if spent is None:
-            spent = sums[key] = [0, 0, 0.0]
-        spent[0] += code == TOOL_CODE
-        spent[1] += max(0, tokens)
-        spent[2] += max(0.0, cost_usd or 0.0)
+    if not batch.events:
+        return
+    times = [row[_TIME] for row in batch.events]
+    quarter_hour = find_quarter_hour(min(times))
+    # Most batches lie within one quarter of an hour, and then the totals of their runs are the sums.
+    is_simple = quarter_hour == find_quarter_hour(max(times)) and not _has_negative(batch.events)
+    sums = _sum_totals(batch, quarter_hour) if is_simple else _sum_events(batch)
     rows = [(*key, steps, min(tokens, _MAX_SUM), cost) for key, (steps, tokens, cost) in sums.items()]
     connection.executemany(_ADD_SPENDING, rows)
+
+
+def _has_negative(events: Sequence[EventRow]) -> bool:
+    costs = [row[_COST] for row in events]
+    known = [cost for cost in costs if cost is not None]
+    return min([row[_TOKENS] for row in events]) < 0 or (bool(known) and min(known) < 0)
+
+
+def _sum_totals(batch: Batch, quarter_hour: int) -> _Sums:
+    sums: _Sums = {}
+    for totals in batch.totals.values():
+        _add(sums, (totals.cached.agent, quarter_hour), totals.tool_calls, totals.tokens, totals.cost_usd)
+    return sums
+
+
+def _sum_events(batch: Batch) -> _Sums:
+    agents = {totals.run: totals.cached.agent for totals in batch.totals.values()}
+    sums: _Sums = {}
+    for row in batch.events:
+        key = (agents[row[0]], find_quarter_hour(row[_TIME]))
+        _add(sums, key, row[_TYPE] == TOOL_CODE, max(0, row[_TOKENS]), max(0.0, row[_COST] or 0.0))
+    return sums
+
+
+def _add(sums: _Sums, key: tuple[int, int], steps: int, tokens: int, cost_usd: float) -> None:
+    if not steps and not tokens and not cost_usd:
+        return
+    before = sums.get(key, (0, 0, 0.0))
+    sums[key] = (before[0] + steps, before[1] + tokens, before[2] + cost_usd)
 
 
 def write_grants(connection: sqlite3.Connection, grants: Sequence[DailyGrant]) -> None:
