@@ -34,6 +34,19 @@ class TestStory:
         assert "The agent spent 6 steps and 5,222 tokens in the loop after the first intervention." in out
         assert f"steadyhelm --db {apart / 'demo.db'} show " in out
 
+    def test_on_a_narrow_terminal(self, apart, monkeypatch):
+        """
+        On 80 columns long lines go on below, and a command to type is never broken.
+        """
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", steadyhelm("demo", "--fast").out).splitlines()
+
+        commands = [line for line in lines if line.startswith("  steadyhelm ")]
+        assert 5 == len(commands)
+        assert 80 >= max(len(line) for line in lines if line not in commands)
+        assert all(line.split()[-1] != "--db" for line in commands)
+
     def test_what_came_of_it(self, apart):
         """
         The table at the end has every answer with its outcome, and what the one that worked has saved.

@@ -18,7 +18,7 @@ from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
 from steadyhelm.reports.formats import pluralize, response_level, step_number
-from steadyhelm.reports.terminal import console, safe, severity_label
+from steadyhelm.reports.terminal import console, print_wrapped, safe, severity_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +33,8 @@ _PAUSE_S: Final = 0.45
 _READING_PAUSE_S: Final = 2.5
 _STEP_WIDTH: Final = 88
 _BAR_WIDTH: Final = 8
+_WORDS_INDENT: Final = 12
+"""Where a step that is too long for the screen goes on: under its words."""
 _OUTCOMES: Final = {"worked": "✔ worked", "ignored": "○ ignored", "worse": "✖ worse", "unknown": "? unknown"}
 
 
@@ -119,7 +121,7 @@ def _print_introduction(out: "Console", path: Path) -> None:
     from steadyhelm.cli.demo_agent import GOAL
 
     out.print(f"An agent works on a goal: {GOAL}.")
-    out.print(f"Steadyhelm watches every step (mode guide) and keeps it all in {safe(path)}.")
+    print_wrapped(out, f"Steadyhelm watches every step (mode guide) and keeps it all in {safe(path)}.")
     out.print("")
 
 
@@ -160,16 +162,15 @@ class _DemoRun:
         from rich.text import Text
 
         line = Text.assemble((f"{number:>3}  {who:<5}  ", "dim"), (safe(words, most=_STEP_WIDTH), style))
-        self._out.print(line)
+        print_wrapped(self._out, line, indent=_WORDS_INDENT)
         self._wait(_PAUSE_S)
 
     def _draw_decision(self, decision: "Decision") -> None:
         from rich.text import Text
 
         for finding in decision.findings:
-            self._out.print(
-                Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
-            )
+            line = Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
+            print_wrapped(self._out, line)
         level = response_level(decision.action, decision.verdict)
         self._out.print(Text(f"     Steadyhelm to the agent (response level: {level}):", "bold"))
         # On a screen long lines are broken here, so that the bar goes on beside them.
@@ -216,7 +217,8 @@ def _print_report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
         late = [event for event in events if since < event.seq <= incident.last_seq]
         tokens = sum(event.token_count for event in late)
         steps = pluralize(len(late), "step")
-        out.print(f"The agent spent {steps} and {tokens:,} tokens in the loop after the first intervention.")
+        spent = f"{steps} and {tokens:,} tokens"
+        print_wrapped(out, f"The agent spent {spent} in the loop after the first intervention.", indent=0)
     total = sum(event.token_count for event in events)
     out.print(f"The run took {pluralize(len(events), 'step')} and {total:,} tokens.")
 
@@ -224,7 +226,7 @@ def _print_report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
 def _print_incident(out: "Console", incident: "Incident") -> None:
     opened = f"opened at step {step_number(incident.opened_seq)}"
     out.print(f"One incident, {opened}, severity {incident.severity}, now {incident.state}:")
-    out.print(safe(incident.message))
+    print_wrapped(out, safe(incident.message), indent=0)
     titles = ("step", "response level", "outcome", "tokens saved")
     print_table(titles, map(_intervention_row, incident.interventions), empty="No intervention was made.")
 
@@ -250,4 +252,7 @@ def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
         (f"{steadyhelm} baseline", "what is normal for the agent"),
         ("steadyhelm init", "watch an agent of your own"),
     ):
-        out.print(f"  {safe(command)}    # {why}")
+        line = f"  {safe(command)}    # {why}"
+        # A command is never broken: it is there to be copied.
+        fits = not out.is_terminal or len(line) <= out.width
+        out.print(line if fits else f"  # {why}\n  {safe(command)}")
