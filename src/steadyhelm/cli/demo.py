@@ -169,8 +169,8 @@ class _DemoRun:
         from rich.text import Text
 
         for finding in decision.findings:
-            line = Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
-            print_wrapped(self._out, line)
+            found = Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
+            print_wrapped(self._out, found)
         level = response_level(decision.action, decision.verdict)
         self._out.print(Text(f"     Steadyhelm to the agent (response level: {level}):", "bold"))
         # On a screen long lines are broken here, so that the bar goes on beside them.
