@@ -65,7 +65,7 @@ export default defineConfig({
     rolldownOptions: {
       onLog(level, log, pass) {
         // "use client" is for servers that render React; nothing is lost without it.
-        if (log.code !== "MODULE_LEVEL_DIRECTIVE") pass(level, log);
+        if (log.code !== "MODULE_LEVEL_DIRECTIVE" && log.code !== "PLUGIN_TIMINGS") pass(level, log);
       },
     },
   },

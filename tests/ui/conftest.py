@@ -1,16 +1,18 @@
 """A real server over a store that the real SDK filled, and a browser whose every error fails the test."""
 
 import json
+import os
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,7 @@ def start_server(
             stdout=out,
             stderr=out,
             cwd=home,
-            env={"STEADYHELM_HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "STEADYHELM_HOME": str(home)},
         )
     url = f"http://127.0.0.1:{port}"
     end = time.monotonic() + WAIT_S
@@ -98,20 +100,40 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory) -> Iterator[Served]:
-    """A server over a past that the real SDK recorded. Tests that change much use `own_server`."""
-    folder = tmp_path_factory.mktemp("served")
-    database = folder / "steadyhelm.db"
-    served = start_server(folder / "home", database, runs=record_past(database))
+def past(tmp_path_factory) -> tuple[Path, dict[str, str]]:
+    """What the real SDK recorded, as a file to copy, and the ids of its runs."""
+    database = tmp_path_factory.mktemp("past") / "past.db"
+    runs = record_past(database)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return database, runs
+
+
+def serve_past(past: tuple[Path, dict[str, str]], folder: Path) -> Served:
+    database = shutil.copy(past[0], folder / "steadyhelm.db")
+    return start_server(folder / "home", database, runs=past[1])
+
+
+@pytest.fixture(scope="session")
+def server(past, tmp_path_factory) -> Iterator[Served]:
+    """A server over the recorded past. Tests only read from it."""
+    served = serve_past(past, tmp_path_factory.mktemp("served"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="session")
+def changing_server(past, tmp_path_factory) -> Iterator[Served]:
+    """A server that tests change, each with agents of its own."""
+    served = serve_past(past, tmp_path_factory.mktemp("changing"))
     yield served
     served.stop()
 
 
 @pytest.fixture
-def own_server(tmp_path) -> Iterator[Served]:
-    """A server of the test's own, over a store with the same past."""
-    database = tmp_path / "own.db"
-    served = start_server(tmp_path / "own-home", database, runs=record_past(database))
+def own_server(past, tmp_path) -> Iterator[Served]:
+    """A server of the test's own, for what ends it or its sessions."""
+    served = serve_past(past, tmp_path)
     yield served
     served.stop()
 

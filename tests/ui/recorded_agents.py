@@ -95,7 +95,7 @@ def start_poll(monitor: DriftMonitor, *, repeats: int = 8) -> str:
     run = monitor.start_run(goal="Fetch the export of warehouse 3 when it is ready")
     for _ in range(repeats):
         monitor.record_event(
-            "tool_call", "get_export", run_id=run, input_data={"job": 7}, output_data={"state": "running"}
+            "tool_call", "get_export", run_id=run, input_data={"job": 7}, output_data={"rows": 0}
         )
     monitor.flush()
     return run

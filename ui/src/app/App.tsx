@@ -52,9 +52,6 @@ function Pages() {
   return (
     <MessagesProvider>
       <LiveProvider>
-        <a className="skip" href="#main" onClick={focusMain}>
-          Skip to the page
-        </a>
         <TopBar section={match?.route.section ?? null} />
         <main className="main" id="main" tabIndex={-1}>
           <PageBoundary key={path}>
@@ -109,12 +106,13 @@ class PageBoundary extends Component<{ readonly children: ReactNode }, BoundaryS
   }
 
   override render(): ReactNode {
-    if (this.state.error === null) return this.props.children;
-    return <Failure error={this.state.error} onRetry={() => this.setState({ error: null })} />;
+    const { error } = this.state;
+    if (error === null) return this.props.children;
+    // A part of the page that was not loaded yet: the server is away, or has a newer page.
+    if (error instanceof Error && /dynamically imported|preload/i.test(error.message)) {
+      const gone = new ApiError("GET a part of the page", 0, "unreachable", "The server does not answer.");
+      return <Failure error={gone} onRetry={() => window.location.reload()} />;
+    }
+    return <Failure error={error} onRetry={() => this.setState({ error: null })} />;
   }
-}
-
-function focusMain(event: { preventDefault: () => void }): void {
-  event.preventDefault();
-  document.getElementById("main")?.focus();
 }

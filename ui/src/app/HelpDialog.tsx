@@ -32,14 +32,14 @@ export function HelpDialog({ open, onClose }: { readonly open: boolean; readonly
   }, [open]);
   return (
     <dialog className="dialog" ref={dialog} onClose={onClose} aria-labelledby="help-title">
-      <header className="card-head">
+      <div className="card-head">
         <h2 id="help-title">Keys</h2>
         <div className="end">
           <Button small onClick={onClose}>
             Close
           </Button>
         </div>
-      </header>
+      </div>
       <dl className="key-table">
         {KEYS.map(([keys, does]) => (
           <div key={keys}>

@@ -29,7 +29,10 @@ export function Search() {
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);
-  const frame = useDismiss<HTMLDivElement>(open, () => setOpen(false));
+  const frame = useDismiss<HTMLDivElement>(open, () => {
+    setOpen(false);
+    field.current?.blur();
+  });
   const listId = useId();
   const now = useNow();
   useKeys({ "/": () => field.current?.focus() });
@@ -60,9 +63,6 @@ export function Search() {
     } else if (event.key === "Enter") {
       const hit = hits[at];
       if (hit) choose(hit);
-    } else if (event.key === "Escape") {
-      setOpen(false);
-      field.current?.blur();
     }
   };
   const shown = open && asked !== "" && (data !== undefined || isError);

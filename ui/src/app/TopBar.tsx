@@ -43,6 +43,9 @@ export function TopBar({ section }: { readonly section: Section | null }) {
   });
   return (
     <header className="top">
+      <a className="skip" href="#main" onClick={focusMain}>
+        Skip to the page
+      </a>
       <Brand />
       <nav className="pages" aria-label="Pages">
         {PAGES.map((page) => (
@@ -89,6 +92,12 @@ export function TopBar({ section }: { readonly section: Section | null }) {
       <HelpDialog open={help} onClose={() => setHelp(false)} />
     </header>
   );
+}
+
+/** The address is a route, so that the link moves the focus itself. */
+function focusMain(event: { preventDefault: () => void }): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
 }
 
 export function Brand() {

@@ -1,5 +1,5 @@
 /** Single keys. They are off while a field has focus, and can be switched off. */
-import { useEffect, useRef, useSyncExternalStore } from "react";
+import { useLayoutEffect, useRef, useSyncExternalStore } from "react";
 
 const KEY = "steadyhelm.keys";
 const listeners = new Set<() => void>();
@@ -52,7 +52,8 @@ function isTyping(target: EventTarget | null): boolean {
 export function useKeys(table: KeyTable, on = true): void {
   const latest = useRef(table);
   latest.current = table;
-  useEffect(() => {
+  // With the drawing itself: what is on screen hears its keys at once.
+  useLayoutEffect(() => {
     if (!on) return;
     let prefix = "";
     let timer: number | undefined;

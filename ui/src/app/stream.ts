@@ -55,6 +55,8 @@ export function followStream(handlers: StreamHandlers): () => void {
       lastId = String(change.id);
       tellTabs({ type: "change", change });
       handlers.onChange(change);
+      // A stream that goes on after an interruption begins with what was missed.
+      if (state !== "live" && state !== "reset") setState("live");
     } else if (event.event === "hello" || event.event === "reset") {
       lastId = String((JSON.parse(event.data) as Reset).id);
       setState(event.event === "reset" ? "reset" : state === "reset" ? "reset" : "live");

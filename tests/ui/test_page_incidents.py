@@ -1,0 +1,132 @@
+"""The inbox: what people do with incidents, and that it can be undone."""
+
+import re
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import expect
+from recorded_agents import start_poll, watch
+
+
+@pytest.fixture
+def poller(request):
+    """The name of an agent that only this test knows."""
+    return f"poller of {request.node.name}"
+
+
+@pytest.fixture
+def inbox(visit, changing_server, poller):
+    """The inbox, with the open group of this test's agent chosen."""
+    with closing(watch(poller, changing_server.database)) as monitor:
+        start_poll(monitor)
+    page = visit("/incidents", changing_server)
+    page.get_by_role("button").filter(has_text=poller).click()
+    expect(page.get_by_role("button", name="Acknowledge", exact=True)).to_be_visible()
+    return page
+
+
+def find_group(page, poller, state="Open"):
+    return page.get_by_role("list", name=f"{state} incidents").get_by_role("listitem").filter(has_text=poller)
+
+
+def test_a_group_has_its_agent_steps_and_runs(inbox, poller):
+    """
+    Each group says whose it is, in which steps, and how often; its runs lead to those steps.
+    """
+    expect(find_group(inbox, poller)).to_contain_text(re.compile("steps [0-9]+\N{EN DASH}8"))
+    link = inbox.get_by_role("table", name="Runs with this pattern").get_by_role("link").first
+    assert re.search("from=[0-9]+&to=8", link.get_attribute("href"))
+
+
+def test_a_false_alarm_shows_its_effect_and_can_be_undone(inbox, visit, changing_server):
+    """
+    Before it is saved, the page says what the change would have done; undo takes mark and change back.
+    """
+    address = inbox.url.partition("#")[2]
+    inbox.keyboard.press("f")
+    form = inbox.get_by_role("form", name="False alarm")
+    expect(form.get_by_label("It polls")).to_be_checked()
+    expect(form).to_contain_text("get_export")
+    expect(form).to_contain_text("1 of 1 would not have been raised")
+    expect(form.locator(".effect-silenced")).to_have_count(1)
+    form.get_by_role("button", name="Save").click()
+    expect(inbox.locator(".message")).to_contain_text("Marked as false alarm")
+    after = visit(address, changing_server)
+    expect(after.get_by_text("Marked as a false alarm")).to_be_visible()
+    inbox.locator(".message").get_by_role("button", name="Undo").click()
+
+    expect(inbox.locator(".message")).to_contain_text("Undone")
+    expect(after.get_by_text("Marked as a false alarm")).to_have_count(0)
+
+
+def test_other_reasons_show_other_effects(inbox, poller):
+    """
+    The effect follows the reason, and cancelling changes nothing.
+    """
+    inbox.get_by_role("button", name="False alarm…").click()
+    form = inbox.get_by_role("form", name="False alarm")
+    before = form.locator(".reason-change").inner_text()
+    form.get_by_label("Level too low").check()
+    expect(form.locator(".reason-change")).not_to_have_text(before)
+    form.get_by_role("button", name="Cancel").click()
+
+    expect(form).to_have_count(0)
+    expect(find_group(inbox, poller)).to_have_count(1)
+
+
+def test_acknowledge_with_a_key_and_undo_with_a_key(inbox, poller):
+    """
+    `a` moves the group to its tab, `z` brings it back, also after the message is gone.
+    """
+    inbox.keyboard.press("a")
+    expect(find_group(inbox, poller)).to_have_count(0)
+    inbox.get_by_role("tab", name="Acknowledged").click()
+    expect(find_group(inbox, poller, "Acknowledged")).to_have_count(1)
+    inbox.keyboard.press("z")
+    expect(find_group(inbox, poller, "Acknowledged")).to_have_count(0)
+    inbox.get_by_role("tab", name="Open").click()
+
+    expect(find_group(inbox, poller)).to_have_count(1)
+
+
+def test_a_mute_always_ends(inbox, poller):
+    """
+    Every choice of the menu says when it ends; the group moves to the muted ones.
+    """
+    inbox.keyboard.press("m")
+    menu = inbox.get_by_role("group", name="Mute until")
+    expect(menu.get_by_role("button")).to_have_count(5)
+    for choice in menu.get_by_role("button").all():
+        assert "until" in choice.inner_text() or "at most 14 days" in choice.inner_text()
+    menu.get_by_role("button", name="8 hours").click()
+
+    expect(find_group(inbox, poller)).to_have_count(0)
+    inbox.get_by_role("tab", name="Muted").click()
+    expect(find_group(inbox, poller, "Muted")).to_have_count(1)
+
+
+def test_a_mark_counts_for_the_detector(inbox):
+    """
+    "Right" is counted under precision; below five marks there are too few to say a share.
+    """
+    inbox.keyboard.press("r")
+
+    row = (
+        inbox.get_by_role("table", name="Precision per detector")
+        .get_by_role("row")
+        .filter(has_text=re.compile("[1-4] right"))
+    )
+    expect(row).to_contain_text("too few marks")
+
+
+def test_a_comment_is_kept(inbox, visit, changing_server):
+    """
+    A comment is shown with who wrote it, as text, also to the next visitor.
+    """
+    inbox.keyboard.press("c")
+    inbox.keyboard.type("<b>The export</b> takes 5 minutes")
+    inbox.get_by_role("button", name="Save comment").click()
+    expect(inbox.locator(".comment")).to_contain_text("<b>The export</b> takes 5 minutes")
+
+    again = visit(inbox.url.partition("#")[2], changing_server)
+    expect(again.locator(".comment")).to_contain_text("takes 5 minutes")

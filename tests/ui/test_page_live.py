@@ -1,0 +1,156 @@
+"""Live updates: one stream for all tabs, pause, and a server that goes away."""
+
+import re
+from contextlib import closing
+
+import pytest
+from conftest import start_server
+from playwright.sync_api import expect
+from recorded_agents import record_clean_run, watch
+
+
+@pytest.fixture
+def name(request):
+    """The name of an agent that only this test knows."""
+    return f"agent of {request.node.name}"
+
+
+@pytest.fixture
+def agent(changing_server, name):
+    """An agent that records into the file that the server reads."""
+    monitor = watch(name, changing_server.database, mode="observe")
+    yield monitor
+    monitor.close()
+
+
+def is_live(page):
+    expect(page.locator(".live-live")).to_have_text("Live")
+
+
+def test_new_runs_wait_until_they_are_asked_for(visit, changing_server, agent, name):
+    """
+    A new run does not move the list; "Show 1 new run" brings it in.
+    """
+    page = visit("/runs", changing_server)
+    is_live(page)
+    page.locator(".run-row.openable").first.wait_for()
+    record_clean_run(agent, 1)
+    agent.flush()
+    button = page.get_by_role("button", name="Show 1 new run")
+    expect(button).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text=name)).to_have_count(0)
+    button.click()
+
+    expect(page.get_by_role("row").filter(has_text=name)).to_have_count(1)
+
+
+def test_a_row_changes_in_place(visit, changing_server, agent):
+    """
+    A run on screen counts its steps while it goes on.
+    """
+    run = agent.start_run(goal="Count to three")
+    agent.record_event("tool_call", "count", run_id=run, input_data={"n": 1})
+    agent.flush()
+    page = visit("/runs", changing_server)
+    is_live(page)
+    row = page.get_by_role("row").filter(has_text="Count to three")
+    expect(row).to_contain_text("Running")
+    expect(row.locator(".r-steps")).to_have_text(re.compile("^1"))
+    for number in (2, 3):
+        agent.record_event("tool_call", "count", run_id=run, input_data={"n": number})
+    agent.flush()
+
+    expect(row.locator(".r-steps")).to_have_text(re.compile("^3"))
+
+
+def test_paused_changes_wait_and_are_counted(visit, changing_server, agent, name):
+    """
+    Paused, nothing changes and the top bar counts what waits; going on shows it.
+    """
+    page = visit("/", changing_server)
+    is_live(page)
+    page.keyboard.press("p")
+    record_clean_run(agent, 1)
+    agent.flush()
+    expect(page.locator(".live")).to_contain_text(re.compile(r"Paused \(\d+ waiting\)"))
+    expect(page.get_by_text(name)).to_have_count(0)
+    page.keyboard.press("p")
+
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+
+
+def test_a_restart_loses_nothing(visit, own_server, problems):
+    """
+    While the server is away the page says so and keeps what it had; afterwards it shows what was missed.
+    """
+    problems.allow("Failed to load resource|ERR_")
+    page = visit("/runs", own_server)
+    is_live(page)
+    page.locator(".run-row.openable").first.wait_for()
+    rows = page.locator(".run-row.openable").count()
+    own_server.stop()
+    expect(page.locator(".live")).to_have_text("Reconnecting")
+    with closing(watch("missed-agent", own_server.database)) as monitor:
+        record_clean_run(monitor, 1)
+    expect(page.locator(".run-row.openable")).to_have_count(rows)
+    port = int(own_server.url.rpartition(":")[2])
+    own_server.process = start_server(own_server.home, own_server.database, port=port).process
+    expect(page.locator(".live-live")).to_be_visible(timeout=15_000)
+
+    shown = page.get_by_role("row").filter(has_text="missed-agent")
+    expect(shown.or_(page.get_by_text("Show 1 new run")).first).to_be_visible()
+
+
+def test_an_error_keeps_the_last_good_data(visit, own_server, problems):
+    """
+    A server that does not answer leaves the last data on screen, dimmed, with its age and a way to try again.
+    """
+    problems.allow("Failed to load resource|ERR_|dynamically imported|preload CSS")
+    page = visit("/runs", own_server)
+    page.locator(".run-row.openable").first.wait_for()
+    own_server.stop()
+    page.get_by_role("button", name="State").click()
+    page.get_by_label("Ended").check()
+    alert = page.get_by_role("alert").first
+    expect(alert).to_contain_text("The server does not answer.", timeout=15_000)
+    expect(alert).to_contain_text("Agents are not affected")
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = '#/settings'")
+
+    expect(page.get_by_role("alert").first).to_contain_text("The server does not answer.", timeout=15_000)
+    expect(page.get_by_role("button", name="Try now").first).to_be_visible()
+
+
+def test_eight_tabs_share_one_stream(open_context, changing_server):
+    """
+    A browser opens six connections to a host: eight tabs load only because they share the stream.
+    """
+    context = open_context(changing_server)
+    pages = [context.new_page() for _ in range(8)]
+    for page in pages:
+        page.goto(f"{changing_server.url}/#/settings")
+    for page in pages:
+        is_live(page)
+        expect(page.get_by_text("Open streams")).to_be_visible()
+    pages[-1].reload()
+
+    figure = pages[-1].locator(".figure").filter(has_text="Open streams")
+    expect(figure).to_contain_text(re.compile(r"Open streams\s*1\D"))
+
+
+def test_the_next_tab_takes_over_the_stream(open_context, changing_server, agent, name):
+    """
+    When the tab that reads the stream is closed, another goes on with it.
+    """
+    context = open_context(changing_server)
+    first, second = context.new_page(), context.new_page()
+    for page in (first, second):
+        page.goto(f"{changing_server.url}/#/runs")
+        is_live(page)
+        page.locator(".run-row.openable").first.wait_for()
+    first.close()
+    record_clean_run(agent, 1)
+    agent.flush()
+
+    shown = second.get_by_role("row").filter(has_text=name)
+    expect(shown.or_(second.get_by_text("Show 1 new run")).first).to_be_visible(timeout=15_000)

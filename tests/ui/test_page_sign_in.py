@@ -1,0 +1,67 @@
+"""Who may see the page, and how a tab signs in."""
+
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def signed_out(open_context, server, problems):
+    problems.allow("401")  # The browser itself logs an answer that refuses.
+    return open_context(server, signed_in=False).new_page()
+
+
+def test_a_token_leads_to_the_page_that_was_asked_for(signed_out, server):
+    """
+    Signed out, every address shows the sign-in card, and signing in shows what the address names.
+    """
+    signed_out.goto(f"{server.url}/#/runs?state=ended")
+    signed_out.get_by_label("Token").fill(server.token)
+    signed_out.get_by_role("button", name="Sign in").click()
+
+    expect(signed_out.get_by_role("heading", name="Runs")).to_be_visible()
+    assert signed_out.url.endswith("/#/runs?state=ended")
+
+
+def test_a_wrong_token_is_refused(signed_out, server):
+    """
+    A wrong token leaves the card with a sentence, and the field empty.
+    """
+    signed_out.goto(f"{server.url}/#/")
+    signed_out.get_by_label("Token").fill("wrong")
+    signed_out.get_by_role("button", name="Sign in").click()
+
+    expect(signed_out.get_by_role("alert")).not_to_be_empty()
+    expect(signed_out.get_by_label("Token")).to_have_value("")
+
+
+def test_a_new_tab_is_signed_in_by_another(open_context, server):
+    """
+    A tab without the header secret gets it from another tab of the same browser.
+    """
+    context = open_context(server)
+    first = context.new_page()
+    first.goto(f"{server.url}/#/")
+    expect(first.get_by_role("heading", name="Overview")).to_be_visible()
+    second = context.new_page()
+    second.add_init_script("sessionStorage.clear(); sessionStorage.setItem('test.signed-in', '1')")
+    second.goto(f"{server.url}/#/runs")
+
+    expect(second.get_by_role("heading", name="Runs")).to_be_visible()
+
+
+def test_signing_out_ends_the_session_in_every_tab(open_context, own_server, problems):
+    """
+    After "Sign out" neither tab shows anything, and the cookie no longer opens anything.
+    """
+    problems.allow("401")
+    context = open_context(own_server)
+    first, second = context.new_page(), context.new_page()
+    for page in (first, second):
+        page.goto(f"{own_server.url}/#/settings")
+        expect(page.get_by_role("heading", name="Settings and health")).to_be_visible()
+    first.get_by_role("button", name="Sign out").click()
+
+    for page in (first, second):
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    second.reload()
+    expect(second.get_by_role("heading", name="Sign in")).to_be_visible()
