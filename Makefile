@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-foreign test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -87,6 +87,10 @@ test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the bui
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; }
 	cd ui && npm run --silent check && npm run --silent test
 	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
+
+# The frameworks' own tests, with Steadyhelm installed and without; SUITES names some of them.
+test-foreign: $(VENV)/.tested  ## run the frameworks' own test suites, and list what fails only with Steadyhelm
+	$(BIN)/python -m benchmarks.foreign $(SUITES)
 
 # What is released must work alone: the source archive's own tests run in an environment made from it.
 test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that ship in the source archive

@@ -33,6 +33,7 @@ MAX_ITEMS: Final = 1000
 _SAMPLE_ITEMS: Final = 32
 _SAMPLE_ROWS: Final = 3
 _DECIMAL_BYTES: Final = 2048
+_MAX_TYPES: Final = 1024
 
 MISSING: Final = object()
 T = TypeVar("T")
@@ -70,7 +71,10 @@ def has_base(value: object, kind: type) -> bool:
 
 def read_field(value: object, name: str) -> Any:
     """Return an attribute that an object or its type holds; `MISSING` where only code could compute it."""
-    own, found = _read_own_attributes(value), MISSING
+    own = _read_own_attributes(value)
+    if name in own:
+        return own[name]
+    found = MISSING
     for base in _get_mro(type(value)):
         found = _get_attributes(base).get(name, MISSING)
         if found is not MISSING:
@@ -80,8 +84,6 @@ def read_field(value: object, name: str) -> Any:
             return found.__get__(value)
         except AttributeError:  # a slot without a value
             return MISSING
-    if name in own:
-        return own[name]
     is_plain = found is not MISSING and find_attribute(type(found), "__get__") is MISSING
     return found if is_plain else MISSING
 
@@ -93,6 +95,13 @@ def has_methods(value: object, *methods: str) -> bool:
     """
     found = [type(find_attribute(type(value), method)) for method in methods]
     return all(any(kind is it for it in _FUNCTIONS) for kind in found)
+
+
+def is_pydantic_model(value: object) -> bool:
+    """Return whether an object is a model of Pydantic, of either generation; nothing is imported for it."""
+    bases = _get_mro(type(value))
+    models = (_find_foreign_type(module, "BaseModel") for module in ("pydantic.main", "pydantic.v1.main"))
+    return any(model is not None and any(base is model for base in bases) for model in models)
 
 
 def read_error(error: BaseException) -> str | None:
@@ -181,12 +190,24 @@ def find_attribute(kind: type, name: str) -> Any:
 
 def _read_own_attributes(value: object) -> dict[str, Any]:
     """Return the real instance dictionary of an object; empty when it has none."""
-    for base in _get_mro(type(value)):
+    kind = type(value)
+    known = _dictionaries.get(id(kind))
+    if known is None or known[0] is not kind:
+        known = kind, _find_dictionary(kind)
+        if len(_dictionaries) >= _MAX_TYPES:
+            _dictionaries.clear()
+        _dictionaries[id(kind)] = known
+    own = known[1].__get__(value) if known[1] is not None else None
+    return own if type(own) is dict else {}
+
+
+def _find_dictionary(kind: type) -> Any:
+    """Return the descriptor of the instance dictionaries of a type; None when they have none."""
+    for base in _get_mro(kind):
         descriptor = _get_attributes(base).get("__dict__")
-        if any(type(descriptor) is kind for kind in _SLOTS):
-            own = descriptor.__get__(value)
-            return own if type(own) is dict else {}
-    return {}
+        if any(type(descriptor) is it for it in _SLOTS):
+            return descriptor
+    return None
 
 
 def _find_foreign_type(module: str, name: str) -> type | None:
@@ -275,6 +296,8 @@ def _read_proxied_mapping(value: Any) -> Any:
     return gc.get_referents(value)[0]
 
 
+_dictionaries: Final[dict[int, tuple[type, Any]]] = {}
+"""The descriptor of the instance dictionaries of the latest types: it takes a walk over their bases."""
 _SLOTS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _FUNCTIONS: Final = (
     types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,

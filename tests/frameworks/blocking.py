@@ -12,7 +12,12 @@ import steadyhelm
 
 OURS = str(Path(steadyhelm.__file__).parent)
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
-IN_BETWEEN = ("<", str(Path(blockbuster.__file__).parent), __file__)
+IN_BETWEEN = (
+    "<",
+    str(Path(blockbuster.__file__).parent),
+    __file__,
+    str(Path(__file__).with_name("spies.py")),
+)
 MAY_WAIT = (
     # docs/safety.md says so: a monitor is built, flushed and closed, and an agent is wrapped, where waiting
     # does no harm. Wrapping imports the adapter of its framework.

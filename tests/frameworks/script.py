@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
+from spies import Spy, SpyError
 
 from steadyhelm import Monitor
 
@@ -22,6 +23,16 @@ class ToolBroke(Exception):  # noqa: N818 - what a user's own tool raises
 
 class ModelBroke(Exception):  # noqa: N818 - what a user's own model raises
     """A model's own failure."""
+
+
+def look_up(key: str) -> Any:
+    """What the tool `lookup` returns; for "spy", an object that writes down what is asked of it."""
+    return Spy() if key == "spy" else f"no entry for {key}"
+
+
+def make_error(what: str) -> Exception:
+    """What the tool `broken` raises; for "spy", an error that writes down what is asked of it."""
+    return SpyError(what) if what == "spy" else ToolBroke(what)
 
 
 class Ask(Struct, frozen=True):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from conftest import WANTED, stage_of
 from script import GOAL, Ask, Scene, Turn
+from spies import TOUCHED
 from watched import events_of, guidance_of, line, runs_of, story
 
 from steadyhelm import RunStopped
@@ -137,6 +138,26 @@ class TestSeen:
         assert 0 == monitor.status()["live_runs"]
         outcome = "done" if played.error is None else f"error: {type(played.error).__name__}"
         assert outcome == runs_of(monitor)[0].outcome
+
+
+class TestUntouched:
+    """Objects of the host are looked at by their types alone."""
+
+    @pytest.mark.parametrize("tool", ["lookup", "broken"])
+    def test_nothing_is_asked_of_what_a_tool_returns_or_raises(self, stage, how, tool, monitors):
+        """
+        Whatever a tool returns or raises: we ask for nothing but an error's text, and lose nothing.
+        """
+        if "spies" in cannot(stage):
+            pytest.skip(stage.cannot["spies"])
+        args = {"key": "spy"} if tool == "lookup" else {"what": "spy"}
+        monitor = monitors("enforce")
+        TOUCHED.clear()
+        stage.play(Scene(turns=[calls(tool, **args)]), monitor, how)
+        monitor.flush()
+
+        assert [] == TOUCHED
+        assert {} == monitor.status()["losses"]
 
 
 class TestDetails:

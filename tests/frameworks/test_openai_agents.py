@@ -36,6 +36,7 @@ from script import Ask, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
 from watched import comes_true, events_of, guidance_of, runs_of, story
 
+import steadyhelm
 from steadyhelm import RunStopped, SettingsError
 from steadyhelm.adapters.openai_agents import OpenAIAgentsAdapter
 from steadyhelm.testing.doubles import Alarm
@@ -1291,3 +1292,24 @@ def test_the_default_runner_comes_back_without_wrapped_agents(monitors):
     del agent
 
     assert comes_true(lambda: type(get_default_agent_runner()) is AgentRunner)
+
+
+class TestInstalled:
+    @pytest.mark.parametrize("runner", [None, "theirs"])
+    def test_another_default_runner_is_watched_too(self, monitors, runner):
+        """
+        A default runner that a program sets after `install()` works as before, and is watched.
+        """
+        monitor = monitors()
+        before = get_default_agent_runner()
+        steadyhelm.install(monitor=monitor)
+        try:
+            theirs = AgentRunner() if runner else None
+            set_default_agent_runner(theirs)
+            assert theirs is None or get_default_agent_runner() is theirs
+            ran(Runner, agent_with(*again(1)))
+        finally:
+            steadyhelm.uninstall()
+            set_default_agent_runner(before)
+
+        assert "lookup(key=a) -> no entry for a" in story(monitor)

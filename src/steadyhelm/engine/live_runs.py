@@ -12,6 +12,7 @@ from steadyhelm.decisions import PROCEED, Decision, Verdict
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -196,9 +197,9 @@ def describe_outcome(error: BaseException | None) -> str:
     """Return the outcome of a run by the exception that ended it."""
     if error is None:
         return "done"
-    if isinstance(error, RunStopped):
+    if is_a(error, RunStopped):
         return "stopped"
-    is_left = isinstance(error, GeneratorExit) or type(error).__name__ == "CancelledError"
+    is_left = is_a(error, GeneratorExit) or type(error).__name__ == "CancelledError"
     return "left early" if is_left else f"error: {type(error).__name__}"
 
 

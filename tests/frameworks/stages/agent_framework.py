@@ -16,7 +16,7 @@ from agent_framework import (
     Message,
     ResponseStream,
 )
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -110,12 +110,12 @@ def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
     def lookup(key: str) -> str:
         """Look a key up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     def broken(what: str) -> str:
         """Break."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     inner_client = ScriptedClient(scene.inner, [])
     inner = watch(Agent(inner_client, name="inner", tools=[lookup]))

@@ -34,7 +34,7 @@ with warnings.catch_warnings():
     from crewai.tools import BaseTool, tool
 
 from pydantic import ConfigDict, PrivateAttr  # noqa: E402
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn  # noqa: E402
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error  # noqa: E402
 
 from steadyhelm import Monitor  # noqa: E402
 
@@ -217,13 +217,13 @@ def make_tools(played: Played) -> list[BaseTool]:
     def lookup(key: str) -> str:
         """Look a key up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     @tool
     def broken(what: str) -> str:
         """Break."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     return [add, lookup, broken]
 

@@ -14,7 +14,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import PrivateAttr
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -108,12 +108,12 @@ def agent_of(scene: Scene, played: Played) -> LlmAgent:
     def lookup(key: str) -> str:
         """Look up an entry."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     def broken(what: str) -> str:
         """Fail."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     inner_model = ScriptedLlm(iter(scene.inner), played.requests)
     inner = AgentTool(LlmAgent(name="inner", model=inner_model, tools=[lookup]))

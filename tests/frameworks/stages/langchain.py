@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import ConfigDict
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -124,12 +124,12 @@ def the_tools(scene: Scene, played: Played) -> list[BaseTool]:
     def lookup(key: str) -> str:
         """Look up an entry."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     def broken(what: str) -> str:
         """Never works."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     def inner() -> Any:
         model = ScriptedModel(turns=list(scene.inner), played=Played())

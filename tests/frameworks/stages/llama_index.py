@@ -11,7 +11,7 @@ from llama_index.core.llms import ChatMessage, ChatResponse, LLMMetadata
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import ToolSelection
 from pydantic import PrivateAttr
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -124,12 +124,12 @@ def make_tools(played: Played) -> list[Callable[..., Any]]:
     def lookup(key: str) -> str:
         """Look a key up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     def broken(what: str) -> str:
         """Break."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     return [add, lookup, broken]
 

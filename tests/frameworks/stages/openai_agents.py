@@ -8,7 +8,7 @@ from typing import Any
 from agents import Agent, RunConfig, Runner, Tool, Usage, function_tool
 from agents.items import TResponseInputItem, TResponseOutputItem
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -103,13 +103,13 @@ def _tools(played: Played, scene: Scene) -> list[Tool]:
     def lookup(key: str) -> str:
         """Look an entry up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     @function_tool
     def broken(what: str) -> str:
         """Never works."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     def told(options: Any) -> str:
         played.made.append(("delegate", dict(options["params"])))

@@ -26,7 +26,7 @@ from pydantic_ai.models.function import (
 )
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
 from pydantic_ai.usage import RequestUsage
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
 from steadyhelm import Monitor
 
@@ -113,12 +113,12 @@ def the_agent(scene: Scene, monitor: Monitor | None, played: Played, **options: 
     def lookup(key: str) -> str:
         """Look a key up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     def broken(what: str) -> str:
         """Break."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     inner = watch(Agent(ScriptedModel(scene.inner, []), name="inner", tools=[lookup]))
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from script import How, ModelBroke, Played, Scene, ToolBroke, Turn
+from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 from strands import Agent, tool
 from strands.models import Model
 from strands.types.content import Message
@@ -103,13 +103,13 @@ def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
     def lookup(key: str) -> str:
         """Look a key up."""
         played.made.append(("lookup", {"key": key}))
-        return f"no entry for {key}"
+        return look_up(key)
 
     @tool
     def broken(what: str) -> str:
         """Break."""
         played.made.append(("broken", {"what": what}))
-        raise ToolBroke(what)
+        raise make_error(what)
 
     inner_model = ScriptedModel(scene.inner, [])
     inner = watch(Agent(inner_model, tools=[lookup], name="inner", callback_handler=None))

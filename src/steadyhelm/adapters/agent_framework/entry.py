@@ -12,6 +12,7 @@ from steadyhelm.adapters.agent_framework.run_state import CAN, CAN_APPROVE, Agen
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from agent_framework import AgentMiddlewareLayer, MiddlewareTermination, UserInputRequiredException
@@ -34,7 +35,7 @@ class SteadyhelmMiddleware(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, monitor: Monitor, *, ask: Ask | Literal["approval"] | None = None) -> Self:  # noqa: D102
-        native = isinstance(ask, str) and ask == "approval"
+        native = is_a(ask, str) and ask == "approval"
         boundary = Boundary(
             monitor,
             "agent_framework",

@@ -23,6 +23,7 @@ from steadyhelm.adapters.agent_framework.translate import (
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from agent_framework import (
@@ -77,7 +78,7 @@ class AgentRunMiddleware(_SharedMiddleware, AgentMiddleware):
         except BaseException as error:
             self._runs.end(live, error)
             raise
-        if isinstance(context.result, ResponseStream):
+        if is_a(context.result, ResponseStream):
             self._watch_stream(live, context)
         else:
             self._runs.end(live, None, context.result)
@@ -137,7 +138,7 @@ class ModelCallMiddleware(_SharedMiddleware, ChatMiddleware):
         except BaseException as error:
             fail_model_call(live, key, error)
             raise
-        if isinstance(context.result, ResponseStream):
+        if is_a(context.result, ResponseStream):
             context.result.with_pull_context_manager(lambda: self._read_part(live, key))
             context.stream_result_hooks.append(lambda response: end_model_call(live, key, response))
         else:

@@ -7,6 +7,7 @@ from steadyhelm.adapters.agent_framework.hooks import AgentRunMiddleware
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from agent_framework import AgentMiddlewareLayer
@@ -32,4 +33,4 @@ def watch_agents(monitor: Monitor, patches: Patches) -> None:
 
 def _is_watched(agent: Any, options: dict[str, Any]) -> bool:
     given = (*(getattr(agent, "middleware", None) or ()), *(options.get("middleware") or ()))
-    return any(isinstance(it, AgentRunMiddleware) for it in given)
+    return any(is_a(it, AgentRunMiddleware) for it in given)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from steadyhelm.adapter import ModelReply
-from steadyhelm.host_objects import has_methods
+from steadyhelm.host_objects import has_methods, is_a
 
 _CALL_SUFFIX, _RESULT_SUFFIX = "_tool_call", "_tool_result"
 
@@ -78,14 +78,14 @@ def read_call_id(piece: Any) -> str:
 
 def read_args(arguments: Any) -> Any:
     """Return the arguments of a call, by name."""
-    if isinstance(arguments, Mapping):
+    if is_a(arguments, Mapping):
         return dict(arguments)
     return arguments.model_dump() if has_methods(arguments, "model_dump") else arguments
 
 
 def read_result(result: Any) -> Any:
     """Return the value of a tool result: its text where it holds nothing else."""
-    if not isinstance(result, list) or not all(hasattr(it, "type") for it in result):
+    if not is_a(result, list) or not all(hasattr(it, "type") for it in result):
         return result
     if all(it.type == "text" for it in result):
         return "\n".join(it.text or "" for it in result)
@@ -97,12 +97,12 @@ def _read_hosted_result(piece: Any) -> Any:
         return None
     for value in (piece.output, piece.outputs, piece.result, piece.items):
         if value is not None:
-            return read_result(value) if isinstance(value, list) else _simplify(value)
+            return read_result(value) if is_a(value, list) else _simplify(value)
     return None
 
 
 def _simplify(piece: Any) -> Any:
-    if isinstance(piece, list | tuple):
+    if is_a(piece, (list, tuple)):
         return [_simplify(it) for it in piece]
     if not hasattr(piece, "type"):
         return piece

@@ -14,6 +14,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 try:
     import anyio
@@ -49,7 +50,7 @@ class ClaudeAgentAdapter:
     @staticmethod
     def can_wrap(agent: Any) -> bool:
         """Return whether this is the SDK's query function, client or options."""
-        return agent is sdk.query or _is_client_class(agent) or isinstance(agent, _KINDS)
+        return agent is sdk.query or _is_client_class(agent) or is_a(agent, _KINDS)
 
     def __new__(cls, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> Any:
         """Return the watched counterpart of the agent."""
@@ -60,9 +61,9 @@ class ClaudeAgentAdapter:
             return watch.query
         if _is_client_class(agent):
             return watch.make_client_class(agent)
-        if isinstance(agent, sdk.ClaudeAgentOptions):
+        if is_a(agent, sdk.ClaudeAgentOptions):
             return watch.add_hooks(agent)
-        if isinstance(agent, sdk.ClaudeSDKClient):
+        if is_a(agent, sdk.ClaudeSDKClient):
             if getattr(agent, "_query", None) is not None:
                 raise SettingsError("wrap() got a client that is connected: hooks are set when it connects.")
             client = object.__new__(watch.make_client_class(type(agent)))
@@ -111,7 +112,7 @@ class Conversations:
     async def query(self, *, prompt: Any, options: Any = None, transport: Any = None) -> AsyncIterator[Any]:
         """Yield what `query` of the SDK yields; raises `RunStopped` when the agent was stopped."""
         options = options if options is not None else sdk.ClaudeAgentOptions()
-        conversation = self._start(options, prompt if isinstance(prompt, str) else "")
+        conversation = self._start(options, prompt if is_a(prompt, str) else "")
         messages = sdk.query(
             prompt=prompt, options=self._add_hooks_for(options, conversation), transport=transport
         )
@@ -122,7 +123,7 @@ class Conversations:
         except BaseException as error:
             await _cancel(messages)
             left = conversation.finish(error)
-            if left is error or not isinstance(error, Exception):
+            if left is error or not is_a(error, Exception):
                 raise
             raise left from error  # type: ignore[misc]
         left = conversation.finish()
@@ -233,7 +234,7 @@ async def watch_messages(conversation: ClaudeConversation, messages: Any) -> Asy
             conversation.is_waiting = False
         with conversation.boundary.guard("message"):
             record_message(conversation, message)
-        if conversation.stopped is not None and isinstance(message, sdk.ResultMessage):
+        if conversation.stopped is not None and is_a(message, sdk.ResultMessage):
             conversation.finish()
             raise conversation.stopped
         yield message

@@ -17,6 +17,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.pending_decisions import NOT_CALLED
 from steadyhelm.errors import RunStopped
+from steadyhelm.host_objects import is_a
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.hook_step import BatchCall, HookStep, get_text
 
@@ -114,7 +115,7 @@ class ClaudeConversation:
         instruction = run.before_tool(step.call_id, step.tool, step.args)
         if instruction.verdict == "proceed":
             if step.tool in _AGENT_TOOLS:
-                args = step.args if isinstance(step.args, dict) else {}
+                args = step.args if is_a(step.args, dict) else {}
                 delegation = Delegation(
                     step.call_id, get_text(args, "subagent_type"), get_text(args, "prompt"), run
                 )
@@ -219,7 +220,7 @@ class ClaudeConversation:
         if self._main is None or self._main.run.has_ended:
             return self.stopped or error
         self._main.settle()
-        is_recorded = self._main.failed and isinstance(error, Exception)
+        is_recorded = self._main.failed and is_a(error, Exception)
         outcome = f"error: {type(error).__name__}" if is_recorded and self.stopped is None else ""
         self._main.run.end(None if is_recorded else error, outcome=outcome)
         return self.stopped or error

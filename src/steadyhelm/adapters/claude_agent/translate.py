@@ -6,6 +6,7 @@ from typing import Any, Final
 from steadyhelm.adapters.claude_agent.hooks import ClaudeConversation
 from steadyhelm.adapters.claude_agent.replies import ShownReply
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     import claude_agent_sdk as sdk
@@ -17,12 +18,12 @@ _INPUT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_re
 
 def record_message(conversation: ClaudeConversation, message: Any) -> None:
     """Record what a message shows of replies, of sub-agents and of the tokens of a turn."""
-    if isinstance(message, sdk.AssistantMessage):
-        text = "\n".join(part.text for part in message.content if isinstance(part, sdk.TextBlock))
+    if is_a(message, sdk.AssistantMessage):
+        text = "\n".join(part.text for part in message.content if is_a(part, sdk.TextBlock))
         if message.error is not None:
             conversation.show_failure(text or message.error, parent_call=message.parent_tool_use_id)
             return
-        calls = tuple(part.id for part in message.content if isinstance(part, sdk.ToolUseBlock))
+        calls = tuple(part.id for part in message.content if is_a(part, sdk.ToolUseBlock))
         tokens_in, tokens_out = _read_tokens(message.usage)
         reply = ShownReply(
             message_id=message.message_id or message.uuid or "",
@@ -32,12 +33,12 @@ def record_message(conversation: ClaudeConversation, message: Any) -> None:
             output_tokens=tokens_out,
         )
         conversation.show_reply(reply, calls=calls, parent_call=message.parent_tool_use_id)
-    elif isinstance(message, sdk.ResultMessage):
+    elif is_a(message, sdk.ResultMessage):
         tokens_in, tokens_out = _read_tokens(message.usage)
         conversation.show_turn_end(
             input_tokens=tokens_in, output_tokens=tokens_out, total_cost_usd=message.total_cost_usd
         )
-    elif isinstance(message, sdk.TaskStartedMessage):
+    elif is_a(message, sdk.TaskStartedMessage):
         conversation.show_subagent(message.task_id, message.tool_use_id)
 
 

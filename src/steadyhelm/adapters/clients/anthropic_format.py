@@ -13,6 +13,7 @@ from steadyhelm.adapters.clients.translate import (
     to_list,
     to_plain,
 )
+from steadyhelm.host_objects import is_a
 from steadyhelm.recordings.content import as_object, as_text, iter_parts
 
 _INPUT_TOKEN_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -39,7 +40,7 @@ class MessagesFormat:
     def read_reply(self, result: Any) -> ClientReply | None:
         """Return a message; None for anything else."""
         content = get_field(result, "content")
-        if get_field(result, "type") != "message" or not isinstance(content, list):
+        if get_field(result, "type") != "message" or not is_a(content, list):
             return None
         return _read_message(result, [to_plain(block) for block in content])
 
@@ -58,7 +59,7 @@ class MessagesFormat:
             return
         last = to_plain(messages[index])
         content = last.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+        blocks = [{"type": "text", "text": content}] if is_a(content, str) else list(content or ())
         messages[index] = {**last, "content": [*blocks, added]}
 
 
@@ -79,9 +80,9 @@ class _MessageBuilder:
         if kind == "message_start":
             self._message = as_object(to_plain(get_field(event, "message")))
             self._usage = dict(as_object(self._message.get("usage")))
-        elif kind == "content_block_start" and isinstance(index, int):
+        elif kind == "content_block_start" and is_a(index, int):
             self._blocks[index] = as_object(to_plain(get_field(event, "content_block")))
-        elif kind == "content_block_delta" and isinstance(index, int):
+        elif kind == "content_block_delta" and is_a(index, int):
             delta = get_field(event, "delta")
             piece = get_text(delta, "text") or get_text(delta, "partial_json")
             self._pieces.setdefault(index, []).append(piece)

@@ -17,6 +17,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 from steadyhelm.recordings.content import ContentPart
 
 if TYPE_CHECKING:
@@ -313,8 +314,8 @@ def _choose(candidates: Sequence[ClientConversation], host_run_id: str | None) -
 
 
 def _list_texts(args: Any) -> list[str]:
-    values = list(args.values()) if isinstance(args, dict) else [args]
-    return [value for value in values if isinstance(value, str)]
+    values = list(args.values()) if is_a(args, dict) else [args]
+    return [value for value in values if is_a(value, str)]
 
 
 def _is_contained(argument: str, beginning: str) -> bool:

@@ -22,6 +22,7 @@ from steadyhelm.boundary.driver import Ask
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import SettingsError
+from steadyhelm.host_objects import is_a
 
 _WRAPPING_ATTRIBUTE: Final = "_steadyhelm"
 _WATCHERS_ATTRIBUTE: Final = "_client_watchers"
@@ -206,7 +207,7 @@ class _ClientWrapping:
             # Loading everything under `beta` is slow, so it is done only for hosts that use it.
             self._replaced.append(_ReplacedMethod(self._client, first, None, was_own=False))
             _get_instance_dict(self._client)[first] = _LazyResource(self._load_beta)
-        if isinstance(_get_instance_dict(self._client).get(first), _LazyResource):
+        if is_a(_get_instance_dict(self._client).get(first), _LazyResource):
             return
         owner = _get_path(self._client, resource.path)
         if owner is None:
@@ -222,7 +223,7 @@ class _ClientWrapping:
 
     def _load_beta(self) -> Any:
         attributes = _get_instance_dict(self._client)
-        if isinstance(attributes.get(_BETA), _LazyResource):
+        if is_a(attributes.get(_BETA), _LazyResource):
             del attributes[_BETA]
             getattr(self._client, _BETA)
             for resource in self._resources:
@@ -302,4 +303,4 @@ def _drop_raw_attributes(owner: Any) -> None:
 def find_wrapping(client: Any) -> _ClientWrapping | None:
     """Return the replaced methods of a client that `monitor.wrap` was called with; None for any other."""
     known = _get_instance_dict(client).get(_WRAPPING_ATTRIBUTE)
-    return known if isinstance(known, _ClientWrapping) else None
+    return known if is_a(known, _ClientWrapping) else None

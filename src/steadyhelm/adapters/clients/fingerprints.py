@@ -9,8 +9,9 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapters.clients.translate import get_text
+from steadyhelm.adapters.clients.translate import get_field, get_text
 from steadyhelm.bounded import BoundedDict
+from steadyhelm.host_objects import is_a
 
 _ROLES_WITHOUT_FINGERPRINT: Final = frozenset({"system", "developer", "reasoning", "item_reference"})
 _REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -103,49 +104,40 @@ class FingerprintCache:
 
 def _fingerprint_message(message: Any) -> Hashable | None:
     # This is called for every message of every request: it must be fast.
-    get = message.get if isinstance(message, dict) else _make_getter(message)
+    get = message.get if is_a(message, dict) else _make_getter(message)
     role, content = get("role"), get("content")
-    if not isinstance(role, str):
+    if not is_a(role, str):
         role = str(get("type"))
     if role in _ROLES_WITHOUT_FINGERPRINT:
         return None
     call_id = get("tool_call_id") or get("call_id")
-    if isinstance(call_id, str):
+    if is_a(call_id, str):
         return (role, call_id)
     calls = get("tool_calls")
-    call_ids = tuple([get_text(call, "id") for call in calls]) if isinstance(calls, list) else ()
-    return (role, content if isinstance(content, str) else _fingerprint_content(content), call_ids)
+    call_ids = tuple([get_text(call, "id") for call in calls]) if is_a(calls, list) else ()
+    return (role, content if is_a(content, str) else _fingerprint_content(content), call_ids)
 
 
 def _make_getter(message: Any) -> Callable[[str], Any]:
-    # Reading a field that a Pydantic model does not have takes longer than reading all the others.
-    is_model = isinstance(getattr(type(message), "__pydantic_fields__", None), dict)
-    if is_model and not getattr(message, "__pydantic_extra__", True):
-        fields: dict[str, Any] = message.__dict__
-        return fields.get
-    return functools.partial(_get_attribute, message)
-
-
-def _get_attribute(message: Any, name: str) -> Any:
-    return getattr(message, name, None)
+    return functools.partial(get_field, message)
 
 
 def _fingerprint_content(content: Any) -> Hashable:
-    if not isinstance(content, list):
+    if not is_a(content, list):
         return ""
     found = [fingerprint for fingerprint in map(_fingerprint_part, content) if fingerprint]
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def _fingerprint_part(part: Any) -> str:
-    if isinstance(part, str):
+    if is_a(part, str):
         return part
-    get = part.get if isinstance(part, dict) else _make_getter(part)
+    get = part.get if is_a(part, dict) else _make_getter(part)
     kind = get("type")
-    if isinstance(kind, str) and kind in _REASONING_TYPES:
+    if is_a(kind, str) and kind in _REASONING_TYPES:
         return ""
     for name in _PART_FIELDS:
         value = get(name)
-        if value and isinstance(value, str):
+        if value and is_a(value, str):
             return value
-    return kind if isinstance(kind, str) else ""
+    return kind if is_a(kind, str) else ""

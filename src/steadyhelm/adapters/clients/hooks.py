@@ -30,7 +30,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped
-from steadyhelm.host_objects import MISSING, read_field
+from steadyhelm.host_objects import MISSING, has_methods, is_a, read_field
 from steadyhelm.recordings.content import ContentPart
 
 CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop")}
@@ -73,7 +73,7 @@ class ClientWatcher:
 
     def find_pending(self, reply_id: object) -> "Exchange | None":
         """Return the exchange whose reply has this id, if it was not fetched yet."""
-        return self._pending.get(reply_id) if isinstance(reply_id, str) else None
+        return self._pending.get(reply_id) if is_a(reply_id, str) else None
 
     def remove_pending(self, reply_id: str) -> None:
         """Forget a pending reply: it was fetched."""
@@ -141,7 +141,7 @@ class Exchange:
         self.is_sent = True
         value = arguments.get(api_format.messages_argument)
         self.messages = api_format.read_messages(value)
-        if hasattr(value, "__next__"):
+        if has_methods(value, "__next__"):
             self.arguments = {**arguments, api_format.messages_argument: self.messages}
         self.fingerprints = watcher.conversations.fingerprint(self.messages)
         self.server_state = api_format.read_server_state(arguments)
@@ -270,7 +270,7 @@ class Exchange:
         rest = self.messages[sum(map(len, groups)) :]
         edited: list[Any] = []
         for it in [*conversation.edits.apply(groups, _Guidance), rest]:
-            if isinstance(it, _Guidance):
+            if is_a(it, _Guidance):
                 self.format.add_guidance(edited, it.text)
             else:
                 edited += it
@@ -384,7 +384,7 @@ class Exchange:
             return builder.build(is_over=is_over)
         # A request that failed is known by the model it asked for.
         model = self.arguments.get("model")
-        return ClientReply(model=model if isinstance(model, str) else "", is_final=False)
+        return ClientReply(model=model if is_a(model, str) else "", is_final=False)
 
     def _record_reply(self, reply: ClientReply) -> None:
         reply_id = "" if self.server_state.is_lasting else reply.reply_id

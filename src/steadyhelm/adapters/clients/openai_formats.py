@@ -15,6 +15,7 @@ from steadyhelm.adapters.clients.translate import (
     to_list,
     to_plain,
 )
+from steadyhelm.host_objects import is_a
 from steadyhelm.recordings.content import ContentPart, as_object, as_text, join_text
 
 _END_EVENTS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -38,7 +39,7 @@ class ChatFormat:
     def read_reply(self, result: Any) -> ClientReply | None:
         """Return a completion; None for anything else."""
         choices = get_field(result, "choices")
-        if not isinstance(choices, list) or get_field(result, "object") == "chat.completion.chunk":
+        if not is_a(choices, list) or get_field(result, "object") == "chat.completion.chunk":
             return None
         message = get_field(choices[0], "message") if choices else None
         return _read_completion(result, message, get_field(result, "usage"))
@@ -54,7 +55,7 @@ class ChatFormat:
             messages.append({"role": "user", "content": text})
             return
         content = last.get("content")
-        if isinstance(content, list):
+        if is_a(content, list):
             messages[-1] = {**last, "content": [*content, {"type": "text", "text": text}]}
         else:
             messages[-1] = {**last, "content": f"{content}\n\n{text}"}
@@ -96,7 +97,7 @@ class _ChatReplyBuilder:
         for call in get_list(delta, "tool_calls"):
             index = get_field(call, "index")
             known = self._calls.setdefault(
-                index if isinstance(index, int) else len(self._calls),
+                index if is_a(index, int) else len(self._calls),
                 {"id": None, "function": {"name": [], "arguments": []}},
             )
             known["id"] = known["id"] or get_field(call, "id")
@@ -111,7 +112,7 @@ def _read_completion(completion: Any, message: Any, usage: Any) -> ClientReply:
     plain = to_plain(message)
     text = join_text(get_field(plain, "content")) or get_field(message, "refusal")
     return ClientReply(
-        text=text if isinstance(text, str) else "",
+        text=text if is_a(text, str) else "",
         model=get_text(completion, "model"),
         input_tokens=get_token_count(usage, "prompt_tokens"),
         output_tokens=get_token_count(usage, "completion_tokens"),
@@ -132,7 +133,7 @@ class ResponsesFormat:
 
     def read_messages(self, value: Any) -> list[Any]:
         """Return the items of a request."""
-        return [{"role": "user", "content": value}] if isinstance(value, str) else to_list(value)
+        return [{"role": "user", "content": value}] if is_a(value, str) else to_list(value)
 
     def read_server_state(self, arguments: dict[str, Any]) -> ServerState:
         """Return the response the request follows, or the stored conversation it is part of."""
@@ -148,7 +149,7 @@ class ResponsesFormat:
     def read_reply(self, result: Any) -> ClientReply | None:
         """Return a response; None for anything else."""
         output = get_field(result, "output")
-        if not isinstance(output, list):
+        if not is_a(output, list):
             return None
         usage = get_field(result, "usage")
         text = "\n".join(_read_item_text(item) for item in output if get_field(item, "type") == "message")
@@ -232,4 +233,4 @@ def _read_item_calls(item: Any) -> Sequence[ContentPart]:
 
 def _read_item_text(item: Any) -> str:
     text = join_text(get_field(to_plain(item), "content"))
-    return text if isinstance(text, str) else ""
+    return text if is_a(text, str) else ""

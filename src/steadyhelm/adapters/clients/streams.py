@@ -5,10 +5,10 @@ A stream must stay the library's own object, and its helpers read it themselves,
 
 import inspect
 import weakref
-from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from steadyhelm.adapters.clients.hooks import Exchange
+from steadyhelm.host_objects import MISSING, find_attribute, has_methods, is_a, read_field
 
 
 def watch_result(exchange: Exchange, result: Any) -> Any:
@@ -24,7 +24,7 @@ def watch_reply(exchange: Exchange, result: Any) -> Any:
         reply = exchange.format.read_reply(result)
         if reply is not None:
             exchange.receive(reply)
-        elif hasattr(result, "http_response") and callable(getattr(result, "parse", None)):
+        elif has_methods(result, "parse") and _has_field(result, "http_response"):
             _watch_parse(exchange, result)
         elif _is_stream(result):
             return watch_reply_stream(exchange, result)
@@ -46,18 +46,17 @@ async def watch_awaited_reply(exchange: Exchange, awaitable: Any) -> Any:
 def record_failure(exchange: Exchange, error: BaseException) -> None:
     """Record that a request failed; one that was cancelled did not fail."""
     with exchange.guard("failure"):
-        exchange.fail(error) if isinstance(error, Exception) else exchange.close()
+        exchange.fail(error) if is_a(error, Exception) else exchange.close()
 
 
 def watch_reply_stream(exchange: Exchange, stream: Any) -> Any:
     """Return the stream itself where it can be watched from inside, else a proxy for it."""
-    pieces = getattr(stream, "_iterator", None)
+    pieces = stream._iterator if _has_field(stream, "_iterator") else None  # noqa: SLF001 - see below
     if pieces is None:
         return WatchedPieces(exchange, stream, stream)
     stream._iterator = WatchedPieces(exchange, pieces)  # noqa: SLF001 - the only way to watch it in place
-    close = getattr(stream, "close", None)
-    if inspect.ismethod(close):
-        stream.close = _make_close(exchange, weakref.WeakMethod(close))
+    if has_methods(stream, "close"):
+        stream.close = _make_close(exchange, weakref.WeakMethod(stream.close))
     return stream
 
 
@@ -71,8 +70,8 @@ class WatchedPieces:
         self._exchange = exchange
         self._builder = exchange.start_stream()
         self._source = source
-        if not hasattr(pieces, "__next__") and not hasattr(pieces, "__anext__"):
-            pieces = iter(pieces) if hasattr(pieces, "__iter__") else aiter(pieces)
+        if not has_methods(pieces, "__next__") and not has_methods(pieces, "__anext__"):
+            pieces = iter(pieces) if has_methods(pieces, "__iter__") else aiter(pieces)
         self._pieces = pieces
 
     def __iter__(self) -> Self:
@@ -193,9 +192,14 @@ class WatchedStreamManager:
 
 
 def _is_stream(result: Any) -> bool:
-    if isinstance(result, (str, bytes, Sequence, Mapping)):
+    if is_a(result, (str, bytes, list, tuple, dict)):
         return False
-    return hasattr(result, "__iter__") or hasattr(result, "__aiter__")
+    return has_methods(result, "__iter__") or has_methods(result, "__aiter__")
+
+
+def _has_field(result: Any, name: str) -> bool:
+    """Return whether an object holds a field, or its class computes it."""
+    return read_field(result, name) is not MISSING or find_attribute(type(result), name) is not MISSING
 
 
 def _watch_parse(exchange: Exchange, response: Any) -> None:

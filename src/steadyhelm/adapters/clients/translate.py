@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from steadyhelm.adapter import ModelReply
+from steadyhelm.host_objects import MISSING, is_a, is_pydantic_model, read_field
 from steadyhelm.recordings.content import (
     ContentPart,
     as_object,
@@ -106,44 +107,52 @@ class ApiFormat(Protocol):
 
 
 def get_field(item: Any, name: str) -> Any:
-    """Return a field of a plain object or of a library's own; None where there is none."""
-    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
+    """Return a field of a plain object or of a library's own; None where there is none.
+
+    An object of another kind, such as a mock or a proxy, is asked for nothing: only what it holds is read.
+    """
+    if is_a(item, dict):
+        return dict.get(item, name)
+    value = read_field(item, name)
+    if value is MISSING:
+        extra = read_field(item, "__pydantic_extra__")
+        return extra.get(name) if type(extra) is dict else None
+    return value
 
 
 def get_text(item: Any, name: str) -> str:
     """Return a field that is a text, else an empty text."""
     value = get_field(item, name)
-    return value if isinstance(value, str) else ""
+    return value if is_a(value, str) else ""
 
 
 def get_list(item: Any, name: str) -> list[Any]:
     """Return a field that is a list, else an empty list."""
     value = get_field(item, name)
-    return value if isinstance(value, list) else []
+    return value if is_a(value, list) else []
 
 
 def get_token_count(usage: Any, name: str) -> int:
     """Return a number of tokens; 0 where it is not known."""
     value = get_field(usage, name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if is_a(value, int) and not is_a(value, bool) and value > 0 else 0
 
 
 def to_plain(item: Any) -> Any:
     """Return a message, or a part of one, as a plain object with plain parts."""
-    if not isinstance(item, dict):
-        dump = getattr(item, "model_dump", None)
-        return dump(exclude_none=True, warnings=False) if callable(dump) else item
+    if not is_a(item, dict):
+        return item.model_dump(exclude_none=True, warnings=False) if is_pydantic_model(item) else item
     content = item.get("content")
-    if isinstance(content, list) and not all(isinstance(part, (dict, str)) for part in content):
+    if is_a(content, list) and not all(is_a(part, (dict, str)) for part in content):
         return {**item, "content": [to_plain(part) for part in content]}
     return item
 
 
 def to_list(value: Any) -> list[Any]:
     """Return messages as a list; an empty list for what holds no messages."""
-    if isinstance(value, list):
+    if is_a(value, list):
         return value
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)) else []
+    return list(value) if is_a(value, Iterable) and not is_a(value, (str, bytes, dict)) else []
 
 
 def make_model_reply(reply: ClientReply, messages: Iterable[Any]) -> ModelReply:
@@ -168,9 +177,9 @@ def _count_characters(messages: Iterable[Any]) -> int:
 
 
 def _measure_content(content: Any) -> int:
-    if isinstance(content, str):
+    if is_a(content, str):
         return len(content)
-    if not isinstance(content, list):
+    if not is_a(content, list):
         return 0
     return sum(_measure_content(get_field(part, "text")) for part in content)
 
@@ -237,7 +246,7 @@ def _read_item(item: dict[str, Any]) -> ContentPart:
 def _convert_custom_calls(message: dict[str, Any]) -> dict[str, Any]:
     """Return the same message with its free-form calls in the form of function calls."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list) or not any(as_object(call).get("custom") for call in calls):
+    if not is_a(calls, list) or not any(as_object(call).get("custom") for call in calls):
         return message
     return {**message, "tool_calls": [_convert_custom_call(as_object(call)) for call in calls]}
 
@@ -264,7 +273,7 @@ def _read_tool_message(message: dict[str, Any]) -> ContentPart:
 
 def _make_result(words: Any, call_id: str | None, name: str | None = None) -> ContentPart:
     """Return the result of a call; an object with an `error` has failed, since the API has no such flag."""
-    is_parsed = isinstance(words, str) and len(words) <= _MAX_CHARACTERS_PARSED
+    is_parsed = is_a(words, str) and len(words) <= _MAX_CHARACTERS_PARSED
     failure = as_object(parse_arguments(words)).get("error") if is_parsed else None
     return ContentPart(
         kind="result", words=failure or words, call_id=call_id, name=name, is_error=bool(failure)

@@ -26,6 +26,7 @@ from steadyhelm.adapters.crewai.translate import (
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 try:
     from crewai.hooks import HookAborted
@@ -285,7 +286,7 @@ class ToolCalls:
         return call if call is not None and call.owner is self and not call.is_over else None
 
     def _open(self, name: str, args: Any, *, is_native: bool) -> _CrewToolCall:
-        args = dict(args) if isinstance(args, dict) else parse_args(args)
+        args = dict(args) if is_a(args, dict) else parse_args(args)
         call = _CrewToolCall(self, self._take_call_id(name, args), name, args, is_native=is_native)
         _current_call.set(call)
         return call

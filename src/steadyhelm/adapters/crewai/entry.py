@@ -18,6 +18,7 @@ from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, watch_s
 from steadyhelm.engine import registry
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.host_objects import is_a
 
 try:
     from crewai import Crew, Flow
@@ -75,7 +76,7 @@ class CrewAIAdapter(WatchedObject):
         if issubclass(type(agent), CrewAIAdapter):
             return True
         try:
-            return isinstance(agent, _WATCHED_TYPES) and callable(agent.kickoff)
+            return is_a(agent, _WATCHED_TYPES) and callable(agent.kickoff)
         except Exception:  # noqa: BLE001 - an object may do anything when it is looked at
             return False
 
@@ -100,9 +101,9 @@ class CrewAIAdapter(WatchedObject):
         given = args[0] if args else next((kwargs[it] for it in _INPUT_NAMES if it in kwargs), None)
         if self._goal:
             return fill_placeholders(self._goal, given)
-        if isinstance(self._agent, Crew):
+        if is_a(self._agent, Crew):
             return read_crew_goal(self._agent, given)
-        if isinstance(self._agent, Flow):
+        if is_a(self._agent, Flow):
             return fill_placeholders(read_class_summary(type(self._agent)), given)
         return read_user_text(given)
 
@@ -162,11 +163,11 @@ def _check_agent(agent: Any) -> Any:
 
 def _make_call(context: WorkContext, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
     def finish(result: Any, error: BaseException | None) -> BaseException | None:
-        if error is None and isinstance(result, _STREAM_TYPES):
+        if error is None and is_a(result, _STREAM_TYPES):
             _follow_stream(result, context)
             return None
-        for stream in result if isinstance(result, list) else ():
-            if isinstance(stream, _STREAM_TYPES):
+        for stream in result if is_a(result, list) else ():
+            if is_a(stream, _STREAM_TYPES):
                 _follow_stream(stream, WorkContext(context.boundary))
         return context.finish(error)
 

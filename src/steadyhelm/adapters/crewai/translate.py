@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from steadyhelm.adapter import ModelReply
+from steadyhelm.host_objects import is_a
 
 _PLAIN_TYPES: Final = (str, int, float, bool)
 """The types that can be turned into text without calling an object of the host's."""
@@ -21,7 +22,7 @@ def fill_placeholders(text: Any, inputs: Any) -> str:
     'Write about ships.'
     """
     filled = str(text or "")
-    for name, value in inputs.items() if isinstance(inputs, Mapping) else ():
+    for name, value in inputs.items() if is_a(inputs, Mapping) else ():
         if type(value) in _PLAIN_TYPES:
             filled = filled.replace(f"{{{name}}}", str(value))
     return filled
@@ -46,13 +47,13 @@ def read_user_text(messages: Any) -> str:
     >>> read_user_text([{"role": "user", "content": blocks}, {"role": "assistant"}])
     'Hi.'
     """
-    if not isinstance(messages, list):
+    if not is_a(messages, list):
         return str(messages or "")
-    theirs = [it.get("content") for it in messages if isinstance(it, dict) and it.get("role") == "user"]
+    theirs = [it.get("content") for it in messages if is_a(it, dict) and it.get("role") == "user"]
     last = theirs[-1] if theirs else ""
-    if not isinstance(last, list):
+    if not is_a(last, list):
         return str(last or "")
-    return "\n".join(str(part["text"]) for part in last if isinstance(part, dict) and "text" in part)
+    return "\n".join(str(part["text"]) for part in last if is_a(part, dict) and "text" in part)
 
 
 def read_name(worker: Any) -> str:
@@ -65,7 +66,7 @@ def read_name(worker: Any) -> str:
 
 def read_reply_text(event: Any) -> str:
     """Return the text of a model's reply; one that only requests tools has none."""
-    if isinstance(event.response, str):
+    if is_a(event.response, str):
         return event.response
     return "" if event.call_type.value == "tool_call" else json.dumps(event.response, default=str)
 
@@ -111,7 +112,7 @@ def parse_args(args: Any) -> Any:
     >>> parse_args('{"key": "a"}'), parse_args("look it up")
     ({'key': 'a'}, {'input': 'look it up'})
     """
-    if not isinstance(args, str):
+    if not is_a(args, str):
         return args
     try:
         return json.loads(args)

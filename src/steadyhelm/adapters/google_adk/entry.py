@@ -13,6 +13,7 @@ from steadyhelm.adapters.google_adk.translate import find_stop
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.host_objects import is_a
 
 try:
     from google.adk.apps import App
@@ -67,19 +68,19 @@ class GoogleADKAdapter:
         cls, monitor: Monitor, agent: Any, *, ask: Ask | Literal["confirmation"] | None = None
     ) -> Any:
         """Return the runner or app, watched once by this monitor."""
-        if not isinstance(agent, Runner | App):
+        if not is_a(agent, (Runner, App)):
             raise SettingsError(
                 f"wrap() got a {type(agent).__name__} of Google ADK, which does not run by itself. "
                 "Wrap its Runner or its App instead."
             )
-        own = agent.plugins if isinstance(agent, App) else agent.plugin_manager.plugins
-        plugin = next((it for it in own if isinstance(it, SteadyhelmPlugin) and it.monitor is monitor), None)
+        own = agent.plugins if is_a(agent, App) else agent.plugin_manager.plugins
+        plugin = next((it for it in own if is_a(it, SteadyhelmPlugin) and it.monitor is monitor), None)
         plugins = list(own)
         if plugin is None:
             name = "steadyhelm" + "_" * sum(str(it.name).startswith("steadyhelm") for it in own)
             plugin = SteadyhelmPlugin(monitor, ask=ask, name=name)
             plugins.insert(0, plugin)
-        if isinstance(agent, App):
+        if is_a(agent, App):
             return agent.model_copy(update={"plugins": plugins})
         return copy_runner(agent, plugin, plugins)
 

@@ -30,6 +30,7 @@ from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped
+from steadyhelm.host_objects import is_a
 
 try:
     from google.adk.plugins import BasePlugin
@@ -65,7 +66,7 @@ class SteadyhelmPlugin(BasePlugin):
     ) -> None:
         super().__init__(name=name)
         self.monitor = monitor
-        native = isinstance(ask, str) and ask == "confirmation"
+        native = is_a(ask, str) and ask == "confirmation"
         self._boundary = Boundary(
             monitor,
             "google_adk",
@@ -236,7 +237,7 @@ class SteadyhelmPlugin(BasePlugin):
         about = [(find_confirmed_call(it, events), it) for it in answers if it.name == CONFIRMATION]
         for (call_id, branch), given in sorted(about, key=lambda it: it[0].call_id in invocation.asked):
             confirmation = ToolConfirmation.from_response_dict(given.response)
-            text = confirmation.payload if isinstance(confirmation.payload, str) else ""
+            text = confirmation.payload if is_a(confirmation.payload, str) else ""
             run, instruction = invocation.asked.pop(call_id, (invocation.find_enclosing_run(branch), None))
             if instruction is None:
                 run.record_user_message("Go on." if confirmation.confirmed else text or "No.")

@@ -9,6 +9,7 @@ from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from google.adk.runners import Runner
@@ -23,7 +24,7 @@ def watch_runners(monitor: Monitor, patches: Patches) -> None:
     def make(run: Method) -> Method:
         async def run_async(self: Any, **options: Any) -> AsyncGenerator[Any, None]:
             own = self.plugin_manager.plugins
-            if not patches.is_active or any(isinstance(it, SteadyhelmPlugin) for it in own):
+            if not patches.is_active or any(is_a(it, SteadyhelmPlugin) for it in own):
                 events = run(self, **options)
             else:
                 events = copy_runner(self, plugin, [plugin, *own]).run_async(**options)

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapter import ModelReply
 from steadyhelm.errors import RunStopped
+from steadyhelm.host_objects import is_a
 
 CONFIRMATION: Final = "adk_request_confirmation"
 """The call by which the framework asks its user whether another call may be made."""
@@ -63,7 +64,7 @@ def find_model_error(response: Any) -> str | None:
 
 def find_tool_error(result: Any) -> object:
     """Return the error in a result: tools of the framework return one instead of raising."""
-    return (result.get("error") or None) if isinstance(result, dict) else None
+    return (result.get("error") or None) if is_a(result, dict) else None
 
 
 def is_reply(event: Any) -> bool:
@@ -82,7 +83,7 @@ def find_calls(event: Any, events: Sequence[Any], code: str = "") -> Iterator[Re
         _, call = _find_call(given.id, events)
         args = call.args if call is not None else None
         result = given.response
-        if isinstance(result, dict) and len(result) == 1:
+        if is_a(result, dict) and len(result) == 1:
             result = result.get("result", result)  # the framework wraps what is no dict into one
         yield ReportedCall(given.id or event.id, given.name, args, result, find_tool_error(result))
     for place, part in enumerate(getattr(event.content, "parts", None) or ()):
@@ -121,7 +122,7 @@ def find_confirmed_call(answer: Any, events: Sequence[Any]) -> ConfirmedCall:
     """Return the call that a user's answer is about."""
     event, call = _find_call(answer.id, events)
     about = (call.args or {}).get("originalFunctionCall") if call is not None else None
-    call_id = str(about.get("id") or "") if isinstance(about, dict) else ""
+    call_id = str(about.get("id") or "") if is_a(about, dict) else ""
     return ConfirmedCall(call_id, event.branch or "" if event is not None else "")
 
 
@@ -129,9 +130,9 @@ def find_stop(error: BaseException | None) -> RunStopped | None:
     """Return the `RunStopped` behind an error of the framework, which may be its own cause."""
     causes = [error]
     for at in causes:
-        if isinstance(at, RunStopped):
+        if is_a(at, RunStopped):
             return at
-        inner = at.exceptions if isinstance(at, BaseExceptionGroup) else ()
+        inner = at.exceptions if is_a(at, BaseExceptionGroup) else ()
         if at is not None and len(causes) < _MAX_CAUSES:
             causes += [it for it in (at.__cause__, at.__context__, *inner) if it not in causes]
     return None

@@ -16,6 +16,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 PLACE_KEY: Final = "langgraph_checkpoint_ns"
 """Where LangGraph's metadata name the place of a node, such as "worker:5f50|model:d7a5"."""
@@ -252,7 +253,7 @@ class AgentContexts:
         if context.is_paused and context.thread_id is not None:
             self.pause(context)
             return
-        if isinstance(error, self._boundary.control) and not isinstance(error, RunStopped):
+        if is_a(error, self._boundary.control) and not is_a(error, RunStopped):
             error = None
         # An agent that failed before its first step is recorded too.
         run = context.ensure_run() if error is not None else context.run

@@ -30,6 +30,7 @@ from steadyhelm.boundary.entry_points import WatchedObject, pull, pull_async
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 from steadyhelm.logs import logger
 
 try:
@@ -76,7 +77,7 @@ class LangChainAdapter(WatchedObject):
         self._monitor = self._watched_by = monitor
         self._ask = ask
         self._handler = handler_of(monitor)
-        self._has_checkpoints = isinstance(getattr(agent, "checkpointer", None), BaseCheckpointSaver)
+        self._has_checkpoints = is_a(getattr(agent, "checkpointer", None), BaseCheckpointSaver)
         back: list[Verdict] = ["rollback"] if self._has_checkpoints else []
         self._boundary = make_boundary(monitor, {**CALLBACKS_ONLY, "before_model": ["stop", *back]}, ask)
         self._inner_boundary = make_boundary(monitor, CALLBACKS_ONLY, ask)
@@ -91,7 +92,7 @@ class LangChainAdapter(WatchedObject):
     @staticmethod
     def can_wrap(agent: Any) -> bool:
         """Return whether it is a graph, an agent or another runnable."""
-        return isinstance(agent, Runnable)
+        return is_a(agent, Runnable)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LangChainAdapter":
         """Return a copy of the agent, watched by the same monitor."""
@@ -299,7 +300,7 @@ class GraphCall:
         label = instruction.checkpoint.label if instruction.checkpoint is not None else ""
         config = self._config_at({"checkpoint_ns": "", "checkpoint_id": label})
         state = yield "get_state", (config,)
-        messages = state.values.get("messages") if isinstance(state.values, dict) else None
+        messages = state.values.get("messages") if is_a(state.values, dict) else None
         if not state.values:
             raise LookupError(label)
         if messages is not None and "messages" in getattr(agent, "channels", ()):
@@ -377,5 +378,5 @@ def _resume(step: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _read_thread_id(config: Any) -> Any:
-    configurable = config.get("configurable") if isinstance(config, Mapping) else None
-    return configurable.get("thread_id") if isinstance(configurable, Mapping) else None
+    configurable = config.get("configurable") if is_a(config, Mapping) else None
+    return configurable.get("thread_id") if is_a(configurable, Mapping) else None

@@ -26,6 +26,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 try:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -156,7 +157,7 @@ class CallbackHandler:
         ended = self.contexts.remove(run_id)
         if ended is None:
             return
-        if isinstance(error, GraphInterrupt):
+        if is_a(error, GraphInterrupt):
             ended.context.is_paused = True
         self.contexts.end_agent(ended, error)
 
@@ -212,7 +213,7 @@ class CallbackHandler:
         ended = self.contexts.remove(run_id)
         if ended is None or ended.context.run is None:
             return
-        failure = None if isinstance(error, GeneratorExit) else error
+        failure = None if is_a(error, GeneratorExit) else error
         ended.context.run.after_model(read_reply(response, ended.model), key=str(run_id), error=failure)
         self.contexts.end_agent(ended, error)
 
@@ -237,7 +238,7 @@ class CallbackHandler:
         run = context.run or context.ensure_run()
         if run is not None and call_id not in context.middleware_calls:
             name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
-            args = inputs if isinstance(inputs, Mapping) else {"input": input_str}
+            args = inputs if is_a(inputs, Mapping) else {"input": input_str}
             context.requested_calls.pop(call_id, None)
             if context.can_deny:
                 run.begin_tool_call(call_id, name, args)
@@ -395,7 +396,7 @@ def _steer_model_call(context: AgentContext, run: AgentRun, graph: str) -> None:
 def _read_checkpoint() -> str | None:
     """Return the id of the checkpoint of the outermost graph that the node now running started from."""
     places = current_config().get("configurable", {}).get("checkpoint_map")
-    found = places.get("") if isinstance(places, Mapping) else None
+    found = places.get("") if is_a(places, Mapping) else None
     return str(found) if found else None
 
 

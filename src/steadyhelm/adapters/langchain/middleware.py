@@ -26,6 +26,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.host_objects import is_a
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -273,7 +274,7 @@ def is_guided(graph: Any) -> bool:
     seen: set[int] = set()
     while waiting and len(seen) < _MAX_SEARCHED:
         it = waiting.popleft()
-        if isinstance(it, SteadyhelmMiddleware):
+        if is_a(it, SteadyhelmMiddleware):
             return True
         if id(it) not in seen:
             seen.add(id(it))
@@ -283,16 +284,16 @@ def is_guided(graph: Any) -> bool:
 
 def _list_references(it: Any) -> Iterable[Any]:
     """Return what a part of a graph refers to; objects of the host are not looked into."""
-    if isinstance(it, MethodType):
+    if is_a(it, MethodType):
         return it.__self__, it.__func__
-    if isinstance(it, FunctionType):
+    if is_a(it, FunctionType):
         cells = [cell.cell_contents for cell in it.__closure__ or () if _is_filled(cell)]
         return (*cells, getattr(it, "__wrapped__", None))
-    if isinstance(it, functools.partial):
+    if is_a(it, functools.partial):
         return it.func, *it.args, *it.keywords.values()
-    if isinstance(it, list | tuple):
+    if is_a(it, (list, tuple)):
         return it
-    if isinstance(it, dict):
+    if is_a(it, dict):
         return it.values()
     is_part = type(it).__module__.startswith(("langgraph.", "langchain."))
     return vars(it).values() if is_part and hasattr(it, "__dict__") else ()

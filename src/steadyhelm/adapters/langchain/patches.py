@@ -13,6 +13,7 @@ from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_calling
 from steadyhelm.adapters.langchain.hooks import current_config, handler_of
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
+from steadyhelm.host_objects import is_a
 
 Choose = Callable[[Any], Any]
 
@@ -56,7 +57,7 @@ def add_middleware(monitor: Monitor, patches: Patches) -> None:
     def make(create_agent: Method) -> Method:
         def create(*args: Any, **options: Any) -> Any:
             own = tuple(options.get("middleware") or ())
-            is_watched = any(isinstance(it, SteadyhelmMiddleware) for it in own)
+            is_watched = any(is_a(it, SteadyhelmMiddleware) for it in own)
             if patches.is_active and monitor.mode != "observe" and not monitor.disabled and not is_watched:
                 options["middleware"] = [SteadyhelmMiddleware(monitor), *own]
             return create_agent(*args, **options)

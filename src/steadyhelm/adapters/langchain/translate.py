@@ -26,17 +26,17 @@ class RequestedToolCall(NamedTuple):
 
 def read_goal(given: Any) -> str:
     """Return what an agent is asked to do: the user's latest text in its input."""
-    if isinstance(given, str):
+    if is_a(given, str):
         return given
     update = getattr(given, "update", None)
-    if not isinstance(given, Mapping) and isinstance(update, Mapping):
+    if not is_a(given, Mapping) and is_a(update, Mapping):
         given = update  # a Command that brings more than an answer
     messages = _field(given, "messages")
     if messages is not None:
         return _read_last_user_text(messages)
     for name in _GOAL_KEYS:
         text = _field(given, name)
-        if isinstance(text, str) and text:
+        if is_a(text, str) and text:
             return text
     return _read_last_user_text(given)
 
@@ -52,10 +52,10 @@ def read_reply(response: Any, model: str = "") -> ModelReply:
     message = getattr(generation, "message", None)
     text = read_text(message) if message is not None else str(getattr(generation, "text", "") or "")
     usage = getattr(message, "usage_metadata", None)
-    if not isinstance(usage, Mapping):
+    if not is_a(usage, Mapping):
         usage = _read_old_usage(getattr(response, "llm_output", None))
     metadata = getattr(message, "response_metadata", None)
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = metadata if is_a(metadata, Mapping) else {}
     return ModelReply(
         text=text,
         model=str(metadata.get("model_name") or metadata.get("model") or model or ""),
@@ -68,10 +68,10 @@ def read_requested_calls(response: Any) -> list[RequestedToolCall]:
     """Return the calls in a model's reply, those first that its provider made itself."""
     message = getattr(_first_generation(response), "message", None)
     calls: list[RequestedToolCall] = []
-    if isinstance(getattr(message, "content", None), list):
+    if is_a(getattr(message, "content", None), list):
         calls += _read_provider_calls(message)
     for call in getattr(message, "tool_calls", None) or ():
-        if isinstance(call, Mapping) and call.get("id"):
+        if is_a(call, Mapping) and call.get("id"):
             calls.append(RequestedToolCall(str(call["id"]), str(call.get("name")), call.get("args")))
     return calls
 
@@ -131,16 +131,16 @@ def _read_held(output: Any, name: str) -> Any:
 def read_text(message: Any) -> str:
     """Return the text of a message, whose content may be a text or a list of blocks."""
     content = getattr(message, "content", "")
-    if isinstance(content, str):
+    if is_a(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    texts = (part if isinstance(part, str) else _field(part, "text") for part in parts)
-    return "".join(text for text in texts if isinstance(text, str))
+    parts = content if is_a(content, list) else []
+    texts = (part if is_a(part, str) else _field(part, "text") for part in parts)
+    return "".join(text for text in texts if is_a(text, str))
 
 
 def _read_provider_calls(message: Any) -> Iterator[RequestedToolCall]:
     """Yield searches and the like, which are in the message with their results."""
-    blocks = [it for it in getattr(message, "content_blocks", ()) if isinstance(it, Mapping)]
+    blocks = [it for it in getattr(message, "content_blocks", ()) if is_a(it, Mapping)]
     results = {it.get("tool_call_id"): it for it in blocks if it.get("type") == "server_tool_result"}
     for block in blocks:
         if block.get("type") != "server_tool_call":
@@ -156,7 +156,7 @@ def _read_provider_calls(message: Any) -> Iterator[RequestedToolCall]:
 
 def _read_tool_message(message: Any) -> ToolResult:
     content = getattr(message, "content", None)
-    value = read_text(message) or content if isinstance(content, list) else content
+    value = read_text(message) or content if is_a(content, list) else content
     if getattr(message, "status", "") == "error":
         return ToolResult(error=value or "failed")
     return ToolResult(value=value)
@@ -164,19 +164,19 @@ def _read_tool_message(message: Any) -> ToolResult:
 
 def _read_last_user_text(messages: Any) -> str:
     """Return the text of the user's last message; one may be an object, a dict, a pair or a text."""
-    many = isinstance(messages, Sequence) and not isinstance(messages, str | tuple)
+    many = is_a(messages, Sequence) and not is_a(messages, (str, tuple))
     for message in reversed(messages if many else [messages]):
-        if isinstance(message, str):
+        if is_a(message, str):
             return message
-        if isinstance(message, tuple) and len(message) == 2:  # noqa: PLR2004 - role and text
+        if is_a(message, tuple) and len(message) == 2:  # noqa: PLR2004 - role and text
             role, text = message
-        elif isinstance(message, Mapping):
+        elif is_a(message, Mapping):
             role = message.get("role") or message.get("type")
             text = message.get("content")
         else:
             role, text = getattr(message, "type", ""), read_text(message)
-        if isinstance(role, str) and role in {"human", "user"}:
-            return text if isinstance(text, str) else read_text(_Content(text))
+        if is_a(role, str) and role in {"human", "user"}:
+            return text if is_a(text, str) else read_text(_Content(text))
     return ""
 
 
@@ -185,13 +185,13 @@ class _Content(NamedTuple):
 
 
 def _read_old_usage(llm_output: Any) -> Mapping[str, Any]:
-    usage = llm_output.get("token_usage") if isinstance(llm_output, Mapping) else None
-    return usage if isinstance(usage, Mapping) else {}
+    usage = llm_output.get("token_usage") if is_a(llm_output, Mapping) else None
+    return usage if is_a(usage, Mapping) else {}
 
 
 def _read_count(usage: Mapping[str, Any], *names: str) -> int:
     for name in names:
-        if isinstance(usage.get(name), int):
+        if is_a(usage.get(name), int):
             return max(0, int(usage[name]))
     return 0
 
@@ -200,9 +200,9 @@ def _first_generation(response: Any) -> Any:
     """Return the first generation of the first prompt in an LLMResult, or None."""
     found = getattr(response, "generations", None)
     for _ in range(2):
-        found = found[0] if isinstance(found, list | tuple) and found else None
+        found = found[0] if is_a(found, (list, tuple)) and found else None
     return found
 
 
 def _field(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+    return thing.get(name) if is_a(thing, Mapping) else getattr(thing, name, None)

@@ -22,6 +22,7 @@ from steadyhelm.adapters.openai_agents.translate import (
     simplify,
 )
 from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.host_objects import is_a
 
 _ORIGINAL: Final = "_steadyhelm_original"
 
@@ -134,9 +135,9 @@ class SDKCalls:
 
     def record_run_failure(self, error: BaseException) -> None:
         """Record the calls that made the run fail, if any."""
-        if not isinstance(error, AgentsException):
+        if not is_a(error, AgentsException):
             return
-        cause = (error.__cause__ if isinstance(error, UserError) else None) or error
+        cause = (error.__cause__ if is_a(error, UserError) else None) or error
         for call in find_calls_in_error(str(error), list(self._open.values())):
             del self._open[call.call_id]
             self._record(call, None, cause)
@@ -159,7 +160,7 @@ class SDKCalls:
 def _approve(call: SDKCall, context: Any, agent: Any) -> None:
     """Approve a call whose tool waits for another call's sake, unless the host requires approval itself."""
     original = getattr(agent, _ORIGINAL, agent)
-    tools = [it for it in original.tools if isinstance(it, FunctionTool) and it.qualified_name == call.name]
+    tools = [it for it in original.tools if is_a(it, FunctionTool) and it.qualified_name == call.name]
     if all(tool.needs_approval is False for tool in tools):
         context.approve_tool(ToolApprovalItem(agent=agent, raw_item=call.item))
 
@@ -169,7 +170,7 @@ def copy_agent(agent: Any, copies: dict[int, tuple[Any, Any]] | None = None) -> 
     copies = {} if copies is None else copies
     agent = getattr(agent, _ORIGINAL, agent)
     if id(agent) not in copies:
-        tools = [copy.copy(tool) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
+        tools = [copy.copy(tool) if is_a(tool, FunctionTool) else tool for tool in agent.tools]
         own = agent.clone(tools=tools, handoffs=[])
         setattr(own, _ORIGINAL, agent)
         copies[id(agent)] = (agent, own)
@@ -182,7 +183,7 @@ def _require_approval(agent: Any, tool_name: str) -> Callable[[], None] | None:
     if not hasattr(agent, _ORIGINAL):
         return None
     for tool in agent.tools:
-        if isinstance(tool, FunctionTool) and tool.qualified_name == tool_name:
+        if is_a(tool, FunctionTool) and tool.qualified_name == tool_name:
             undo = functools.partial(setattr, tool, "needs_approval", tool.needs_approval)
             tool.needs_approval = True
             return undo
@@ -190,9 +191,9 @@ def _require_approval(agent: Any, tool_name: str) -> Callable[[], None] | None:
 
 
 def _copy_handoff(handoff: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
-    if isinstance(handoff, Agent):
+    if is_a(handoff, Agent):
         return copy_agent(handoff, copies)
-    if not isinstance(handoff, Handoff):
+    if not is_a(handoff, Handoff):
         return handoff
     own = copy.copy(handoff)
 
@@ -209,7 +210,7 @@ def _find_failure(tool: Any, result: object) -> str | None:
     if span is not None and span.error is not None:
         return str(result)
     timeout_s = getattr(tool, "timeout_seconds", None)
-    if timeout_s is None or not isinstance(result, str):
+    if timeout_s is None or not is_a(result, str):
         return None
     late = default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=timeout_s)
     return result if result == late else None

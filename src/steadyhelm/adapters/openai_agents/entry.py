@@ -19,11 +19,13 @@ from steadyhelm.boundary.run_table import RunTable
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.host_objects import is_a
 
 try:
     from agents import Agent, RunConfig, Runner, RunState
+    from agents import run as sdk_run
     from agents.lifecycle import RunHooksBase
-    from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+    from agents.run import AgentRunner, set_default_agent_runner
 
     from steadyhelm.adapters.openai_agents.calls import copy_agent
     from steadyhelm.adapters.openai_agents.hooks import NestedRunStopped, SteadyhelmRunHooks
@@ -75,6 +77,12 @@ class DefaultRunner:
             cls._replace_or_restore()
 
     @classmethod
+    def hold_default(cls) -> None:
+        """Take the place of a default runner that was set since."""
+        with cls._lock:
+            cls._replace_or_restore()
+
+    @classmethod
     def hold(cls) -> None:
         """Count a live run; the first one replaces the default runner."""
         with cls._lock:
@@ -90,11 +98,11 @@ class DefaultRunner:
 
     @classmethod
     def _replace_or_restore(cls) -> None:
-        now = get_default_agent_runner()
+        now = sdk_run.DEFAULT_AGENT_RUNNER
         is_needed = cls._live_runs > 0 or cls._watches_all is not None
-        if is_needed and not isinstance(now, cls):
+        if is_needed and not is_a(now, cls):
             set_default_agent_runner(cls(now))
-        elif not is_needed and isinstance(now, cls):
+        elif not is_needed and is_a(now, cls):
             set_default_agent_runner(now.before)
 
     def __init__(self, before: Any) -> None:
@@ -122,9 +130,9 @@ class DefaultRunner:
         """Return the runner to call, and the agent to call it with: a wrapped one brings its own."""
         current = _current.get()
         adapter = current.adapter if current is not None else self._watches_all
-        if isinstance(agent, WatchedSDKAgent):
+        if is_a(agent, WatchedSDKAgent):
             adapter, agent = agent.take_apart()
-        if adapter is None or isinstance(kwargs.get("hooks"), SteadyhelmRunHooks):
+        if adapter is None or is_a(kwargs.get("hooks"), SteadyhelmRunHooks):
             return self.before, agent
         return adapter.with_runner(self.before), agent
 
@@ -145,18 +153,18 @@ class OpenAIAgentsAdapter(WatchedObject):
     @staticmethod
     def can_wrap(agent: Any) -> bool:
         """Return whether this is an agent or a runner of the SDK."""
-        if isinstance(agent, type):
+        if is_a(agent, type):
             return issubclass(agent, Runner)
-        return isinstance(agent, Agent | AgentRunner | Runner | OpenAIAgentsAdapter | WatchedSDKAgent)
+        return is_a(agent, (Agent, AgentRunner, Runner, OpenAIAgentsAdapter, WatchedSDKAgent))
 
     def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:
         """Return a watched runner; for an agent, the agent with the methods of one."""
-        if isinstance(agent, OpenAIAgentsAdapter | WatchedSDKAgent):
+        if is_a(agent, (OpenAIAgentsAdapter, WatchedSDKAgent)):
             raise SettingsError(
                 "wrap() got a runner or an agent of the OpenAI Agents SDK that is watched already, and only "
                 "one monitor can watch it. Wrap the Runner or the Agent itself."
             )
-        if isinstance(agent, Agent):
+        if is_a(agent, Agent):
             return WatchedSDKAgent(monitor, cls(monitor, Runner, **options), agent)
         return super().__new__(cls)
 
@@ -200,9 +208,9 @@ class OpenAIAgentsAdapter(WatchedObject):
         if hooks is None:
             return WatchedCall(activate=nullcontext, finish=lambda _, error: error, args=args, kwargs=kwargs)
         with self._boundary.guard("copies"):
-            if self._copies_agents and not isinstance(given, RunState) and args:
+            if self._copies_agents and not is_a(given, RunState) and args:
                 args = (copy_agent(agent), *args[1:])
-            elif self._copies_agents and not isinstance(given, RunState):
+            elif self._copies_agents and not is_a(given, RunState):
                 kwargs["starting_agent"] = copy_agent(agent)
         DefaultRunner.hold()
         current = _CurrentRun(self, hooks)
@@ -212,7 +220,7 @@ class OpenAIAgentsAdapter(WatchedObject):
     def _resume_or_start(self, agent: Any, given: Any) -> SteadyhelmRunHooks:
         """Start a run, or resume the one that this state belongs to."""
         outer = _current.get()
-        if not isinstance(given, RunState):
+        if not is_a(given, RunState):
             run = self._boundary.start_run(read_goal(given), agent=agent.name)
             return SteadyhelmRunHooks(run, outer.hooks if outer is not None else None)
         keys = [(agent.name, str(item.call_id)) for item in given.get_interruptions()]
@@ -253,10 +261,10 @@ class OpenAIAgentsAdapter(WatchedObject):
             self._paused.pause(hooks, *((agent, call_id) for call_id in waiting))
         if waiting:
             return None
-        outcome = "left early" if isinstance(error, asyncio.CancelledError) else ""
+        outcome = "left early" if is_a(error, asyncio.CancelledError) else ""
         left = hooks.run.finish(error, outcome=outcome)
         if hooks.is_nested and type(left) is RunStopped:
-            return error if isinstance(error, NestedRunStopped) else NestedRunStopped.from_stop(left)
+            return error if is_a(error, NestedRunStopped) else NestedRunStopped.from_stop(left)
         return left
 
 
@@ -288,7 +296,7 @@ class WatchedSDKAgent(WatchedObject):
 
 def _is_valid(agent: Any, kwargs: dict[str, Any]) -> bool:
     return (
-        isinstance(agent, Agent)
+        is_a(agent, Agent)
         and isinstance(kwargs.get("hooks"), RunHooksBase | None)
         and isinstance(kwargs.get("run_config"), RunConfig | dict | None)
     )

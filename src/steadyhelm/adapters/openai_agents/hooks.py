@@ -20,6 +20,7 @@ from steadyhelm.adapters.openai_agents.translate import (
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
+from steadyhelm.host_objects import is_a
 
 _SERVER_STATE_OPTIONS: Final = ("conversation_id", "previous_response_id", "auto_previous_response_id")
 
@@ -64,7 +65,7 @@ class SteadyhelmRunHooks(RunHooks):
     def add_to_options(self, options: dict[str, Any], given: Any) -> dict[str, Any]:
         """Return the host's options for a run with this input, with our hooks around the host's."""
         config = options.get("run_config")
-        settings = config if isinstance(config, dict) else vars(config) if config is not None else {}
+        settings = config if is_a(config, dict) else vars(config) if config is not None else {}
         self._host_hooks = options.get("hooks") or RunHooks()
         self._host_filter = _unwrap(settings.get("call_model_input_filter"), "_host_filter")
         self._host_formatter = _unwrap(settings.get("tool_error_formatter"), "_host_formatter")
@@ -74,7 +75,7 @@ class SteadyhelmRunHooks(RunHooks):
         )
         self._context = options.get("context")
         ours = {"call_model_input_filter": self.filter_input, "tool_error_formatter": self.format_error}
-        if isinstance(config, RunConfig):
+        if is_a(config, RunConfig):
             return {**options, "hooks": self, "run_config": dataclasses.replace(config, **ours)}
         # A dict: a runner closes the model provider only where it made the settings itself.
         return {**options, "hooks": self, "run_config": {**(config or {}), **ours}}
@@ -93,7 +94,7 @@ class SteadyhelmRunHooks(RunHooks):
 
     def _record_failure(self, error: BaseException) -> None:
         """Record the step that made the run fail."""
-        if self._outer is not None and isinstance(self._context, ToolContext):
+        if self._outer is not None and is_a(self._context, ToolContext):
             self._outer.calls.errors[self._context.tool_call_id] = self.run.stopped or error
         if self._is_model_called:
             self.run.after_model(error=error)
@@ -162,7 +163,7 @@ class SteadyhelmRunHooks(RunHooks):
         model = self._model or agent.model or get_default_model()
         return ModelReply(
             text=read_text(response.output),
-            model=model if isinstance(model, str) else str(getattr(model, "model", "")),
+            model=model if is_a(model, str) else str(getattr(model, "model", "")),
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
         )
@@ -172,14 +173,14 @@ class SteadyhelmRunHooks(RunHooks):
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note the start of a tool call."""
         with self._guard("tool start"):
-            if isinstance(context, ToolContext):
+            if is_a(context, ToolContext):
                 self.calls.start(context.tool_call_id)
         await self._host_hooks.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
         """Record the result of a tool call; that of a shell or a computer comes with the next request."""
         with self._guard("tool end"):
-            if isinstance(context, ToolContext):
+            if is_a(context, ToolContext):
                 self.calls.end(context, tool, result)
         await self._host_hooks.on_tool_end(context, agent, tool, result)
 
@@ -207,15 +208,13 @@ class SteadyhelmRunHooks(RunHooks):
 
 
 def _list_handoff_tools(agent: Any) -> list[str]:
-    return [
-        it.tool_name if isinstance(it, Handoff) else Handoff.default_tool_name(it) for it in agent.handoffs
-    ]
+    return [it.tool_name if is_a(it, Handoff) else Handoff.default_tool_name(it) for it in agent.handoffs]
 
 
 def _unwrap(function: Any, name: str) -> Any:
     """Return the host's own function: an agent as a tool inherits settings that hold ours."""
     watch = getattr(function, "__self__", None)
-    return getattr(watch, name) if isinstance(watch, SteadyhelmRunHooks) else function
+    return getattr(watch, name) if is_a(watch, SteadyhelmRunHooks) else function
 
 
 def _make_message(text: str) -> dict[str, str]:

@@ -85,18 +85,18 @@ def find_results(items: Iterable[Any]) -> dict[str, Any]:
     found = {}
     for item in items:
         call_id = _get(item, "call_id")
-        if str(_get(item, "type") or "").endswith(_OUTPUT_SUFFIX) and isinstance(call_id, str):
+        if str(_get(item, "type") or "").endswith(_OUTPUT_SUFFIX) and is_a(call_id, str):
             found[call_id] = simplify(_get(item, "output"))
     return found
 
 
 def read_goal(given: Any) -> str:
     """Return the goal of an input: the last messages of the user."""
-    if isinstance(given, str):
+    if is_a(given, str):
         return given
     last: list[str] = []
     is_answered = False
-    for item in given if isinstance(given, list) else ():
+    for item in given if is_a(given, list) else ():
         if _get(item, "role") != "user":
             is_answered = True
             continue
@@ -119,7 +119,7 @@ def has_matching_results(items: Iterable[Any]) -> bool:
 
 def read_json(text: Any) -> Any:
     """Return arguments decoded from JSON, or as they are where they cannot be decoded."""
-    if not isinstance(text, str):
+    if not is_a(text, str):
         return simplify(text)
     try:
         return json.loads(text) if text.strip() else {}
@@ -134,7 +134,7 @@ def _read_call(item: Any, kind: str) -> SDKCall:
     maker: Maker = "runner" if kind in _RUNNER_CALLS else "tool" if kind == "function_call" else "provider"
     call = SDKCall(
         call_id=call_id,
-        name=f"{space}.{name}" if isinstance(space, str) and space != name else name,
+        name=f"{space}.{name}" if is_a(space, str) and space != name else name,
         args=read_json(_get_first_field(item, _ARGUMENT_FIELDS)),
         maker=maker,
         item=item,
@@ -148,12 +148,12 @@ def _read_call(item: Any, kind: str) -> SDKCall:
 
 def _iter_texts(item: Any) -> Iterator[str]:
     content = _get(item, "content")
-    if isinstance(content, str):
+    if is_a(content, str):
         yield content
         return
-    for part in content if isinstance(content, list) else ():
+    for part in content if is_a(content, list) else ():
         text = _get(part, "text") or _get(part, "refusal")
-        if isinstance(text, str):
+        if is_a(text, str):
             yield text
 
 
@@ -162,7 +162,7 @@ def _get_first_field(item: Any, names: Iterable[str]) -> Any:
 
 
 def _get(item: Any, name: str) -> Any:
-    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+    return item.get(name) if is_a(item, Mapping) else getattr(item, name, None)
 
 
 def simplify(value: Any) -> Any:

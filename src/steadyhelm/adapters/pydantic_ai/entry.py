@@ -7,6 +7,7 @@ from steadyhelm.adapters.pydantic_ai.hooks import SteadyhelmCapability
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from pydantic_ai.agent import AbstractAgent, WrapperAgent
@@ -67,7 +68,7 @@ class PydanticAIAdapter:
     @staticmethod
     def can_wrap(agent: Any) -> bool:
         """Return whether this is an agent of Pydantic AI."""
-        return isinstance(agent, AbstractAgent)
+        return is_a(agent, AbstractAgent)
 
     def __new__(cls, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> Any:
         """Return the agent, watched."""

@@ -18,6 +18,7 @@ from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.boundary.run_table import RunTable
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from pydantic import ValidationError
@@ -101,7 +102,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             state.record_cut_reply(exc)
             _raise_other(state.run.finish(exc), exc)
             raise
-        if state.run.stopped is None and isinstance(result.output, DeferredToolRequests):
+        if state.run.stopped is None and is_a(result.output, DeferredToolRequests):
             self._paused.pause(state, ctx.conversation_id)
             return result
         _raise_other(state.run.finish())
@@ -110,9 +111,9 @@ class SteadyhelmCapability(AbstractCapability[Any]):
     async def on_run_error(self, _ctx: Any, *, error: BaseException) -> Any:
         """Raise `RunStopped` for a run that was stopped, whatever the framework turned it into."""
         state = self._state
-        if state is None or not isinstance(error, Exception):
+        if state is None or not is_a(error, Exception):
             raise error
-        if state.asked and isinstance(error, UserError) and DeferredToolRequests.__name__ in str(error):
+        if state.asked and is_a(error, UserError) and DeferredToolRequests.__name__ in str(error):
             state.stop_unanswered()
         _raise_other(state.run.stopped, error)
         raise error
@@ -184,7 +185,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         except BaseException as exc:
             state.after_tool(call_id, error=find_tool_error(exc))
             raise
-        refused = result.message if isinstance(result, ToolDenied) else None
+        refused = result.message if is_a(result, ToolDenied) else None
         state.after_tool(call_id, None if refused else read_result(result), error=refused)
         return result
 

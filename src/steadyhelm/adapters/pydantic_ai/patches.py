@@ -7,6 +7,7 @@ from steadyhelm.adapters.pydantic_ai.hooks import SteadyhelmCapability
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from pydantic_ai.agent import Agent
@@ -32,4 +33,4 @@ def watch_agents(monitor: Monitor, patches: Patches) -> None:
 def _is_watched(agent: Any, options: dict[str, Any]) -> bool:
     given = [*(options.get("capabilities") or ())]
     root = getattr(agent, "_root_capability", None)
-    return any(isinstance(it, SteadyhelmCapability) for it in (*given, *getattr(root, "capabilities", ())))
+    return any(is_a(it, SteadyhelmCapability) for it in (*given, *getattr(root, "capabilities", ())))

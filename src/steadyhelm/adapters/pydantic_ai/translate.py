@@ -5,6 +5,7 @@ from typing import Any
 
 from steadyhelm.adapter import ModelReply
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -17,12 +18,12 @@ except ImportError as exc:
 
 def read_prompt(content: Any) -> str:
     """Return the text of a prompt; other content is shown by its kind."""
-    if content is None or isinstance(content, str):
+    if content is None or is_a(content, str):
         return content or ""
-    parts = [item if isinstance(item, str) else getattr(item, "content", None) for item in content]
+    parts = [item if is_a(item, str) else getattr(item, "content", None) for item in content]
     kinds = [getattr(item, "kind", type(item).__name__) for item in content]
     return "\n".join(
-        part if isinstance(part, str) else f"[{kind}]" for part, kind in zip(parts, kinds, strict=True)
+        part if is_a(part, str) else f"[{kind}]" for part, kind in zip(parts, kinds, strict=True)
     )
 
 
@@ -42,7 +43,7 @@ def make_message(text: str) -> Any:
 
 def is_request(message: Any) -> bool:
     """Return whether a message is for the model, not from it."""
-    return isinstance(message, ModelRequest)
+    return is_a(message, ModelRequest)
 
 
 def find_new_requests(messages: list[Any]) -> list[Any]:
@@ -58,7 +59,7 @@ def find_new_requests(messages: list[Any]) -> list[Any]:
 def find_last_calls(messages: list[Any]) -> dict[str, Any]:
     """Return the calls of the model's last reply, by id."""
     for message in reversed(messages):
-        if isinstance(message, ModelResponse):
+        if is_a(message, ModelResponse):
             return {call.tool_call_id: call for call in message.tool_calls}
     return {}
 
@@ -88,12 +89,12 @@ def find_failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
 
 def read_result(value: Any) -> Any:
     """Return the value of a tool result."""
-    return value.return_value if isinstance(value, ToolReturn) else value
+    return value.return_value if is_a(value, ToolReturn) else value
 
 
 def find_tool_error(error: BaseException) -> BaseException:
     """Return the error a tool raised, where the framework wrapped it in one of its own."""
-    is_wrapped = isinstance(error, ToolRetryError | ToolFailedError | UnexpectedModelBehavior)
+    is_wrapped = is_a(error, (ToolRetryError, ToolFailedError, UnexpectedModelBehavior))
     return error.__cause__ or error if is_wrapped else error
 
 
@@ -111,5 +112,5 @@ def can_ask(ctx: Any, output_type: Any) -> bool:
     if any(type(it).handle_deferred_tool_calls is not default for it in found):
         return True
     output_type = output_type or getattr(ctx.agent, "output_type", None)
-    several = output_type if isinstance(output_type, list | tuple) else getattr(output_type, "__args__", ())
+    several = output_type if is_a(output_type, (list, tuple)) else getattr(output_type, "__args__", ())
     return output_type is DeferredToolRequests or DeferredToolRequests in several

@@ -12,6 +12,7 @@ from steadyhelm.boundary.driver import Boundary
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from strands.hooks import (
@@ -88,7 +89,7 @@ class GraphHooks:
             if live is None:
                 return
             result = getattr(event.source.state.results.get(event.node_id), "result", None)
-            failed = result if isinstance(result, BaseException) else None
+            failed = result if is_a(result, BaseException) else None
             value = str(result).strip() if failed is None and result is not None else None
             live.run.after_tool(live.open_nodes.pop(event.node_id, ""), value, error=failed)
 
@@ -105,7 +106,7 @@ class GraphHooks:
 
     def _start(self, source: Any) -> _GraphRun:
         task = source.state.task
-        goal = task if isinstance(task, str) else "\n".join(it.get("text", "") for it in task)
+        goal = task if is_a(task, str) else "\n".join(it.get("text", "") for it in task)
         run = self._boundary.start_run(goal, agent=str(source.id), parent=PARENTS.get(source))
         self._live[source] = _GraphRun(run)
         return self._live[source]

@@ -25,6 +25,7 @@ from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.host_objects import is_a
 
 try:
     from strands.hooks import (
@@ -83,7 +84,7 @@ class SteadyhelmHooks:
     """
 
     def __init__(self, monitor: Monitor, *, ask: Ask | Literal["interrupt"] | None = None) -> None:
-        native = isinstance(ask, str) and ask == "interrupt"
+        native = is_a(ask, str) and ask == "interrupt"
         asks = None if native else ask
         self._monitor = monitor
         self._boundary = Boundary(monitor, "strands", CAN_INTERRUPT if native else CAN, ask=asks)  # type: ignore[arg-type]

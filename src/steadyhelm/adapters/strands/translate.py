@@ -6,26 +6,25 @@ from typing import Any, Final
 
 from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.host_objects import is_a, read_field
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 def read_reply(event: Any) -> ModelReply:
     """Return the reply of a model call, with its token counts."""
-    get_config = getattr(event.agent.model, "get_config", None)
-    config = get_config() if callable(get_config) else {}
-    model = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
+    config = read_field(event.agent.model, "config")
+    found = dict.get(config, "model_id") if is_a(config, dict) else read_field(config, "model_id")
+    model = found if is_a(found, str) else ""
     if event.stop_response is None:
-        return ModelReply(model=str(model or ""))
+        return ModelReply(model=model)
     message = event.stop_response.message
     usage = (message.get("metadata") or {}).get("usage") or {}
     tokens_in, tokens_out = usage.get("inputTokens", 0), usage.get("outputTokens", 0)
     if tokens_in + tokens_out != usage.get("totalTokens", 0):
         # Some providers count what came from a cache apart, and only in the total.
         tokens_in += usage.get("cacheReadInputTokens", 0) + usage.get("cacheWriteInputTokens", 0)
-    return ModelReply(
-        text=read_text(message), model=str(model or ""), input_tokens=tokens_in, output_tokens=tokens_out
-    )
+    return ModelReply(text=read_text(message), model=model, input_tokens=tokens_in, output_tokens=tokens_out)
 
 
 def read_text(message: Any) -> str:
@@ -36,14 +35,14 @@ def read_text(message: Any) -> str:
 def read_result(result: Any) -> Any:
     """Return the value of a tool result: its text where it holds nothing else."""
     content = result["content"]
-    if all(set(block) == {"text"} for block in content):
+    if all(set(block) == {"text"} and is_a(block["text"], str) for block in content):
         return "\n".join(block["text"] for block in content)
     return content[0]["json"] if len(content) == 1 and set(content[0]) == {"json"} else content
 
 
 def read_answer(answer: object) -> object:
     """Return the answer to an interrupt: True or False for the words Strands accepts as such, or the text."""
-    return _YES_NO.get(answer.strip().lower(), answer) if isinstance(answer, str) else answer
+    return _YES_NO.get(answer.strip().lower(), answer) if is_a(answer, str) else answer
 
 
 def find_unmade_calls(event: Any, announced: set[str]) -> Iterator[tuple[Any, Any]]:
