@@ -30,6 +30,7 @@ _LIST_KEYS: Final = ("todos", "plan", "task_list", "tasks", "items", "steps")
 _BOXES: Final = ("[ ]", "[x]", "[X]")
 _BOX_LINE: Final = re.compile(r"^[ \t]{0,20}(?:[-*+]|\d{1,3}[.)])[ \t]{1,8}\[[ xX]\]\s", re.MULTILINE)
 _LIST_LINE: Final = re.compile(r"^[ \t]{0,20}(?:[-*+•]|\(?\d{1,3}(?:\.\d{1,3}){0,3}[.):])[ \t]{1,8}\S")
+_LIST_START: Final = re.compile(r"\n\s{0,20}(?:[-*+•(]|\d)")
 _PLAN_WORDS: Final = ("plan", "to-do", "todo")
 _ANNOUNCEMENT_CHARS: Final = 120
 _CREATED_ID: Final = re.compile(r"#(\d{1,9})")
@@ -172,6 +173,8 @@ def find_plan_in_reply(text: str) -> list[PlanItem]:
     >>> find_plan_in_reply("There are two files:\n1. a.py\n2. b.py")
     []
     """
+    if "\n" not in text or _LIST_START.search(text) is None:
+        return []  # most replies have no list, and looking for one costs least
     if any(map(text.__contains__, _BOXES)) and len(_BOX_LINE.findall(text)) >= _MIN_STEPS_IN_TEXT:
         boxed = "\n".join(line for line in text.splitlines() if _BOX_LINE.match(line))
         return read_plan(boxed).items
