@@ -61,7 +61,7 @@ def get_overview(call: Call) -> overview.Overview:
 
 def find_daily_limit(call: Call) -> float | None:
     """Return how many dollars an agent may spend a day; None for no limit."""
-    limit = getattr(call.context.settings, "budget_day_cost_usd", None)
+    limit = call.context.settings.budget_daily_cost_usd
     return float(limit) if limit else None
 
 
