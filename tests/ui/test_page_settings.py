@@ -10,6 +10,7 @@ def test_values_say_where_they_come_from(visit):
     page = visit("/settings")
     values = page.get_by_role("table", name="Settings")
 
+    page.get_by_role("button", name="Show all").click()
     expect(values.get_by_role("row").filter(has_text="mode")).not_to_have_count(0)
     expect(values.get_by_text("default", exact=True).first).to_be_visible()
     page.get_by_role("button", name="Changed").click()

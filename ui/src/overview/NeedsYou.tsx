@@ -18,7 +18,7 @@ export function NeedsYou({ overview }: { readonly overview: Overview }) {
           Needs you <Badge tone="drift">{count}</Badge>
         </>
       }
-      end={<a href={href("/incidents")}>All {formatCapped(overview.open_incidents)} open incidents</a>}
+      end={<a href={href("/incidents")}>{overview.open_incidents === 1 ? "The open incident" : `All ${formatCapped(overview.open_incidents)} open incidents`}</a>}
     >
       <ul className="needs">
         {overview.waiting.map((run) => (

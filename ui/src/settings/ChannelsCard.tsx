@@ -33,8 +33,8 @@ export function ChannelsCard() {
         <>
           {channels.length === 0 ? (
             <Empty>
-              No channel is set: alerts go to the log. Set <code>alerts.slack</code>, <code>alerts.discord</code> or{" "}
-              <code>alerts.webhook</code>.
+              No channel is set: alerts go to the log. Set <code>alerts.webhook</code> to an address of Slack, Discord or
+              your own.
             </Empty>
           ) : (
             <ChannelList channels={channels} />

@@ -10,6 +10,8 @@ import { describeError, useMessages } from "../components/UndoMessage";
 import { formatBytes, formatCount, formatDay, formatPlural } from "../format";
 import { SettingsCard } from "./SettingsCard";
 
+const SHOWN_TABLES: ReadonlySet<string> = new Set(["runs", "events", "payloads"]);
+
 /** How long what is kept, and how much there is. */
 export function RetentionCard() {
   return (
@@ -34,7 +36,10 @@ export function RetentionCard() {
               <dt>On disk</dt>
               <dd className="strong">{formatBytes(data.bytes)}</dd>
               <dd className="muted">
-                {data.tables.map((table) => `${formatCount(table.count)} ${table.name.replaceAll("_", " ")}`).join(", ")}
+                {data.tables
+                  .filter((table) => SHOWN_TABLES.has(table.name))
+                  .map((table) => `${formatCount(table.count)} ${table.name}`)
+                  .join(", ")}
               </dd>
             </div>
           </dl>

@@ -1,11 +1,15 @@
 import type { SettingList, SettingValue } from "../api/types";
 import { useParam } from "../app/router";
 import { Badge } from "../components/Badge";
+import { Button } from "../components/Button";
 import { HostileText } from "../components/HostileText";
 import { Empty } from "../components/States";
 import { Table } from "../components/Table";
 import { formatCount } from "../format";
 import { SettingsCard } from "./SettingsCard";
+
+/** Changed settings come first; the rest is shown on request. */
+const ROWS_SHOWN = 12;
 
 /** Every setting with its value, where it comes from, and what it was. */
 export function ValuesCard() {
@@ -14,7 +18,8 @@ export function ValuesCard() {
     <SettingsCard<SettingList> id="values" title="Values" note="and where they come from" path="/settings">
       {({ settings, file }) => {
         const changed = settings.filter((each) => each.source !== "default");
-        const shown = only === "changed" ? changed : settings;
+        const ordered = [...changed, ...settings.filter((each) => each.source === "default")];
+        const shown = only === "changed" ? changed : only === "all" ? ordered : ordered.slice(0, ROWS_SHOWN);
         return (
           <>
             <div className="values-bar">
@@ -51,6 +56,13 @@ export function ValuesCard() {
                   { key: "about", head: "About", cell: (row) => <About row={row} /> },
                 ]}
               />
+            )}
+            {only === null && settings.length > shown.length && (
+              <div className="card-body">
+                <Button small onClick={() => setOnly("all")}>
+                  Show all {formatCount(settings.length)}
+                </Button>
+              </div>
             )}
           </>
         );
