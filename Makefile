@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-foreign test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -87,6 +87,25 @@ test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the bui
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; }
 	cd ui && npm run --silent check && npm run --silent test
 	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
+
+# The same at the lower bounds in pyproject.toml; the newest openai that one of the others needs is too new for another.
+$(VENV)-oldest-frameworks/.installed: EXTRAS = langchain openai-agents pydantic-ai google-adk strands agent-framework
+$(VENV)-oldest-frameworks/.installed: GROUP = frameworks
+$(VENV)-oldest-clients/.installed: EXTRAS = llama-index openai anthropic
+$(VENV)-oldest-crewai/.installed: EXTRAS = crewai litellm
+$(VENV)-oldest-%/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --editable . --group $(GROUP) \
+		$$($(@D)/bin/python tests/frameworks/lower_bounds.py $(EXTRAS))
+	@touch $@
+
+test-oldest: $(VENV)-oldest-frameworks/.installed $(VENV)-oldest-clients/.installed $(VENV)-oldest-crewai/.installed  ## run the frameworks at their lower bounds
+	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework" \
+		$(VENV)-oldest-frameworks/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="llama-index openai-client openai-responses anthropic-client" \
+		$(VENV)-oldest-clients/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-oldest-crewai/bin/python $(PLAY) -n auto
 
 # The frameworks' own tests, with Steadyhelm installed and without; SUITES names some of them.
 test-foreign: $(VENV)/.tested  ## run the frameworks' own test suites, and list what fails only with Steadyhelm

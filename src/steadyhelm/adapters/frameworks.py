@@ -143,7 +143,7 @@ FRAMEWORKS: Final = (
         "llama_index",
         "LlamaIndex",
         "llama-index",
-        {"llama-index-core": "0.14.25"},
+        {"llama-index-core": "0.14.20"},
         "an agent, an AgentWorkflow or a Workflow",
         ("llama_index", "workflows", "llama_agents"),
         {"llama_index.core.agent.workflow": "watch_workflows"},

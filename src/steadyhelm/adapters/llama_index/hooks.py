@@ -44,13 +44,16 @@ class _Watchers:
 
     def __init__(self) -> None:
         self.everything: Boundary | None = None
-        self._wrapped: weakref.WeakKeyDictionary[Any, Boundary] = weakref.WeakKeyDictionary()
+        # By id: agents of older releases have no hash.
+        self._wrapped: dict[int, Boundary] = {}
         self._patches: Patches | None = None
         self._models: set[type] = set()
 
     def wrap(self, workflow: Any, boundary: Boundary) -> None:
         """Watch one workflow, for as long as it exists."""
-        self._wrapped[workflow] = boundary
+        if id(workflow) not in self._wrapped:
+            weakref.finalize(workflow, self._wrapped.pop, id(workflow), None).atexit = False
+        self._wrapped[id(workflow)] = boundary
         self._patch()
 
     def watch_everything(self, boundary: Boundary | None) -> None:
@@ -66,7 +69,7 @@ class _Watchers:
         """Return where to start the run of a workflow: inside a watched one it is watched as well."""
         outer = find_enclosing_run()
         inherited = outer.boundary if outer is not None else self.everything
-        boundary = self._wrapped.get(workflow, inherited)
+        boundary = self._wrapped.get(id(workflow), inherited)
         return None if boundary is None or boundary.monitor.disabled else boundary
 
     def watch_models(self) -> None:
