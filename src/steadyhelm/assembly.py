@@ -179,7 +179,8 @@ class DriftMonitor(Monitor):
         store = _try_open_store(settings, health)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._make_store_sink(settings, store)] if store is not None else []
-        sinks = [IncidentLog(settings.db_path), *sinks, *_try_make_otel_sinks(settings, health)]
+        log = IncidentLog(settings.db_path, public_url=settings.server_public_url)
+        sinks = [log, *sinks, *_try_make_otel_sinks(settings, health)]
         super().__init__(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),

@@ -260,6 +260,7 @@ def make_store_sink(
             min_severity=settings.alerts_min_severity,
             cooldown_s=settings.alerts_cooldown_s,
             digest_s=settings.alerts_digest_s,
+            public_url=settings.server_public_url,
         ),
         channels=[find_channel(settings.alerts_webhook)] if settings.alerts_webhook else (),
         payload_days=settings.retention_payload_days,

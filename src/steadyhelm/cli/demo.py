@@ -49,11 +49,14 @@ def demo(
 
     The monitor is the real one, in mode guide. It takes under 30 seconds and needs no key and no network.
     """
+    from steadyhelm.cli.demo_past import record_past
+
     shared: GlobalOptions = context.obj
     path = prepare_database(database or shared.database)
     is_slow = not fast and sys.stdout.isatty()
     out = console()
-    with _start_monitor(path) as monitor:
+    record_past(path)
+    with open_monitor(AGENT, path) as monitor:
         _record_good_runs(monitor)
         _print_introduction(out, path)
         run_id = _DemoRun(out, monitor, is_slow=is_slow).play()
@@ -75,7 +78,7 @@ def prepare_database(given: Path | None) -> Path:
 
 
 @contextmanager
-def _start_monitor(path: Path) -> Iterator["DriftMonitor"]:
+def open_monitor(agent: str, path: Path, *, calibration_runs: int = 30) -> Iterator["DriftMonitor"]:
     """Yield a monitor with default settings: the demo shows the same whatever the settings here are."""
     from steadyhelm.assembly import DriftMonitor
     from steadyhelm.components import open_store
@@ -83,7 +86,14 @@ def _start_monitor(path: Path) -> Iterator["DriftMonitor"]:
     # The screen shows the incident: it need not be in the log as well.
     logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
     with _without_settings() as empty:
-        monitor = DriftMonitor(AGENT, alert_webhook="", db_path=path, mode="guide", config=empty)
+        monitor = DriftMonitor(
+            agent,
+            alert_webhook="",
+            db_path=path,
+            mode="guide",
+            config=empty,
+            calibration_runs=calibration_runs,
+        )
     try:
         if monitor.store is None:
             # The monitor also works without a store; this raises why it could not be opened.
@@ -114,7 +124,8 @@ def _record_good_runs(monitor: "DriftMonitor") -> None:
             now = time.time()
             for step in good_task(goal, file, edits):
                 now += step.took_s
-                run.record(*_kind(step), **_fields(step, now))
+                kind, name, fields = describe_step(step, now)
+                run.record(kind, name, **fields)
 
 
 def _print_introduction(out: "Console", path: Path) -> None:
@@ -144,7 +155,8 @@ class _DemoRun:
             self._draw(1, "user", GOAL)
             for number, step in enumerate(agent.steps(), start=2):
                 now += step.took_s
-                decision = run.record(*_kind(step), **_fields(step, now))
+                kind, name, fields = describe_step(step, now)
+                decision = run.record(kind, name, **fields)
                 self._draw_step(number, step)
                 if decision.verdict != "proceed":
                     agent.receive(decision.guidance)
@@ -185,20 +197,21 @@ class _DemoRun:
             time.sleep(seconds)
 
 
-def _kind(step: "DemoStep") -> tuple[str, str]:
-    return ("tool_call", step.tool) if step.tool else ("llm_request", "model")
-
-
-def _fields(step: "DemoStep", now: float) -> dict[str, Any]:
-    """Return the step's fields for the monitor; its time is the agent's own, so that pauses do not count."""
-    return {
-        "timestamp": now,
-        "duration_ms": step.took_s * 1000,
-        "token_count": step.tokens,
-        "input_data": step.arguments,
-        "output_data": {"text": step.result or step.words},
-        "error": step.result if step.failed else None,
-    }
+def describe_step(step: "DemoStep", now: float) -> tuple[str, str, dict[str, Any]]:
+    """Return a step's kind, name and fields for the monitor; with a time of its own, pauses do not count."""
+    kind, name = ("tool_call", step.tool) if step.tool else ("llm_request", "model")
+    return (
+        kind,
+        name,
+        {
+            "timestamp": now,
+            "duration_ms": step.took_s * 1000,
+            "token_count": step.tokens,
+            "input_data": step.arguments,
+            "output_data": {"text": step.result or step.words},
+            "error": step.result if step.failed else None,
+        },
+    )
 
 
 def _print_report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
@@ -248,8 +261,9 @@ def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
     for command, why in (
         (f"{steadyhelm} show {run_id}", "the run step by step"),
         (f"{steadyhelm} interventions", "how often interventions worked, over all runs"),
-        (f"{steadyhelm} runs", "all runs, with the twelve before this one"),
+        (f"{steadyhelm} runs", "all runs, with those of other agents before this one"),
         (f"{steadyhelm} baseline", "what is normal for the agent"),
+        (f"steadyhelm serve --db {shlex.quote(str(path))} --open", "all of it as a page"),
         ("steadyhelm init", "watch an agent of your own"),
     ):
         line = f"  {safe(command)}    # {why}"

@@ -33,6 +33,9 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="The port; 0 lets the system choose one.")
     ] = _PORT,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser, signed in.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show a demo: a mixed past, and an agent at work.")
+    ] = False,
     certificate: Annotated[
         Path | None, typer.Option("--tls-cert", help="A certificate file, to serve over TLS.")
     ] = None,
@@ -49,6 +52,10 @@ def serve(
         raise SettingsError(_SERVER_EXTRA) from exc
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together.")
+    if demo:
+        from steadyhelm.cli.demo import prepare_database
+
+        database = prepare_database(database or shared.database)
     if database is not None:
         shared = shared._replace(database=database)
     loaded = shared.load()
@@ -56,7 +63,7 @@ def serve(
     running.require_safe_address(host, has_tls=has_tls, trusted_proxy=loaded.settings.server_trusted_proxy)
     listener = running.bind(host, port)
     with closing(listener):
-        _run(loaded, listener, host=host, open_page=open_page, certificate=certificate, key=key)
+        _run(loaded, listener, host=host, open_page=open_page, is_demo=demo, certificate=certificate, key=key)
 
 
 def _run(
@@ -65,6 +72,7 @@ def _run(
     *,
     host: str,
     open_page: bool,
+    is_demo: bool,
     certificate: Path | None,
     key: Path | None,
 ) -> None:
@@ -83,6 +91,11 @@ def _run(
     with ExitStack() as stack:
         store = stack.enter_context(closing(open_store(settings)))
         store_pending(settings)
+        if is_demo:
+            from steadyhelm.cli.demo_past import LiveDemo, record_past
+
+            record_past(store.path)
+            stack.enter_context(LiveDemo(store.path))
         page = read_page()
         access = Access(read_token(home()), store)
         file = find_settings_file()
@@ -95,6 +108,7 @@ def _run(
                 send_test=lambda: alert_deliveries.send_one(settings),
                 settings_file="" if file is None else str(file),
                 page_digest=digest_page(page),
+                is_demo=is_demo,
                 started_at=time.time(),
             ),
             page,

@@ -7,6 +7,7 @@ The same incidents lead to the same alerts with the same ids, so a replay sends 
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +28,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     """A message about an incident.
 
     `also` counts the other incidents of this agent and detector that got no alert since the previous one.
-    `channel` is empty until the alert is addressed to one.
+    `channel` is empty until the alert is addressed to one, `link` leads to the page, where that is known.
     """
 
     alert_id: str
@@ -36,6 +37,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     also: int = 0
     created_at: float
     channel: str = ""
+    link: str = ""
 
     @property
     def delivery_id(self) -> str:
@@ -94,6 +96,7 @@ class AlertPolicy:
         min_severity: The lowest severity that gets an alert.
         cooldown_s: Seconds after an alert in which other incidents of the same agent and detector wait.
         digest_s: Seconds after which an incident that still goes on gets another alert; infinity for never.
+        public_url: The address of the page, for links; empty for none.
 
     >>> AlertPolicy(min_severity="BAD")
     Traceback (most recent call last):
@@ -107,6 +110,7 @@ class AlertPolicy:
         min_severity: Severity | str = Severity.MED,
         cooldown_s: float = 60.0,
         digest_s: float = 600.0,
+        public_url: str = "",
     ) -> None:
         self.min_severity = _parse_severity(min_severity)
         if not (_is_number(cooldown_s) and 0 <= cooldown_s < float("inf")):
@@ -115,6 +119,7 @@ class AlertPolicy:
             raise SettingsError(f"alerts.digest_s must be more than 0 seconds, got {digest_s!r}.")
         self.cooldown_s = float(cooldown_s)
         self.digest_s = float(digest_s)
+        self.public_url = public_url
 
     def decide(
         self, incident: Incident, last: LastAlert | None, *, now: float, own: LastAlert | None = None
@@ -141,11 +146,26 @@ class AlertPolicy:
         number = int((now - incident.opened_at) // self.digest_s) if reason == "still" else 0
         content = "\0".join((incident.incident_id, reason, incident.severity.value, str(number)))
         alert_id = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=10).hexdigest()
-        return Alert(alert_id=alert_id, reason=reason, incident=incident, also=also, created_at=now)
+        link = build_link(self.public_url, incident)
+        return Alert(
+            alert_id=alert_id, reason=reason, incident=incident, also=also, created_at=now, link=link
+        )
 
     def _is_cooling_down(self, last: LastAlert | None, now: float) -> bool:
         # Distance, not difference: one event dated far in the future must not silence an agent for years.
         return last is not None and abs(now - last.at) < self.cooldown_s
+
+
+def build_link(public_url: str, incident: Incident) -> str:
+    """Return the address of an incident, with its run, on the page; empty when the page's is not known.
+
+    >>> from steadyhelm.testing.store_records import an_incident
+    >>> build_link("https://helm.example.com/", an_incident("4f2a"))
+    'https://helm.example.com/#/incidents?group=4f2a'
+    """
+    if not public_url.startswith(("http://", "https://")):
+        return ""
+    return f"{public_url.rstrip('/')}/#/incidents?group={quote(incident.incident_id, safe='')}"
 
 
 def build_threshold(incident: Incident, *, at: float) -> Threshold:

@@ -8,6 +8,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.hostile_text import escape_unsafe
 from steadyhelm.incidents import Incident
 from steadyhelm.logs import logger
+from steadyhelm.policy.alerting import build_link
 from steadyhelm.sink import Record, Sink
 
 _INCIDENTS_KEPT: Final = 1000
@@ -20,11 +21,13 @@ class IncidentLog(Sink):
 
     Args:
         db_path: The database that the command in the line names; empty for the default one.
+        public_url: The address of the page that the line links to; empty for none.
     """
 
     name = "incident_log"
 
-    def __init__(self, db_path: str = "") -> None:
+    def __init__(self, db_path: str = "", *, public_url: str = "") -> None:
+        self._public_url = public_url
         self._command = f"steadyhelm --db {shlex.quote(db_path)}" if db_path else "steadyhelm"
         self._logged: BoundedDict[str, int] = BoundedDict(_INCIDENTS_KEPT)
 
@@ -36,8 +39,9 @@ class IncidentLog(Sink):
             if before is not None and before >= incident.severity.rank:
                 continue
             self._logged[incident.incident_id] = incident.severity.rank
+            link = build_link(self._public_url, incident)
             logger.warning(
-                "%s %s (%s, run %s): %s See: %s alerts show %s",
+                "%s %s (%s, run %s): %s See: %s alerts show %s%s",
                 _shorten(incident.agent_id, _MAX_NAME_CHARS),
                 "drifts" if before is None else "drifts further",
                 incident.severity.name,
@@ -45,6 +49,7 @@ class IncidentLog(Sink):
                 _shorten(incident.message, _MAX_MESSAGE_CHARS).rstrip(".") + ".",
                 self._command,
                 incident.incident_id,
+                f" or {link}" if link else "",
             )
 
 

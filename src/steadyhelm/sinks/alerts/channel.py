@@ -66,6 +66,8 @@ def list_facts(alert: Alert) -> list[tuple[str, str]]:
     ]
     if alert.also:
         rows.append(("Also", f"{alert.also} more since the last alert"))
+    if alert.link:
+        rows.append(("Page", alert.link))
     return rows
 
 

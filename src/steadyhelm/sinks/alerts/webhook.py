@@ -29,6 +29,7 @@ class Webhook(Channel):
             "reason": alert.reason,
             "also": alert.also,
             "delivery_id": alert.delivery_id,
+            **({"link": alert.link} if alert.link else {}),
         }
 
 
