@@ -20,7 +20,7 @@ from steadyhelm.stores.flags import KINDS, RESPONSES, to_bits
 from steadyhelm.stores.sql import SEVERITIES, Conditions
 from steadyhelm.stores.sqlite import SQLiteStore
 
-_COUNTED: Final = 1000
+_COUNTED: Final = 10_000
 _CHILDREN: Final = 50
 _TOOLS: Final = 200
 _LAST: Final = "\U0010ffff"
