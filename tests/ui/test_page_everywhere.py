@@ -31,6 +31,7 @@ def test_axe_finds_nothing_in_what_opens(visit, list_axe_violations):
     The opened group, the question of a false alarm, a menu and the table of keys pass too.
     """
     page = visit("/incidents")
+    page.locator(".group").first.wait_for()
     page.keyboard.press("j")
     page.get_by_role("button", name="False alarm…").click()
     page.locator(".effects").wait_for()
