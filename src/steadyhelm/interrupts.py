@@ -39,9 +39,29 @@ def is_from_signal(error: BaseException) -> bool:
 
 
 def pass_on_signal(error: BaseException) -> None:
-    """Raise the exception again if a signal handler raised it."""
+    """Raise the exception again if a signal handler raised it.
+
+    Leaving a `with` block on its account may raise another one, such as a lock that was just released: then
+    the handler's is the context of that one.
+    """
     if is_from_signal(error):
         raise error
+    replaced = error.__context__
+    if replaced is not None and _was_raised_within(replaced, error) and is_from_signal(replaced):
+        raise replaced
+
+
+def _was_raised_within(replaced: BaseException, error: BaseException) -> bool:
+    """Return whether an exception was on its way in a call that the other one left.
+
+    One that the host was handling when it called us is a context too, and none of ours to raise.
+    """
+    start, trace = replaced.__traceback__, error.__traceback__
+    while trace is not None and start is not None:
+        if trace.tb_frame is start.tb_frame:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _list_codes(handler: Any) -> Iterator[CodeType]:

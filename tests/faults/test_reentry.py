@@ -238,6 +238,51 @@ class TestSignals:
 
         assert ["40", "{}"] == printed
 
+    def test_a_lock_that_was_just_released_does_not_hide_it(self, tmp_path):
+        """
+        Leaving a block on account of the handler's exception raises another one: the host gets the handler's.
+        One that the host handles already is not raised again.
+        """
+        printed = run_script(
+            tmp_path,
+            """
+            class TooLong(Exception):
+                pass
+
+            class Released:
+                def __enter__(self):
+                    return self
+
+                def __exit__(self, *_):
+                    raise RuntimeError("cannot release un-acquired lock")
+
+            def handle(*_):
+                raise TooLong
+
+            def release(finding):
+                with Released():
+                    if armed:
+                        signal.raise_signal(signal.SIGALRM)
+
+            signal.signal(signal.SIGALRM, handle)
+            monitor.on_drift(release, min_severity="LOW")
+            armed, run_id = True, monitor.start_run()
+
+            def loop():
+                for _ in range(4):
+                    monitor.record_event("tool_call", "look", run_id=run_id, output_data="same")
+
+            try:
+                loop()
+            except TooLong:
+                armed = False
+                loop()
+                print("reached")
+            """,
+        )
+
+        assert ["reached"] == printed
+
     def test_an_interrupt_reaches_the_host(self, tmp_path):
         """
         Ctrl-C in the middle of our code, or of a callback, is the host's, every time.
