@@ -40,7 +40,12 @@ class TestThePast:
         runs = past.list_runs(limit=500)
         assert sum(run.incidents == 0 for run in runs) > 40
         assert all(time.time() - 15 * 86_400 < run.started_at <= time.time() for run in runs)
+        assert max(run.started_at for run in runs) - min(run.started_at for run in runs) > 7 * 86_400
         assert all(it.is_calibrated for it in past.list_baselines())
+
+    def test_nothing_is_noted_or_lost(self, past):
+        """The clock of the past goes with its steps."""
+        assert {} == past.get_losses()
 
 
 def test_the_live_agent_records_until_it_is_stopped(tmp_path):

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -78,7 +78,9 @@ def prepare_database(given: Path | None) -> Path:
 
 
 @contextmanager
-def open_monitor(agent: str, path: Path, *, calibration_runs: int = 30) -> Iterator["DriftMonitor"]:
+def open_monitor(
+    agent: str, path: Path, *, calibration_runs: int = 30, clock: Callable[[], float] = time.time
+) -> Iterator["DriftMonitor"]:
     """Yield a monitor with default settings: the demo shows the same whatever the settings here are."""
     from steadyhelm.assembly import DriftMonitor
     from steadyhelm.components import open_store
@@ -93,6 +95,7 @@ def open_monitor(agent: str, path: Path, *, calibration_runs: int = 30) -> Itera
             mode="guide",
             config=empty,
             calibration_runs=calibration_runs,
+            clock=clock,
         )
     try:
         if monitor.store is None:

@@ -60,25 +60,36 @@ def _record_all(agent: str, path: Path, plan: Plan) -> int:
     from steadyhelm.budgets.limits import Budget
     from steadyhelm.cli.demo import open_monitor
 
-    count = 0
-    with open_monitor(agent, path, calibration_runs=10) as monitor:
+    count, clock = 0, _PastClock()
+    with open_monitor(agent, path, calibration_runs=10, clock=clock) as monitor:
         for started_at, goal, steps in plan:
+            clock.now = started_at
             if time.time() - started_at < _LATELY_S:
                 # What went before is learnt first: the demo shows the same every time.
                 monitor.flush()
             with monitor.run(goal=goal, budget=Budget(tokens=40_000, steps=60)) as run:
-                record_steps(run, steps, started_at)
+                _record_steps(run, steps, clock)
             count += 1
     return count
 
 
-def record_steps(run: "Run", steps: Iterator[DemoStep], now: float) -> None:
-    """Record steps in a run, at times from this one on."""
+class _PastClock:
+    """The time in a run that is long over."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return it."""
+        return self.now
+
+
+def _record_steps(run: "Run", steps: Iterator[DemoStep], clock: _PastClock) -> None:
+    """Record steps in a run, each as long after the one before as it took."""
     from steadyhelm.cli.demo import describe_step
 
     for step in steps:
-        now += step.took_s
-        kind, name, fields = describe_step(step, now)
+        clock.now += step.took_s
+        kind, name, fields = describe_step(step, clock.now)
         run.record(kind, name, cost_usd=step.tokens * _COST_PER_TOKEN_USD if step.tokens else None, **fields)
 
 

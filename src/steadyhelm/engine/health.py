@@ -1,6 +1,7 @@
 """Count what went wrong on our side, by reason: the agent never notices, `steadyhelm doctor` shows it."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from steadyhelm.events import new_id
@@ -10,6 +11,30 @@ from steadyhelm.logs import logger
 from steadyhelm.sink import Loss
 
 _LOGGED_EVERY: Final = 1000
+
+
+_NOTED: Final = frozenset(
+    {
+        "end of a run that is not live",
+        "event out of order",
+        "event recorded while another event was being recorded",
+        "event seen twice",
+        "live run put aside to make room",
+        "run continued in a forked process",
+        "run id seen twice",
+        "store could not be written for a while",
+    }
+)
+"""What is worth knowing, and cost no record."""
+
+
+def sum_losses(counts: Mapping[str, int]) -> int:
+    """Return how many records were lost, by what was counted.
+
+    >>> sum_losses({"event out of order": 9, "not written before exit": 2})
+    2
+    """
+    return sum(count for reason, count in counts.items() if reason not in _NOTED)
 
 
 class Health:
