@@ -28,13 +28,13 @@ _NOTED: Final = frozenset(
 """What is worth knowing, and cost no record."""
 
 
-def sum_losses(counts: Mapping[str, int]) -> int:
-    """Return how many records were lost, by what was counted.
+def select_losses(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return what cost records, of all that was counted by reason.
 
-    >>> sum_losses({"event out of order": 9, "not written before exit": 2})
-    2
+    >>> select_losses({"event out of order": 9, "not written before exit": 2})
+    {'not written before exit': 2}
     """
-    return sum(count for reason, count in counts.items() if reason not in _NOTED)
+    return {reason: count for reason, count in counts.items() if reason not in _NOTED}
 
 
 class Health:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from steadyhelm import __version__
+from steadyhelm.engine.health import select_losses
 from steadyhelm.errors import NotFoundError
 from steadyhelm.redaction import Redactor
 from steadyhelm.server.context import Call
@@ -210,7 +211,7 @@ def get_health(call: Call) -> settings.Health:
     """Return how well Steadyhelm itself does."""
     now = time.time()
     info = call.store.describe()
-    losses = call.store.get_losses()
+    losses = select_losses(call.store.get_losses())
     with call.store.reading() as connection:
         (last_at,) = connection.execute("SELECT max(last_at) FROM agents").fetchone()
         errors = connection.execute(

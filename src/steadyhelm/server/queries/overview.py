@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from steadyhelm.engine.health import sum_losses
+from steadyhelm.engine.health import select_losses
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Mute
 from steadyhelm.server.queries.normal import make_range
@@ -113,7 +113,7 @@ def read_overview(store: SQLiteStore, limit_cost_usd: float | None) -> Overview:
         response_outcomes=[Count(name=name, count=count) for name, count in sorted(outcomes.items())],
         spend_today_usd=sum(costs) if any(costs) else None,
         tokens_today=sum(it.tokens for it in today.spent.values()),
-        lost=sum_losses(store.get_losses()),
+        lost=sum(select_losses(store.get_losses()).values()),
         waiting=waiting,
         needs_you=needs_you,
         agents=agents,
