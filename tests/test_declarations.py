@@ -52,7 +52,7 @@ class TestWatching:
     def watch(self, tmp_path):
         """Watches six calls of a tool declared in this way, and gives what was found."""
 
-        def watch(declaration, args=lambda n: {"job": 7}, result=lambda n: "training"):
+        def watch(declaration, args=lambda n: {"job": 7}, result=lambda n: "41 of 90"):
             config = tmp_path / "steadyhelm.toml"
             config.write_text(f"[tools.job_status]\n{declaration}\n")
             monitor = DriftMonitor("operator", db_path=tmp_path / "test.db", config=config)

@@ -78,6 +78,7 @@ ALLOWED = {
     "statistics",
     "string",
     "typing",
+    "urllib.parse",
     "zlib",
     "steadyhelm.errors",
 }

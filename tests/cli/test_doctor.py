@@ -309,6 +309,7 @@ class TestMonitor:
         """
         for package in ("opentelemetry", "genai_prices"):
             monkeypatch.setitem(sys.modules, package, None)
+        monkeypatch.delitem(sys.modules, "steadyhelm.sinks.otel", raising=False)  # another test may use it
         (apart / "steadyhelm.toml").write_text(settings + "\n")
         answer = steadyhelm("doctor", "--json")
         failed = [it for it in answer.documents[0]["checks"] if it["status"] == "FAIL"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from steadyhelm.components import build_alert_worker
 from steadyhelm.errors import SteadyhelmError
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks.log import write_log
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -29,7 +30,7 @@ class HookAlerts:
         self._health = health
         # A process that ended may have left some.
         self._is_due = bool(settings.alerts_webhook)
-        self._opening = threading.Lock()
+        self._opening = ForkSafeLock()
         self._workers: dict[Path, tuple[AlertWorker, SQLiteStore]] = {}
         """By database: its path may be relative to the folder of the hook."""
 
