@@ -11,7 +11,7 @@ PAGES = ["/", "/runs", "/incidents", "/agents", "/settings"]
 def settle(page):
     """Wait until the page has asked for everything and shows it."""
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
-    page.wait_for_function("document.fonts.status === 'loaded'")
+    page.wait_for_function("() => document.fonts.status === 'loaded'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -94,7 +94,7 @@ def test_the_theme_is_kept_and_set_before_the_first_paint(visit):
     page.get_by_role("button", name="Theme: light. Change to dark").click()
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.reload(wait_until="commit")
-    page.wait_for_function("document.body !== null")
+    page.locator("body").wait_for(state="attached")
 
     assert "dark" == page.evaluate("document.documentElement.dataset.theme")
     assert "rgb(13, 16, 20)" == dark
@@ -163,7 +163,7 @@ def test_a_violation_would_fail_a_test(visit, problems):
           setTimeout(() => { throw new Error("on purpose"); });
         }"""
     )
-    page.wait_for_function("window.violations.length >= 2")
+    page.wait_for_function("() => window.violations.length >= 2")
     page.wait_for_timeout(50)
     seen = " ".join([*problems.found, *page.evaluate("window.violations")])
     problems.allow(".")
