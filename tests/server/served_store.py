@@ -93,7 +93,7 @@ def run_server(path, home, page=None, **settings):
     )
     server = Server(context, page or {})
     listener = running.bind("127.0.0.1", 0)
-    runner = uvicorn.Server(uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1))
+    runner = uvicorn.Server(running.make_config(server))
     thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

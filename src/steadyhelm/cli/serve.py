@@ -1,5 +1,7 @@
 """`steadyhelm serve`: the page and its API, over the database of the settings."""
 
+import html
+import os
 import time
 import webbrowser
 from collections.abc import Iterator
@@ -122,9 +124,22 @@ def _run(
             say(f"Steadyhelm shows {safe(store.path)} at {url}")
             say(f"Sign in with the token in {safe(home() / 'server.token')}. Stop with Ctrl+C.")
             if open_page:
-                webbrowser.open(f"{url}#code={access.make_code()}")
+                webbrowser.open(_write_opener(home(), f"{url}#code={access.make_code()}").as_uri())
 
         running.run(server, listener, certificate=certificate, key=key, on_start=announce)
+
+
+def _write_opener(folder: Path, address: str) -> Path:
+    """Write a page that only this user can read and that leads to an address, and return its path.
+
+    A browser's arguments can be read by every user of the machine: the code must not be one of them.
+    """
+    path = folder / "open.html"
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+    return path
 
 
 def _list_settings(loaded: "LoadedSettings") -> Iterator["SettingValue"]:

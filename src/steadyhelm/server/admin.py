@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from steadyhelm.errors import NotFoundError, SettingsError
+from steadyhelm.errors import AddressRefusedError, NotFoundError, SettingsError
 from steadyhelm.server.context import Call
 from steadyhelm.server.records import common, settings
 
@@ -16,7 +16,7 @@ def make_key(call: Call) -> settings.MadeKey:
     expires_at = None if request.days is None else time.time() + request.days * _DAY_S
     scopes = tuple(dict.fromkeys(request.scopes))
     key, secret = call.context.access.make_key(request.name, scopes, expires_at)
-    call.note("make key", key.name, " ".join(scopes))
+    call.note("make key", f"{key.name} ({key.prefix}…)", " ".join(scopes))
     shown = settings.ApiKey(
         id=key.key_id,
         name=key.name,
@@ -31,9 +31,10 @@ def make_key(call: Call) -> settings.MadeKey:
 
 def revoke_key(call: Call) -> common.Done:
     """Revoke an API key."""
+    known = {key.key_id: f"{key.name} ({key.prefix}…)" for key in call.store.list_keys()}
     if not call.store.delete_key(call.path["id"]):
         raise NotFoundError("There is no such key.")
-    call.note("revoke key", str(call.path["id"]))
+    call.note("revoke key", known.get(call.path["id"], str(call.path["id"])))
     return common.Done(message="The key is revoked.")
 
 
@@ -52,7 +53,10 @@ def test_channel(call: Call) -> settings.TestResult:
     """Send a test alert to the channel of the settings."""
     if not call.context.settings.alerts_webhook:
         raise SettingsError("No channel is set up: set alerts.webhook.")
-    sent = call.context.send_test()
+    try:
+        sent = call.context.send_test()
+    except AddressRefusedError as exc:
+        return settings.TestResult(sent=False, message=str(exc))
     call.note("test channel", sent.host)
     return settings.TestResult(sent=sent.ok, message=sent.error or f"{sent.host} took the test alert.")
 

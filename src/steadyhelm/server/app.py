@@ -1,8 +1,10 @@
 """The server as an ASGI application: every route of the table, the page, health and metrics."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -25,9 +27,10 @@ from steadyhelm.server.page_files import INDEX, NOT_BUILT, PageFile
 from steadyhelm.server.records.common import Record
 from steadyhelm.server.records.settings import SignedIn, SignIn
 from steadyhelm.server.routes import PREFIX, ROUTES, Parameter, Route
-from steadyhelm.server.stream import MOST_STREAMS, Streams
+from steadyhelm.server.stream import HEARTBEAT_S, MOST_STREAMS, Streams
 
 _THREADS: Final = 8
+_MOST_STREAMS_OF_KEY: Final = 50
 _KEYS: Final = frozenset({"run", "agent", "step", "id"})
 _INCIDENT_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}\Z")
 _LONGEST_VALUE: Final = 500
@@ -58,7 +61,7 @@ class Server:
         self.routes = starlette.routes
         settings = context.settings
         public = urlsplit(settings.server_public_url)
-        self.app: App = Gate(
+        self._gate = Gate(
             starlette,
             context.access,
             hosts=[*settings.server_allow_hosts, *filter(None, (host, public.hostname))],
@@ -66,6 +69,8 @@ class Server:
             open_paths=self.is_open,
             trusted_proxy=settings.server_trusted_proxy,
         )
+        self.app: App = self._gate
+        self._streams_by: Counter[str] = Counter()
 
     def is_open(self, method: str, path: str) -> bool:
         """Return whether nobody needs to be signed in: health, signing in, and the page's own files."""
@@ -145,6 +150,8 @@ class Server:
             return _to_response(RefusedError("invalid", f"The body does not fit: {exc}"))
         signed_in = self._context.access.sign_in(given.token, given.code)
         if signed_in is None:
+            if not self._gate.may_be_wrong(request.scope):
+                return _to_response(RefusedError("too_many", "Too many tries. Try again in some seconds."))
             words = "This token is not right, or the code was used or is too old."
             return _to_response(RefusedError("unauthorized", words))
         identity, cookie, secret = signed_in
@@ -169,12 +176,32 @@ class Server:
         return response
 
     async def _stream(self, request: Request) -> Response:
-        if self.streams.count() >= MOST_STREAMS:
+        by = request.scope["steadyhelm.identity"].by
+        most = MOST_STREAMS if by == "page" else _MOST_STREAMS_OF_KEY
+        if self.streams.count() >= MOST_STREAMS or self._streams_by[by] >= most:
             return _to_response(RefusedError("too_many", "Too many streams are open."))
         given = request.headers.get("last-event-id", "")
         after = int(given) if given.isdecimal() and len(given) < 19 else None  # noqa: PLR2004 - fits a column
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self.streams.listen(after), media_type="text/event-stream", headers=headers)
+        events = self._while_allowed(request, self.streams.listen(after))
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def _while_allowed(
+        self, request: Request, events: AsyncGenerator[bytes, None]
+    ) -> AsyncIterator[bytes]:
+        """End a stream soon after its key, token or session did."""
+        checked, by = time.monotonic(), request.scope["steadyhelm.identity"].by
+        self._streams_by[by] += 1
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if time.monotonic() - checked > HEARTBEAT_S / 2:
+                        if not await self._gate.is_still_known(request.scope):
+                            return
+                        checked = time.monotonic()
+                    yield event
+        finally:
+            self._streams_by[by] -= 1
 
     async def _download(self, request: Request) -> Response:
         route = next(it for it in ROUTES if it.name == "download_run")

@@ -29,6 +29,8 @@ _MOST_TARGET: Final = 4096
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _METHODS: Final = _SAFE | {"POST", "DELETE"}
 
+_BODY_S: Final = 10.0
+
 _CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -186,8 +188,7 @@ class Gate:
         method, path = scope["method"], scope["path"]
         client = (scope.get("client") or ("",))[0]
         if self._is_open(method, path):
-            limit = self._requests if method in _SAFE else self._sign_ins
-            if not limit.take(f"open {client}"):
+            if method in _SAFE and not self._requests.take(f"open {client}"):
                 raise RefusedError("too_many", "Too many requests. Try again in some seconds.")
             return None
         identity = await self._recognise(headers, client)
@@ -199,12 +200,25 @@ class Gate:
             raise RefusedError("too_many", "Too many requests. Try again in some seconds.")
         return identity
 
+    def may_be_wrong(self, scope: Scope) -> bool:
+        """Count a token or code that was wrong, and return whether its sender may go on trying."""
+        return self._sign_ins.take((scope.get("client") or ("",))[0])
+
+    async def is_still_known(self, scope: Scope) -> bool:
+        """Return whether who sent a request may still read: a stream outlives the check of its request."""
+        try:
+            return await self._recognise(_read_headers(scope), (scope.get("client") or ("",))[0]) is not None
+        except (RefusedError, StoreError):
+            return False
+
     async def _recognise(self, headers: dict[str, list[str]], client: str) -> Identity | None:
         given = headers.get("authorization", [])
         if len(given) == 1 and given[0][:7].lower() == "bearer ":
-            if not self._requests.take(f"bearer {client}"):
+            identity = await anyio.to_thread.run_sync(self._access.recognise_bearer, given[0][7:].strip())
+            # Only what is wrong counts: others behind the same address must not be locked out by it.
+            if identity is None and not self._requests.take(f"bearer {client}"):
                 raise RefusedError("too_many", "Too many requests. Try again in some seconds.")
-            return await anyio.to_thread.run_sync(self._access.recognise_bearer, given[0][7:].strip())
+            return identity
         cookie, secret = read_cookie(headers), headers.get(SECRET_HEADER, [])
         if not cookie or len(secret) != 1:
             return None
@@ -254,6 +268,14 @@ async def _read_body(scope: Scope, headers: dict[str, list[str]], receive: Recei
     length = headers.get("content-length", ["0"])[0]
     if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
         raise RefusedError("too_large", f"A body may have {MOST_BODY_BYTES:,} bytes at most.")
+    try:
+        with anyio.fail_after(_BODY_S):
+            return await _receive_all(receive)
+    except TimeoutError:
+        raise RefusedError("invalid", "The body did not come in time.") from None
+
+
+async def _receive_all(receive: Receive) -> bytes:
     body = bytearray()
     while True:
         message = await receive()

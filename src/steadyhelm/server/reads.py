@@ -50,7 +50,7 @@ def get_session(call: Call) -> settings.Session:
 
 def sign_out(call: Call) -> common.Done:
     """End the session."""
-    if call.cookie:
+    if call.cookie and call.identity is not None and call.identity.is_cookie:
         call.context.access.sign_out(call.cookie)
     return common.Done(message="Signed out.")
 

@@ -1,5 +1,6 @@
 """Run the server: choose an address, refuse an unsafe one, stop in time."""
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.server.app import Server
@@ -14,6 +16,8 @@ from steadyhelm.server.app import Server
 SHUTDOWN_S: Final = 2
 _HEADER_BYTES: Final = 16 << 10
 _MOST_CONNECTIONS: Final = 500
+_BACKLOG: Final = 128
+_FIRST_REQUEST_S: Final = 10.0
 
 
 def is_loopback(host: str) -> bool:
@@ -48,12 +52,49 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(_BACKLOG)
     except OSError as exc:
         listener.close()
         raise SettingsError(
             f"The address {host}:{port} cannot be used: {exc}. Choose another --port."
         ) from exc
     return listener
+
+
+class ImpatientProtocol(H11Protocol):
+    """Closes a connection that has sent no whole request in time: silent ones would take every place.
+
+    It is named, so that a package that happens to be installed does not bring another one without limits.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(_FIRST_REQUEST_S, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if getattr(self, "cycle", None) is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+def make_config(
+    server: Server, *, certificate: Path | None = None, key: Path | None = None
+) -> uvicorn.Config:
+    """Return how connections are handled: small heads, a limited number, no one that is silent."""
+    return uvicorn.Config(
+        server.app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=ImpatientProtocol,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
 
 
 def run(
@@ -65,19 +106,7 @@ def run(
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests until the process is told to stop; open streams end within two seconds."""
-    config = uvicorn.Config(
-        server.app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        h11_max_incomplete_event_size=_HEADER_BYTES,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-    )
+    config = make_config(server, certificate=certificate, key=key)
 
     class Stopping(uvicorn.Server):
         """Ends the streams first: a connection that streams never ends by itself."""

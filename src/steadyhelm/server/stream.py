@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
 from typing import Final
 
 import anyio
@@ -76,7 +76,7 @@ class Streams:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.stop)
 
-    async def listen(self, last_event_id: int | None) -> AsyncIterator[bytes]:
+    async def listen(self, last_event_id: int | None) -> AsyncGenerator[bytes, None]:
         """Yield the events of one stream: from the one behind this number on, else from now on."""
         me = object()
         self._listeners[me] = anyio.Event()

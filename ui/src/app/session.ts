@@ -44,7 +44,11 @@ function takeCode(): string | null {
   const rest = window.location.hash.replace(found[0].slice(1), "").replace(/[?&]$/, "").replace(/\?&/, "?");
   history.replaceState(null, "", rest === "#" || rest === "" ? "#/" : rest);
   window.dispatchEvent(new HashChangeEvent("hashchange"));
-  return decodeURIComponent(found[1]);
+  try {
+    return decodeURIComponent(found[1]);
+  } catch {
+    return null; // no code of ours
+  }
 }
 
 function askOtherTabs(): Promise<string | null> {
@@ -71,7 +75,7 @@ async function load(): Promise<void> {
 }
 
 function fail(error: unknown, message: string): void {
-  if (error instanceof ApiError && !error.isUnreachable) {
+  if (error instanceof ApiError && error.isSignedOut) {
     keepSecret(null);
     change({ kind: "signed-out", message });
   } else {
