@@ -118,7 +118,8 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     @property
     def repeats(self) -> int:
         """How often the subject was repeated; 0 where nothing is counted."""
-        return int(self.context.get("repeat_count", 0))
+        count = self.context.get("repeat_count", 0)
+        return count if type(count) is int and count >= 0 else 0  # a plug-in may put anything there
 
     @property
     def is_ongoing(self) -> bool:

@@ -104,6 +104,16 @@ class TestThresholdFor:
         ):
             build_threshold(incident(detector="resource_spike", hard_limit=True), at=0.0)
 
+    @pytest.mark.parametrize("count", ["several", -3, None, 2.5])
+    def test_a_count_that_is_none_counts_nothing(self, count):
+        """
+        A plug-in may put anything into its finding: what is no number is no repetition.
+        """
+        odd = finding(incident(0.9, subject="search"))
+        odd.context["repeat_count"] = count
+
+        assert 0 == odd.repeats
+
 
 class TestEffect:
     def test_what_would_have_been_silenced(self):

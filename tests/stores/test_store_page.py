@@ -11,6 +11,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Mute
 from steadyhelm.people import AccessKey, AuditEntry, ToolMark
+from steadyhelm.sink import SavedState
 from steadyhelm.sinks.alerts.worker import AlertWorker
 from steadyhelm.stores.changes import KEPT_S, read_bounds, read_changes
 from steadyhelm.testing.store_records import AT, a_delivery, a_summary, an_event, an_incident
@@ -93,6 +94,20 @@ class TestLastCalls:
         store.write([an_event(seq, call_hash=7, result_hash=0) for seq in range(2)])
 
         assert [(None, None), (0, None)] == rows(path, "SELECT last_same, same_result FROM events")
+
+    def test_calls_without_hashes_repeat_nothing(self, store, path):
+        """Where not even hashes of arguments are kept, no call is known to repeat another."""
+        store.write([an_event(seq, call_hash=0, action_name=f"tool {seq}") for seq in range(4)])
+
+        assert [(None, None)] * 4 == rows(path, "SELECT last_same, same_result FROM events")
+        assert [(0,)] == rows(path, "SELECT repeated FROM runs")
+
+    def test_a_resumed_run_finds_what_was_before(self, store, path):
+        """The calls of a suspended run are forgotten in memory, and found in the store when it goes on."""
+        store.write([an_event(0, call_hash=5, result_hash=7), SavedState("agent", "run", b"s", AT)])
+        store.write([an_event(1, call_hash=5, result_hash=7)])
+
+        assert [(None, None), (0, 1)] == rows(path, "SELECT last_same, same_result FROM events")
 
 
 class TestMarks:

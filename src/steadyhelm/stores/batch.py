@@ -188,10 +188,11 @@ class BatchBuilder:
                 tool.errors += failed
                 tool.tokens += tokens
                 tool.duration_ms += duration_ms
-                calls = totals.cached.calls
-                found = calls.add(event.call_hash, event.result_hash, seq)
-                if found is None and not calls.is_complete:
-                    found = find_last_same(connection, totals.run, event)
+                calls, found = totals.cached.calls, None
+                if event.call_hash:  # 0 where not even hashes of arguments are kept
+                    found = calls.add(event.call_hash, event.result_hash, seq)
+                    if found is None and not calls.is_complete:
+                        found = find_last_same(connection, totals.run, event)
                 if found is not None:
                     last_same, same_result = found
                     totals.repeated += 1

@@ -319,6 +319,7 @@ def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> N
         elif isinstance(record, SavedState):
             connection.execute("UPDATE runs SET state = 'suspended' WHERE id = ?", (run,))
             connection.execute(_SAVE_STATE, (run, record.state, record.timestamp))
+            totals.cached.calls.forget()
         else:
             connection.execute(_END_RUN, _build_end_values(run, record))
             connection.execute("DELETE FROM states WHERE run = ?", (run,))
