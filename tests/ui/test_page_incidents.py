@@ -82,6 +82,7 @@ def test_acknowledge_with_a_key_and_undo_with_a_key(inbox, poller):
     expect(find_group(inbox, poller)).to_have_count(0)
     inbox.get_by_role("tab", name="Acknowledged").click()
     expect(find_group(inbox, poller, "Acknowledged")).to_have_count(1)
+    expect(inbox.get_by_role("button", name="Undo")).to_be_visible()
     inbox.keyboard.press("z")
     expect(find_group(inbox, poller, "Acknowledged")).to_have_count(0)
     inbox.get_by_role("tab", name="Open").click()
