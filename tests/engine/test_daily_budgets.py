@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo
+from steadyhelm.store import AgentSpending
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import an_event
 
@@ -71,6 +73,25 @@ class TestTheDay:
         monitor = watch(budget=Budget(daily_steps=10))
 
         assert ["proceed"] * 9 + ["ask"] * 3 == spend(monitor, runs=4)
+
+    def test_a_long_run_is_told_of_each_day_that_is_used_up(self, watch, clock):
+        """
+        A run that met the end of yesterday's budget is told of today's, which others have used up, as news.
+        """
+        one, other = (watch(budget=Budget(daily_steps=3)) for _ in range(2))
+        one.start_run("long")
+        days = [step(one, n, run_id="long").daily_budget for n in range(3)]
+        clock.now += 86_400
+        spend(other, runs=1)
+        other.flush()
+        one.flush()
+        foreseen = one.before_tool("read_file", {"path": "next.py"}, run_id="long")
+        taken = step(one, "next", run_id="long")
+        one.end_run("long")
+
+        assert [None, None, TODAY] == [day and day.day for day in days]
+        assert (TOMORROW, TOMORROW) == (foreseen.daily_budget.day, taken.daily_budget.day)
+        assert [False] == [it.is_ongoing for it in taken.findings if TOMORROW in it.message]
 
     def test_the_decision_says_which_budget_what_is_spent_and_when_it_opens(self, watch):
         """
@@ -295,6 +316,25 @@ class TestManyProcesses:
 
         assert 0 == ledger.get_state().steps_used
 
+    def test_a_read_that_midnight_overtook_is_made_again(self, clock):
+        """
+        What was read of the day before says nothing of the new one, also when a step has seen that one begin.
+        """
+        ledger = DailyLedger("agent", DailyLimits(steps=10), clock)
+        midnights = [NOON + 86_400]
+
+        class Store:
+            def list_spending(self, **_):
+                if midnights:
+                    clock.now = midnights.pop()
+                    ledger.get_state()
+                return [AgentSpending(agent_id="agent", steps=7)]
+
+        ledger.read(Store())
+        assert (True, 0) == (ledger.is_outdated(), ledger.get_state().steps_used)
+        ledger.read(Store())
+        assert (False, 7) == (ledger.is_outdated(), ledger.get_state().steps_used)
+
 
 class TestMore:
     def test_a_users_yes_holds_for_all_runs_of_the_day(self, watch, clock):
@@ -358,6 +398,31 @@ class TestMore:
         monitor = watch()
         with monitor.run():
             assert "The run has no budget." == monitor.grant("more", daily_steps=5).reason
+
+    def test_grants_at_the_same_time_are_each_stored_once(self, watch):
+        """
+        Every caller gets the decision about its own request, and the day gets what all were granted.
+        """
+        # Every step waits until it is stored, so that the others come in between.
+        monitor = watch(budget=Budget(daily_steps=1), settings='durability = "durable"')
+        together, answers = threading.Barrier(4), []
+
+        def ask(run_id, first):
+            together.wait()
+            for steps in range(first, first + 5):
+                granted = monitor.grant(f"for {steps}", daily_steps=steps, run_id=run_id)
+                answers.append((steps, granted.granted_steps))
+
+        with monitor.run() as run:
+            threads = [threading.Thread(target=ask, args=(run.run_id, 1 + 5 * n)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        monitor.close()
+
+        assert [(steps, steps) for steps in range(1, 21)] == sorted(answers)
+        assert 1 + sum(range(21)) == watch(budget=Budget(daily_steps=1)).daily_budget().steps_limit
 
     def test_a_grant_survives_without_payloads(self, watch):
         """

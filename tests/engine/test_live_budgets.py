@@ -1,7 +1,8 @@
 """The budget of a live run follows what the host reports and what was proven, never a guess."""
 
+import sqlite3
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
@@ -267,6 +268,26 @@ class TestWhereItComesFrom:
 
         assert (10, 9) == (monitor.budget().steps_limit, monitor.budget().steps_remaining)
         monitor.start_run("session-1", budget=Budget(steps=4))
+
+    def test_every_change_of_the_limits_is_stored_where_it_was_made(self, make):
+        """
+        Limits that a resumed run is given anew, and a grant after its last step, are stored with the run.
+        """
+        monitor = make()
+        monitor.start_run("session-1", budget=Budget(steps=10))
+        Driver(monitor).read()
+        monitor.suspend("session-1")
+        monitor.flush()
+        monitor.start_run("session-1", budget=Budget(steps=25))
+        monitor.flush()
+        Driver(monitor).read()
+        monitor.grant("the user said yes", steps=5)
+        monitor.end_run("session-1")
+        monitor.flush()
+        with closing(sqlite3.connect(monitor.store.path)) as database:
+            stored = database.execute("SELECT steps FROM limits ORDER BY seq").fetchall()
+
+        assert [(10,), (25,), (30,)] == stored
 
     def test_it_is_part_of_the_recording(self, make):
         """

@@ -2,6 +2,7 @@ import pytest
 
 from steadyhelm import DriftMonitor
 from steadyhelm.decisions import DriftAction
+from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 
@@ -37,6 +38,21 @@ def search(monitor, times=1, query="flights to Oslo", **fields):
 def incidents(monitor):
     monitor.flush()
     return monitor.store.list_incidents("researcher")
+
+
+class TestUnheardGuidance:
+    def test_it_is_counted_when_the_run_is_suspended(self, monitor):
+        """
+        Guidance about a function's call that nobody took is lost with a suspended run, and counted once.
+        """
+        monitor.start_run("session-1", goal="find a flight")
+        search(monitor, 5, can={"proceed", "stop"})
+        monitor.suspend("session-1")
+        suspended = dict(monitor.health.totals())
+        monitor.start_run("session-1")
+        monitor.end_run("session-1")
+
+        assert 1 == suspended[NOBODY_RECEIVED] == monitor.health.totals()[NOBODY_RECEIVED]
 
 
 class TestNewGoal:

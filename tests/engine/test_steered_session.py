@@ -12,7 +12,7 @@ from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.events import NEW_GOAL, RunInfo, TraceEvent
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.testing.traces import AGENT, RUN, events
 
@@ -432,6 +432,24 @@ class TestGoingBack:
         watched.roll_back(then)
 
         assert [()] == [seen.decision.findings for seen in take(watched, "a")]
+
+    @pytest.mark.parametrize("is_resumed", [False, True])
+    def test_a_new_goal_after_it_holds(self, is_resumed):
+        """
+        A goal that is reported after a return is the goal, also when the run was suspended in between.
+        """
+        watched = session()
+        then = watched.state()
+        take(watched, "a")
+        watched.roll_back(then)
+        if is_resumed:
+            before, watched = watched, session()
+            watched.restore(before.state())
+        (event,) = events("a")
+        report = {"action_type": "state_transition", "action_name": NEW_GOAL, "seq": watched.next_seq}
+        watched.observe(structs.replace(event, **report, input_data={"text": "write the docs"}))
+
+        assert ("write the docs", "") == (watched.drift.goal, watched.drift.user_words)
 
     def test_what_was_spent_stays_spent(self):
         """

@@ -30,6 +30,7 @@ class DailyLedger:
         self._limits = limits
         self._clock = clock
         self.lock = ForkSafeLock()
+        self._day_read: Day | None = None
         self._set_day(limits.find_day(clock()))
 
     def _set_day(self, day: Day) -> None:
@@ -47,11 +48,12 @@ class DailyLedger:
         with self.lock:
             if day == self._day:
                 self._stored = found[0] if found else AgentSpending(agent_id=self._agent_id)
-                self._written_when_read = written
+                self._written_when_read, self._day_read = written, day
 
     def is_outdated(self) -> bool:
-        """Return whether another day has begun since the store was read."""
-        return not self._day.start <= self._clock() < self._day.end
+        """Return whether what is stored of this day was not read yet."""
+        day = self._day_read
+        return day is None or not day.start <= self._clock() < day.end
 
     def record(self, records: Sequence[Record]) -> None:
         """Count records of this agent that were queued."""

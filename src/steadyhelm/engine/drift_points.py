@@ -31,10 +31,10 @@ class DriftPoints(Struct):
         if point != self.point:
             self.point, self.is_new = point, True
 
-    def note_limits(self, budget: AdaptiveBudget) -> None:
-        """Note the limits of the budget after an event."""
+    def note_limits(self, budget: AdaptiveBudget, *, are_set: bool = False) -> None:
+        """Note the limits of the budget after an event; `are_set` says that it has set them."""
         # Building the status of a budget costs as much as judging a step: it is done where one was changed.
-        if budget.decisions_made == self.decisions:
+        if budget.decisions_made == self.decisions and not are_set:
             return
         self.decisions = budget.decisions_made
         status = budget.get_status()

@@ -14,6 +14,7 @@ from steadyhelm.engine.drift_points import DriftPoints
 from steadyhelm.engine.run_budget import RunBudget
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import (
+    BUDGET_SET,
     CHECKPOINT_TAKEN,
     LLM_REQUEST,
     NEW_GOAL,
@@ -65,6 +66,8 @@ class SavedDriftState(Struct):
     reported_stuck: float | None = None
     checkpointed_at: float = 0.0
     goal: str = ""
+    known_goal: str | None = None
+    """The goal as events have stated it so far, which a rollback takes back; None where that is not known."""
     user_words: str = ""
     landing_reported: bool = False
     exhausted_quarters: int = -1
@@ -81,8 +84,7 @@ class DriftState:
         self.steering = steering
         self.budget = RunBudget(run, steering, budget)
         self._engine = steering.make_engine()
-        self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal)
-        self._known_goal: str | None = run.goal
+        self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal, known_goal=run.goal)
         self._goal_reason = "no goal was given"
         self.score = 0.0
 
@@ -130,10 +132,10 @@ class DriftState:
         gained = self._track_progress(event) if is_judged or kind == STATE_TRANSITION else 0.0
         if kind == STATE_TRANSITION:
             self._note_report(event, gained, goal)
-            return ()
-        self._spend(event, gained, findings)
+        else:
+            self._spend(event, gained, findings)
         if self.budget.limits is not None:
-            memory.points.note_limits(self.budget.limits)
+            memory.points.note_limits(self.budget.limits, are_set=event.action_name == BUDGET_SET)
         if kind == USER_MESSAGE:
             self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
@@ -227,7 +229,8 @@ class DriftState:
         """Restore from `state`; raises FormatError when the budget cannot be read."""
         self.budget.restore(saved)
         self._memory = saved
-        self._known_goal = saved.goal
+        if saved.known_goal is None:
+            saved.known_goal = saved.goal
         self._set_history(saved.history)
 
     def roll_back(self, saved: SavedDriftState) -> None:
@@ -237,7 +240,6 @@ class DriftState:
         self._memory = structs.replace(
             saved, turn=now.turn, goal=now.goal, user_words=now.user_words, points=now.points
         )
-        self._known_goal = None
         self._set_history(saved.history)
 
     def _set_history(self, history: ScoreHistory) -> None:
@@ -259,11 +261,11 @@ class DriftState:
 
     def _note_user_message(self, event: TraceEvent, goal: str) -> None:
         """Update the goal by a message or a report of a new goal; one that sets none is kept beside it."""
-        memory, before = self._memory, self._known_goal
-        self._known_goal = goal
-        is_new = before is not None and self._known_goal != before
+        memory, before = self._memory, self._memory.known_goal
+        memory.known_goal = goal
+        is_new = event.action_name == NEW_GOAL or (before is not None and goal != before)
         if is_new or not memory.goal:
-            memory.goal = self._known_goal or memory.goal
+            memory.goal = goal or memory.goal
         memory.user_words = "" if is_new or not memory.turn else event.text[:USER_WORDS_KEPT_CHARS]
 
     def _note_report(self, event: TraceEvent, gained: float, goal: str) -> None:

@@ -194,7 +194,7 @@ class RunBudget:
         return budget_findings(event, limits.get_status()) if is_new else ()
 
     def _find_in_day(self, event: TraceEvent) -> Sequence[DriftEvent]:
-        """Return the day's budget as a finding, listed once in a run."""
+        """Return the day's budget as a finding, listed once in a run and day."""
         if self.daily is None or not self.daily.exhausted:
             self._daily_reported = False
             return ()
@@ -214,9 +214,12 @@ class RunBudget:
 
     def _set_daily(self, reported: dict[str, Any]) -> None:
         try:
-            self.daily = msgspec.convert(reported, DailyBudgetState, strict=False)
+            state = msgspec.convert(reported, DailyBudgetState, strict=False)
         except msgspec.ValidationError:  # see above
             return
+        if self.daily is not None and state.day != self.daily.day:
+            self._daily_reported = False
+        self.daily = state
 
     def _decide(self, name: str, reported: dict[str, Any], progress: float | None) -> None:
         """Decide on a request or a grant, for the run and for the day, as far as it names them."""

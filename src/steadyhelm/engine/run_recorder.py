@@ -150,7 +150,11 @@ class RunRecorder:
             None if cost_usd is None else to_number(cost_usd),
             can,
         )
-        seen = self._work(observe)
+        return self._finish(self._work(observe), can)
+
+    def _finish(self, seen: Observation | None, can: Collection[Verdict] = VERDICTS) -> Decision:
+        """Return the decision about an event, and tell those who listen. The lock is not held."""
+        services = self._services
         decision = PROCEED if seen is None else seen.decision
         if services.queue.is_durable and not logger.is_held() and not self._acknowledge():
             decision = structs.replace(decision, not_stored=NOT_STORED)
@@ -239,7 +243,7 @@ class RunRecorder:
         """
         services, session = self._services, self.session
         known = session.drift.budget.daily
-        if not always and (known.exhausted_by if known is not None else ()) == state.exhausted_by:
+        if not always and _is_told(known, state):
             return
         run, seq = session.run, session.next_seq
         recorded = services.capture.build(
@@ -353,22 +357,32 @@ class RunRecorder:
 
         What is granted of the agent's budget of the day is stored: it counts for all runs of that day.
         """
+        if not self.is_sampled:
+            return None
+        payload = self._services.capture.encode(None, None, metadata, None)
+        seen = self._work(partial(self._extend_budget, name, payload, self._now_if_postponed()))
+        if seen is None:
+            return None
+        self._finish(seen)
+        decision = seen.extension
+        if decision is not None:
+            self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
+        return decision
+
+    def _extend_budget(self, name: str, payload: Payload, at: float | None) -> Observation | None:
+        """Judge a request or a grant, and queue what it adds to the day. The lock is held."""
         budget, daily = self.session.drift.budget, self._services.daily
-        if daily is not None and self.is_sampled:
-            self._work(lambda: self._note_daily_budget(daily.get_state(), always=True))
+        if daily is not None:
+            self._note_daily_budget(daily.get_state(), always=True)
         if not budget.is_set:
             return None
         budget.forget_decisions()
-        self.report(name, metadata)
-        decision = budget.last_decision
-        if decision is None:
-            return None
+        at = self.session.last_at or at
+        seen = self._observe(payload, STATE_TRANSITION, name, at, None, 0, 0.0, None, None, None, VERDICTS)
         if budget.daily_grant is not None and daily is not None:
-            granted = self._make_daily_grant(budget.daily_grant)
-            self._work(lambda: self._put_records(granted))
-            self._work(lambda: self._note_daily_budget(daily.get_state()))
-        self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
-        return decision
+            self._put_records(self._make_daily_grant(budget.daily_grant))
+            self._note_daily_budget(daily.get_state())
+        return seen._replace(extension=budget.last_decision)
 
     def _make_daily_grant(self, decision: BudgetDecision) -> DailyGrant:
         run = self.session.run
@@ -402,6 +416,7 @@ class RunRecorder:
         Returns the state; None when the run still waits for its own saved state.
         """
         self.is_live = False
+        self._drop_unheard()
         state = self._work(partial(self._save, self._now_if_postponed()))
         self._acknowledge()
         return state if self.postponed is None else None
@@ -417,13 +432,18 @@ class RunRecorder:
         """End the session, and write what it found, its incidents and its summary to the sinks."""
         services = self._services
         self.is_live = False
-        if self.waiting.is_unheard:
-            services.health.count(NOBODY_RECEIVED)
+        self._drop_unheard()
         ending = self._work(partial(self._end, services.capture.name(outcome), self._now_if_postponed()))
         self._acknowledge()
         if ending is not None:
             services.listeners.notify_findings(ending.findings)
             services.listeners.notify_incidents(ending.incidents)
+
+    def _drop_unheard(self) -> None:
+        """Count guidance that nobody has received, and will not any more."""
+        if self.waiting.is_unheard:
+            self.waiting.take()
+            self._services.health.count(NOBODY_RECEIVED)
 
     def _end(self, outcome: str, at: float | None) -> Ending:
         at = self._services.clock() if at is None else at
@@ -504,3 +524,10 @@ class RunRecorder:
             self.postponed = None
             postponed.withdraw_held()
         return done
+
+
+def _is_told(known: DailyBudgetState | None, state: DailyBudgetState) -> bool:
+    """Return whether a run that knows one state of the day's budget need not be told of another."""
+    if known is None or not known.exhausted:
+        return not state.exhausted
+    return (known.day, known.exhausted_by) == (state.day, state.exhausted_by)

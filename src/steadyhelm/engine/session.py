@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.decisions import PROCEED, Decision, DriftAction, Hook, Mode, Verdict
+from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, DriftAction, Hook, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, add_asides, add_kinds
 from steadyhelm.detector import Detector
 from steadyhelm.engine.coercion import to_count
@@ -66,6 +66,8 @@ class Observation(NamedTuple):
     incidents: Sequence[Incident] = ()
     seq: int = 0
     """The place of the event, where it had findings."""
+    extension: BudgetDecision | None = None
+    """What was decided about a request or a grant of budget."""
 
 
 class Ending(NamedTuple):
