@@ -1,6 +1,6 @@
 import pytest
 
-from steadyhelm import DriftMonitor
+from steadyhelm import Budget, DriftMonitor
 from steadyhelm.decisions import DriftAction
 from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED
 from steadyhelm.errors import SettingsError
@@ -53,6 +53,34 @@ class TestUnheardGuidance:
         monitor.end_run("session-1")
 
         assert 1 == suspended[NOBODY_RECEIVED] == monitor.health.totals()[NOBODY_RECEIVED]
+
+
+class TestWithoutText:
+    @pytest.mark.parametrize("payloads", ["none", "hashes"])
+    def test_no_word_of_a_plan_a_message_or_a_grant_is_stored(self, database, payloads):
+        """
+        Guidance quotes plan and user to the model; where no text is kept, the database has none of it.
+        """
+        monitor = DriftMonitor(
+            "researcher",
+            db_path=database,
+            mode="enforce",
+            payloads=payloads,
+            budget=Budget(steps=99, daily_steps=99),
+        )
+        with monitor.run() as run:
+            run.plan([{"step": "Call Mrs Smith", "status": "in_progress"}, "Hang up"])
+            search(monitor)
+            monitor.record_event("user_message", "user", input_data={"text": "She is Mrs Smith still"})
+            said = search(monitor, 4)
+            monitor.grant("Mrs Smith said yes", steps=5, daily_steps=5)
+        (incident,) = incidents(monitor)
+        monitor.close()
+
+        assert any("Smith" in decision.guidance for decision in said)
+        assert incident.interventions
+        files = [path.read_bytes() for path in database.parent.iterdir()]
+        assert [False] * len(files) == [b"Smith" in content for content in files]
 
 
 class TestNewGoal:

@@ -9,8 +9,9 @@ from steadyhelm.engine.coercion import to_error_text, to_text
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import cache_arguments, encode_canonical, hash_bytes, hash_call
 from steadyhelm.host_objects import cut_text, is_a, name_type
+from steadyhelm.incidents import Incident
 from steadyhelm.redaction import Redactor, hide_tokens
-from steadyhelm.sink import RecordedEvent
+from steadyhelm.sink import DailyGrant, Record, RecordedEvent
 
 PayloadMode = Literal["none", "hashes", "redacted", "full"]
 PAYLOAD_MODES: Final = ("none", "hashes", "redacted", "full")
@@ -150,12 +151,24 @@ class Capture:
             return RecordedEvent(event, input_json or None, output_json or None, metadata_json or None)
         return RecordedEvent(event)
 
-    def strip(self, recorded: RecordedEvent) -> RecordedEvent:
-        """Return the recorded event without what must not be stored."""
+    def strip(self, record: Record) -> Record:
+        """Return a record without what must not be stored.
+
+        Guidance quotes plans and messages, and what a grant is for is the host's text.
+        """
         if self.keeps_text:
-            return recorded
-        event = recorded.event
-        stripped = structs.replace(
+            return record
+        if isinstance(record, RecordedEvent):
+            return RecordedEvent(self._strip_event(record.event), drift=record.drift, limits=record.limits)
+        if isinstance(record, Incident):
+            unquoted = tuple(structs.replace(it, guidance="") for it in record.interventions)
+            return structs.replace(record, interventions=unquoted)
+        if isinstance(record, DailyGrant):
+            return structs.replace(record, reason="")
+        return record
+
+    def _strip_event(self, event: TraceEvent) -> TraceEvent:
+        return structs.replace(
             event,
             input_data=None,
             output_data=None,
@@ -164,7 +177,6 @@ class Capture:
             call_hash=event.call_hash if self._payloads == "hashes" else 0,
             result_hash=event.result_hash if self._payloads == "hashes" else 0,
         )
-        return RecordedEvent(stripped)
 
 
 def to_id(given: object) -> str:

@@ -281,13 +281,11 @@ class RunRecorder:
 
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
-        capture = self._services.capture
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
-        kept = recorded if capture.keeps_text else capture.strip(recorded)
         changes = self.session.drift.take_points()
         if changes is not None:
-            kept = structs.replace(kept, drift=changes[0], limits=changes[1])
-        self._put_records(kept)
+            recorded = structs.replace(recorded, drift=changes[0], limits=changes[1])
+        self._put_records(recorded)
         if seen.decision.findings or seen.incidents:
             findings = [it for it in seen.decision.findings if not it.is_ongoing]
             self._put_records(*findings, *self._incident_updates.select(seen))
@@ -298,9 +296,12 @@ class RunRecorder:
             self._work(lambda: self._put_records(*self._incident_updates.take_held()))
 
     def _put_records(self, *records: Record) -> None:
-        """Queue records, or hold them until it is known how the run continues."""
+        """Queue what may be stored of records, or hold it until it is known how the run continues."""
         if not records:
             return
+        capture = self._services.capture
+        if not capture.keeps_text:
+            records = tuple(capture.strip(it) for it in records)
         if self.postponed is not None and self.postponed.is_waiting:
             self.postponed.hold(records)
             return
