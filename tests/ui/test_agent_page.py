@@ -67,7 +67,7 @@ class TestBaseline:
         expect(card).to_contain_text("Calibrated")
         card.get_by_role("button", name="Freeze").click()
         expect(card).to_contain_text("Frozen")
-        expect(page.get_by_role("button", name="Undo")).to_be_visible()
+        expect(page.get_by_role("button", name="Undo", exact=True)).to_be_visible()
         page.keyboard.press("z")
         expect(card).to_contain_text("Calibrated")
 
@@ -108,7 +108,7 @@ class TestDeclarations:
         expect(form).to_contain_text("Effect on the last")
         form.get_by_role("button", name="Save").click()
         expect(card.get_by_role("listitem")).to_contain_text("poll")
-        expect(page.get_by_role("button", name="Undo")).to_be_visible()
+        expect(page.get_by_role("button", name="Undo", exact=True)).to_be_visible()
         page.keyboard.press("z")
         expect(card).to_contain_text("No tool is declared")
 

@@ -79,10 +79,10 @@ def test_acknowledge_with_a_key_and_undo_with_a_key(inbox, poller):
     `a` moves the group to its tab, `z` brings it back, also after the message is gone.
     """
     inbox.keyboard.press("a")
+    expect(inbox.get_by_role("button", name="Undo", exact=True)).to_be_visible()
     expect(find_group(inbox, poller)).to_have_count(0)
     inbox.get_by_role("tab", name="Acknowledged").click()
     expect(find_group(inbox, poller, "Acknowledged")).to_have_count(1)
-    expect(inbox.get_by_role("button", name="Undo")).to_be_visible()
     inbox.keyboard.press("z")
     expect(find_group(inbox, poller, "Acknowledged")).to_have_count(0)
     inbox.get_by_role("tab", name="Open").click()
