@@ -71,7 +71,8 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
       followStream({
         onState: (next) => {
           setState((before) => {
-            if (next === "live" && before === "reconnecting") void client.invalidateQueries({ queryKey: keys.all });
+            // What was loaded before the stream began may have changed in between.
+            if (next === "live" && before !== "live") void client.invalidateQueries({ queryKey: keys.all });
             return next;
           });
         },
@@ -145,9 +146,12 @@ function createRefresher(client: QueryClient): (names: readonly string[][]) => v
   const flush = () => {
     timer = undefined;
     if (old.size === 0) return;
-    const names = [...old.values()];
-    old.clear();
-    for (const queryKey of names) void client.invalidateQueries({ queryKey }, { cancelRefetch: false });
+    for (const [name, queryKey] of old) {
+      // What is on its way may be from before the change: it is asked for again when it has come.
+      if (client.isFetching({ queryKey }) > 0) continue;
+      old.delete(name);
+      void client.invalidateQueries({ queryKey });
+    }
     timer = window.setTimeout(flush, REFRESH_MS);
   };
   return (names) => {
