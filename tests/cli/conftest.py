@@ -82,6 +82,10 @@ def listener():
 def _stand_apart(patch, folder):
     for name in [name for name in os.environ if name.startswith("STEADYHELM_")]:
         patch.delenv(name)
+    for name in ("STEADYHELM_DB_PATH", "STEADYHELM_CONFIG"):
+        # A hook's commands set them for the processes they start: they go with the test.
+        patch.setenv(name, "")
+        patch.delenv(name)
     patch.setenv("STEADYHELM_HOME", str(folder))
     patch.setenv("COLUMNS", "220")
     patch.setenv("NO_COLOR", "1")
