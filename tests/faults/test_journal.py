@@ -114,20 +114,22 @@ class TestAppending:
         """
         monkeypatch.setattr(files, "SEGMENT_BYTES", 20_000)
         monitor = make_monitor(database)
-        seen = set()
+        seen, count = set(), 6000
         with monitor.run(run_id="run"):
             with locked(database):
                 record(monitor, 6000)
-            for _ in range(20):
+            while len(seen) < 2 and count < 60_000:  # until the writer had its turn
                 record(monitor, 200)
+                count += 200
                 seen.update(list_pending(database))
+                time.sleep(0.01)
         monitor.flush(60)
         wait_until(lambda: sum(path.stat().st_size for path in list_pending(database)) == HEADER.size)
         monitor.close()
 
         account = Account(database)
         assert len(seen) > 1
-        assert ({"run": 10_000}, 0) == (account.runs, account.lost)
+        assert ({"run": count}, 0) == (account.runs, account.lost)
 
     def test_reading_goes_on_behind_a_deleted_file(self, database):
         """
