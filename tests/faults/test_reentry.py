@@ -197,6 +197,7 @@ class TestSignals:
                 n += 1
                 monitor.record_event("tool_call", "look", run_id=run_id, input_data={"n": n})
             going = False
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # a handler at work may have set it once more
             signal.setitimer(signal.ITIMER_REAL, 0)
             time.sleep(0.01)
             dropped = sum(n for reason, n in monitor.health.totals().items() if "being recorded" in reason)
