@@ -203,7 +203,7 @@ class TestTheRunsOwn:
             for _ in range(6):
                 monitor.record_event("tool_call", "run_tests", **call)
             checkpoint = monitor.roll_back()
-            restored = restore_files(checkpoint, root, created=monitor.written_files(checkpoint))
+            restored = restore_files(checkpoint, root, created=monitor.list_written_files(checkpoint))
         monitor.close()
 
         assert ["early.txt", "other.txt", "src/a.py"] == list_files(root)
@@ -218,13 +218,13 @@ class TestTheRunsOwn:
         with monitor.run():
             args = {"path": "first.txt", "content": "x"}
             monitor.record_event("tool_call", "write_file", input_data=args, output_data="saved")
-            assert [] == monitor.written_files()
+            assert [] == monitor.list_written_files()
             monitor.checkpoint()
             for n in range(700):
                 args = {"path": f"{n}.txt", "content": "x"}
                 monitor.record_event("tool_call", "write_file", input_data=args, output_data="saved")
-            assert 500 == len(monitor.written_files())
-        assert [] == monitor.written_files()
+            assert 500 == len(monitor.list_written_files())
+        assert [] == monitor.list_written_files()
         monitor.close()
 
 

@@ -203,6 +203,34 @@ class TestUntouched:
         assert {} == monitor.health.totals()
 
     @any_object
+    def test_as_what_a_host_reports(self, monitor, kind):
+        """
+        As a plan, a goal, a reason or a checkpoint it is survived too.
+        """
+        thing = OBJECTS[kind]()
+        run_id = monitor.start_run()
+        monitor.record_event("tool_call", "one", run_id=run_id)
+        for report in (monitor.plan, monitor.new_goal, monitor.not_carried_out, monitor.call_refused):
+            report(thing, run_id=run_id)
+        monitor.progress(thing, stuck=thing, run_id=run_id)
+        monitor.grant(thing, daily_tokens=1, run_id=run_id)
+        monitor.request_extension(thing, run_id=run_id)
+
+        assert [] == monitor.list_written_files(thing, run_id=run_id)
+        assert "one" in {event.action_name for event in stored(monitor, run_id)}
+
+    def test_verdicts_that_cannot_be_read_start_the_run_all_the_same(self, tmp_path, quiet):
+        """
+        Whatever a list of verdicts raises stays with us: an id is returned, and the run takes steps.
+        """
+        monitor = DriftMonitor("guest", db_path=tmp_path / "guest.db")
+        run_id = monitor.start_run(can=hostile()())
+        monitor.record_event("tool_call", "one", run_id=run_id)
+
+        assert ["one"] == [event.action_name for event in stored(monitor, run_id)]
+        monitor.close()
+
+    @any_object
     def test_as_every_other_parameter(self, monitor, kind):
         """
         As a name, an id, a number, an error, a goal or an outcome it is survived, and the event is kept.

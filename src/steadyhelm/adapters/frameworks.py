@@ -204,9 +204,9 @@ def describe_bypass(agent: Any) -> str:
 def find_frameworks(agent: Any) -> list[Framework]:
     """Return the frameworks this object may belong to, by the modules that its classes come from."""
     kinds: list[Any] = list(type(agent).__mro__)
-    if isinstance(agent, type):
+    if issubclass(type(agent), type):
         kinds += agent.__mro__
-    elif isinstance(agent, FunctionType):
+    elif type(agent) is FunctionType:
         kinds.append(agent)
     modules = {str(getattr(kind, "__module__", "")).partition(".")[0] for kind in kinds}
     return [it for it in FRAMEWORKS if not it.modules or modules.intersection(it.modules)]

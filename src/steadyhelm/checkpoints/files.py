@@ -91,8 +91,8 @@ def restore_files(
 ) -> RestoreResult:
     """Restore the files of a checkpoint under `root`: changed, deleted and created ones.
 
-    `created` are files that the run has created since, such as `monitor.written_files(checkpoint)` returns:
-    those in a folder of the checkpoint are removed. Another new file in it is left alone, and named.
+    `created` are files that the run has created since, such as `monitor.list_written_files(checkpoint)`
+    returns: those in a folder of the checkpoint are removed. Another new file in it is left alone, and named.
     With `dry_run` nothing is changed: the result says what would be.
     The limits apply to the current files: a file too large to be restored again is not overwritten.
     """

@@ -132,7 +132,9 @@ class RunCheckpoints:
         if run is None:
             return []
         with run.lock:
-            return run.session.list_written_files(since.seq if since is not None else BEFORE_ANY_EVENT)
+            return run.session.list_written_files(
+                since.seq if type(since) is Checkpoint else BEFORE_ANY_EVENT
+            )
 
     def roll_back(self, run: RunRecorder | None) -> Checkpoint | None:
         """Go back to the last good checkpoint and return it; None when there is none."""

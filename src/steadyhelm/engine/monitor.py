@@ -205,7 +205,7 @@ class Monitor:
                 budget=budget,
                 can=can,
             )
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("start_run", exc)
             return given or self._starter.make_id()
         return recorder.session.run.run_id
@@ -476,7 +476,7 @@ class Monitor:
         """
         return self._checkpoints.roll_back(self._find(run_id))
 
-    def written_files(self, since: Checkpoint | None = None, *, run_id: str | None = None) -> list[str]:
+    def list_written_files(self, since: Checkpoint | None = None, *, run_id: str | None = None) -> list[str]:
         """Return the paths that tool calls of a run have written, for `restore_files` to remove new ones.
 
         Only calls that name a path and a content count, from the run's first checkpoint on; with `since`,
