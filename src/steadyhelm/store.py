@@ -387,7 +387,11 @@ class Upkeep(Protocol):
 
     @abstractmethod
     def get_version(self) -> object:
-        """Return a value that differs after anything was written, by this process or another."""
+        """Return a value that differs after anything was written, by this process or another.
+
+        Values of different threads can be compared: they may differ although nothing was written, never the
+        other way around.
+        """
 
     @abstractmethod
     def get_losses(self) -> dict[str, int]:

@@ -3,12 +3,17 @@
 import json
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
+import anyio
 import pytest
 from served_store import record_clean, run_server
 
 from steadyhelm import DriftMonitor
 from steadyhelm.server.routes import PREFIX
+from steadyhelm.server.stream import Streams
+from steadyhelm.stores.sqlite import SQLiteStore
 
 STREAM = f"{PREFIX}/stream"
 
@@ -22,9 +27,11 @@ class Follower:
         self._lines = self._context.__enter__().iter_lines()
 
     def next(self):
-        """The next event: its kind and its content."""
-        kind = ""
+        """The next event: its kind and its content; fails when two heartbeats come before it."""
+        kind, heartbeats = "", 0
         for line in self._lines:
+            heartbeats += line.startswith(": ")
+            assert heartbeats < 2, "nothing arrives any more"
             if line.startswith("event: "):
                 kind = line.removeprefix("event: ")
             elif line.startswith("data: "):
@@ -107,6 +114,57 @@ def test_actions_arrive_too(client, running_server):
     kind, content = follower.next()
     assert ("change", [1]) == (kind, content["agents"])
     follower.close()
+
+
+def test_each_of_many_actions_arrives(client, running_server):
+    """
+    Nothing is missed, whichever threads of the server read, write and follow.
+
+        follow    |    |    |    |    |     in any thread
+        requests   rr w rr w rr w rr w      in all the others
+    """
+    follower = Follower(client)
+    follower.next()
+    with (
+        running_server.client(authorization=f"Bearer {running_server.token}") as other,
+        ThreadPoolExecutor(6) as readers,
+    ):
+        for place in range(20):
+            reads = [readers.submit(other.get, f"{PREFIX}/overview") for _ in range(6)]
+            other.post(f"{PREFIX}/agents/1/declarations", json={"tool": f"tool {place}", "kind": "poll"})
+            kind, content = follower.next()
+            assert ("change", [1]) == (kind, content["agents"])
+            assert {200} == {it.result().status_code for it in reads}
+    follower.close()
+
+
+def test_a_change_right_after_the_first_stream_began_arrives(database):
+    """
+    The reader of changes begins where the first stream does, however late it comes to its turn.
+
+        stream    hello 7
+        store              change 8
+        reader                       first read: sends 8
+    """
+
+    async def follow_late() -> list[bytes]:
+        streams = Streams(store)
+        events = streams.listen(None)
+        seen = [await anext(events)]
+        with closing(DriftMonitor("worker", db_path=database, alert_webhook="")) as monitor:
+            record_clean(monitor)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(streams.follow)
+            with anyio.move_on_after(30):
+                seen.append(await anext(events))
+            tasks.cancel_scope.cancel()
+        await events.aclose()
+        return seen
+
+    store = SQLiteStore(database)
+    hello, change = anyio.run(follow_late)
+    store.close()
+    assert (b"event: hello" in hello, b"event: change" in change) == (True, True)
 
 
 def test_streams_share_one_reader(client, running_server, monitor):

@@ -1,6 +1,7 @@
 """The live stream: changes are read once, encoded once, and the same bytes go to every stream."""
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Collection
@@ -39,7 +40,7 @@ class Streams:
         self._store = store
         self._listeners: dict[object, anyio.Event] = {}
         self._latest = -1
-        self._version: object = None
+        self._latest_lock = threading.Lock()
         # The latest events: a stream sends those behind the number it has reached.
         self._sent: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._stopped = False
@@ -109,8 +110,11 @@ class Streams:
 
     def _begin(self, last_event_id: int | None) -> tuple[int, bytes]:
         """Return the number a stream begins behind, and its first event."""
-        with self._store.reading() as connection:
+        with self._latest_lock, self._store.reading() as connection:
             _, latest = read_bounds(connection)
+            # The reader begins where the first stream does: it may come to its turn later.
+            if self._latest < 0:
+                self._latest = latest
             if last_event_id is None:
                 return latest, _encode("hello", latest, Reset(id=latest, at=time.time()))
             missed = read_changes(connection, last_event_id, _CHANGES_READ)
@@ -122,26 +126,24 @@ class Streams:
 
     def _read(self) -> bool:
         """Read what is new; return whether anything is. Runs in a thread."""
-        version = self._store.get_version()
-        if version == self._version and self._latest >= 0:
-            return False
-        with self._store.reading() as connection:
-            if self._latest < 0:
-                self._latest = read_bounds(connection)[1]
-                self._version = version
+        with self._latest_lock:
+            with self._store.reading() as connection:
+                _, latest = read_bounds(connection)
+                if self._latest < 0:
+                    self._latest = latest
+                if latest == self._latest:
+                    return False
+                changes = read_changes(connection, self._latest, _CHANGES_READ)
+            if changes is None:
+                self._latest = latest
+                event = _encode("reset", latest, Reset(id=latest, at=time.time()))
+            elif changes:
+                self._latest = changes[-1].id
+                event = self._describe(changes)
+            else:
                 return False
-            changes = read_changes(connection, self._latest, _CHANGES_READ)
-            latest = read_bounds(connection)[1]
-        if changes is None:
-            self._latest = latest
-            self._sent.append((latest, _encode("reset", latest, Reset(id=latest, at=time.time()))))
+            self._sent.append((self._latest, event))
             return True
-        self._version = version
-        if not changes:
-            return False
-        self._latest = changes[-1].id
-        self._sent.append((self._latest, self._describe(changes)))
-        return True
 
     def _describe(self, changes: list[StoredChange]) -> bytes:
         """Return changes as one event, with the rows of the runs they concern."""

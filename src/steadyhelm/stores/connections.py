@@ -20,7 +20,7 @@ from steadyhelm.stores.opening import (
     translate_errors,
 )
 from steadyhelm.stores.row_ids import RowIds
-from steadyhelm.stores.tracked_connections import FileIdentity, identify
+from steadyhelm.stores.tracked_connections import FileIdentity, TrackedConnection, identify
 
 _FORK_TIMEOUT_S: Final = 0.05
 """How long a fork waits until no connection is in use; a child that is forked earlier cannot use the file."""
@@ -36,7 +36,7 @@ class _Reader:
     """One thread's connection; it is closed when the thread ends."""
 
     def __init__(self) -> None:
-        self.connection: sqlite3.Connection | None = None
+        self.connection: TrackedConnection | None = None
         self.file: FileIdentity | None = None
         self.in_use = threading.Lock()
 
@@ -84,7 +84,7 @@ class Connections:
     def _reset(self) -> None:
         self._lock = threading.RLock()
         self._file = identify(self.path)
-        self._writer: sqlite3.Connection | None = None
+        self._writer: TrackedConnection | None = None
         self._depth = 0
         self._owner = 0
         self._local = threading.local()
@@ -93,7 +93,7 @@ class Connections:
         self._held: dict[int, list[list[Callable[[], None]]]] = {}
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[TrackedConnection]:
         """Yield a connection to read with. Inside this thread's transaction it sees what was written."""
         if self._owner == threading.get_ident() and self._writer is not None:
             with translate_errors(self.path):
@@ -188,7 +188,7 @@ class Connections:
         if not connection.in_transaction:
             raise StoreError(f"The database {self.path} rolled back what was being written after an error.")
 
-    def _get_writer(self) -> sqlite3.Connection:
+    def _get_writer(self) -> TrackedConnection:
         self._require_open()
         if self._read_only:
             raise StoreError(f"The database {self.path} was opened for reading only; nothing can be written.")

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from steadyhelm.errors import BrokenStoreError, NewerStoreError, SettingsError, StoreError
 from steadyhelm.stores.schema import APPLICATION_ID, MIGRATIONS, MIGRATIONS_TABLE, Migration
-from steadyhelm.stores.tracked_connections import connect
+from steadyhelm.stores.tracked_connections import TrackedConnection, connect
 
 Synchronous = Literal["NORMAL", "FULL"]
 SYNCHRONOUS: Final = ("NORMAL", "FULL")
@@ -24,7 +24,7 @@ _CACHE_KIB: Final = 8192
 _OLDEST_SQLITE: Final = (3, 35, 0)
 
 
-def open_for_reading(path: Path, *, timeout_s: float) -> sqlite3.Connection:
+def open_for_reading(path: Path, *, timeout_s: float) -> TrackedConnection:
     """Return a connection that cannot change anything."""
     # Where no log can be created, a file can only be read as one that no process writes.
     immutable = not os.access(path.parent, os.W_OK) and not _has_log(path)
@@ -33,7 +33,7 @@ def open_for_reading(path: Path, *, timeout_s: float) -> sqlite3.Connection:
     return connection
 
 
-def open_for_writing(path: Path, *, synchronous: Synchronous, timeout_s: float) -> sqlite3.Connection:
+def open_for_writing(path: Path, *, synchronous: Synchronous, timeout_s: float) -> TrackedConnection:
     """Return a connection that can write. It does not wait for other processes: see `Connections`."""
     connection = connect(path, "mode=rw", timeout_s)
     try:

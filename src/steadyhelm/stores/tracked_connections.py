@@ -5,6 +5,7 @@ copy of that table, but none of the locks. For as long as it lives it takes its 
 can never write to the file, and reads it without protection.
 """
 
+import itertools
 import os
 import sqlite3
 from pathlib import Path
@@ -17,12 +18,18 @@ FileIdentity = tuple[int, int]
 _open: Final[dict[int, FileIdentity | None]] = {}
 _open_at_fork: Final[set[FileIdentity | None]] = set()
 _process: Final = [os.getpid()]
+_numbers: Final = itertools.count(1)
 
 
 class TrackedConnection(sqlite3.Connection):
-    """A connection that counts as open from before the file is opened until after it is closed."""
+    """A connection that counts as open from before the file is opened until after it is closed.
+
+    Attributes:
+        number: What tells it from every other connection of this process, closed ones too.
+    """
 
     def __init__(self, *args: Any, file: FileIdentity | None, **options: Any) -> None:
+        self.number = next(_numbers)
         _open[id(self)] = file
         try:
             super().__init__(*args, **options)

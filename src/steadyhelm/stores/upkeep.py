@@ -84,9 +84,13 @@ class SQLiteUpkeep(StorePart, Upkeep):
             return connection.execute("SELECT 1 FROM losses WHERE token = ?", (token,)).fetchone() is not None
 
     def get_version(self) -> tuple[int, int]:
-        """Return a value that differs after anything was written, by this process or another."""
+        """Return a value that differs after anything was written, by this process or another.
+
+        SQLite counts what others wrote anew in each connection, and each thread has its own: so that two
+        counts are not taken for the same, the number of the connection is part of the value.
+        """
         with self._connections.reading() as connection:
-            return self._connections.path.stat().st_ino, _read_pragma(connection, "data_version")
+            return connection.number, _read_pragma(connection, "data_version")
 
     def backup(self, path: Path) -> None:
         """Copy everything to a new file while others go on writing. Raises when the file exists."""

@@ -10,6 +10,7 @@ Each check takes a function that creates an empty store, and raises AssertionErr
 # ruff: noqa: SIM300, PLR2004, PT017 - a check is a test: expected on the left, numbers specify, no pytest needed
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from msgspec import structs
@@ -92,6 +93,22 @@ def check_every_write_changes_the_version(make_store: MakeStore) -> None:
     assert before == store.get_version()
     store.write([an_event(1)])
     assert before != store.get_version()
+    store.close()
+
+
+def check_versions_of_different_threads_can_be_compared(make_store: MakeStore) -> None:
+    """Check that a write is seen by comparing the version before it, in one thread, with that in another.
+
+    this thread    version 0   write           write           write
+    other threads                    version 1       version 2       version 3    no two are equal
+    """
+    store = fill_store(make_store, an_event(0))
+    seen = [store.get_version()]
+    for seq in range(1, 6):
+        store.write([an_event(seq)])
+        with ThreadPoolExecutor(1) as fresh_thread:
+            seen.append(fresh_thread.submit(store.get_version).result())
+    assert len(set(seen)) == len(seen)
     store.close()
 
 
