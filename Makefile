@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist check format bench soak docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres check format bench soak docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -87,6 +87,12 @@ test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the bui
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; }
 	cd ui && npm run --silent check && npm run --silent test
 	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
+
+# The suites that depend on the store, on a real PostgreSQL server that the tests start.
+test-postgres: $(VENV)/.tested  ## run the tests of the store on PostgreSQL
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
+	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup tests/test_postgres_server.py tests/stores
 
 # The same at the lower bounds in pyproject.toml; the newest openai that one of the others needs is too new for another.
 $(VENV)-oldest-frameworks/.installed: EXTRAS = langchain openai-agents pydantic-ai google-adk strands agent-framework

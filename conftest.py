@@ -15,6 +15,8 @@ settings.register_profile("steadyhelm", deadline=None)
 settings.load_profile("steadyhelm")
 
 
+pytest_plugins = ["postgres_server"]
+
 # Frameworks and the browser have environments of their own: see `make test-adapters` and `make test-ui`.
 collect_ignore = [
     folder

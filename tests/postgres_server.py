@@ -1,0 +1,178 @@
+"""A real PostgreSQL server for tests: one a session, a fresh database a test.
+
+The server runs in a temporary folder that `initdb` made, as an unprivileged user, and listens on a socket
+there. Without PostgreSQL, tests that need it are skipped, unless STEADYHELM_POSTGRES is set: then a missing
+program is an error. `make test-postgres` sets it, and runs the suites on PostgreSQL.
+"""
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+REQUIRED = bool(os.environ.get("STEADYHELM_POSTGRES"))
+"""Whether the suites use PostgreSQL instead of SQLite, and its absence is an error."""
+
+USER = "steadyhelm"
+
+_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "max_wal_size": "256MB",
+}
+
+
+class PostgresServer:
+    """A server that runs in a folder of its own.
+
+    Args:
+        folder: An empty folder with a short path, as the path of a socket is limited.
+        port: A port of loopback to listen on as well; 0 for the socket alone.
+        settings: Settings of the server that differ from those that make tests fast.
+    """
+
+    def __init__(self, folder, *, port=0, settings=None):
+        self._programs = find_programs()
+        self._account = _find_account()
+        self._data = folder / "data"
+        self._folder = folder
+        self._port = port
+        self._numbers = itertools.count(1)
+        self._settings = {**_SETTINGS, **(settings or {})}
+        self.process = None
+
+    def start(self):
+        """Create the cluster and wait until the server accepts connections."""
+        if self._account is not None:
+            os.chown(self._folder, self._account.pw_uid, self._account.pw_gid)
+        # A collation that is not C, as most servers have: an order that relies on the default one fails.
+        icu = ("--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8", "--encoding=UTF8")
+        self._run("initdb", "-D", self._data, "-U", USER, "--auth=trust", "--no-sync", *icu)
+        places = {"unix_socket_directories": str(self._folder)}
+        places |= {"listen_addresses": "127.0.0.1" if self._port else ""}
+        places |= {"port": str(self._port)} if self._port else {}
+        options = [f"--{name}={value}" for name, value in {**self._settings, **places}.items()]
+        with (self._folder / "log").open("wb") as log:
+            command = [str(self._programs / "postgres"), "-D", str(self._data), *options]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_account())
+        while not self._accepts_connections():
+            assert self.process.poll() is None, (self._folder / "log").read_text(errors="replace")
+            time.sleep(0.02)
+
+    def stop(self):
+        """End the server, and whatever is connected to it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait()
+
+    def _accepts_connections(self):
+        where = ["-h", str(self._folder), *(["-p", str(self._port)] if self._port else [])]
+        asked = subprocess.run([str(self._programs / "pg_isready"), "-q", *where], check=False)
+        return asked.returncode == 0
+
+    def get_url(self, database="postgres"):
+        """Return the address of a database, over the socket, or over loopback when it listens there."""
+        if self._port:
+            return f"postgresql://{USER}@127.0.0.1:{self._port}/{database}"
+        return f"postgresql://{USER}@/{database}?host={quote(str(self._folder), safe='')}"
+
+    @contextmanager
+    def new_database(self):
+        """Create an empty database, return its address, and drop it at the end."""
+        name = f"test_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        try:
+            yield self.get_url(name)
+        finally:
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def execute(self, statement):
+        """Execute one statement outside of any test's database."""
+        import psycopg
+
+        with psycopg.connect(self.get_url(), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _run(self, program, *arguments):
+        """Run a program of PostgreSQL to its end; what it printed is in the error when it fails."""
+        command = [str(self._programs / program), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self._as_account())
+        assert done.returncode == 0, f"{program} failed: {done.stdout}{done.stderr}"
+
+    def _as_account(self):
+        """Return the options with which a process is started as the unprivileged user, in the folder."""
+        options = {"cwd": self._folder, "stdin": subprocess.DEVNULL}
+        if self._account is not None:
+            account = self._account
+            options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        return options
+
+
+def find_programs():
+    """Return the folder of PostgreSQL's programs, the newest version first; None when there is none."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
+    on_path = [Path(found).resolve().parent for found in [shutil.which("pg_ctl")] if found]
+    return next((folder for folder in [*reversed(debian), *on_path] if (folder / "initdb").exists()), None)
+
+
+def _find_account():
+    """Return the account that may run the server when this process is root's; None when it is not."""
+    if os.geteuid():
+        return None
+    import pwd
+
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return known.get("postgres") or known["nobody"]
+
+
+def describe_missing():
+    """Return what is missing to start a server; empty when nothing is."""
+    if find_programs() is None:
+        return "PostgreSQL is not installed: make test-postgres installs it"
+    try:
+        import psycopg  # noqa: F401 - only whether it is there
+    except ImportError:
+        return "psycopg is not installed: pip install 'steadyhelm[postgres]'"
+    return ""
+
+
+@contextmanager
+def run_server(**options):
+    """Run a server in a temporary folder until the block ends."""
+    folder = Path(tempfile.mkdtemp(prefix="sh-pg-"))
+    server = PostgresServer(folder, **options)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A server for all tests of this process."""
+    if missing := describe_missing():
+        assert not REQUIRED, missing
+        pytest.skip(missing)
+    with run_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    """The address of an empty database."""
+    with postgres_server.new_database() as url:
+        yield url
