@@ -1,0 +1,162 @@
+"""The contract of a judge: a model that the user brings answers small questions where rules are unsure.
+
+A question is raised by a session, answered off the agent's thread, and its verdict is recorded as an event
+(`judged`). Only that event has an effect: a replay of it decides the same and asks nobody.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final, Literal, Protocol, Self, get_args, runtime_checkable
+
+import msgspec
+from msgspec import Struct, structs
+
+from steadyhelm.errors import FormatError
+
+Subject = Literal["loop", "goal", "reply"]
+"""What a question is about: a repetition, a goal, or a message of the user."""
+
+SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
+
+UNSURE: Final = "unsure"
+"""The label of a judge that cannot tell; it changes nothing."""
+
+DRIFT_LABELS: Final[Mapping[Subject, str]] = {
+    "loop": "no_progress",
+    "goal": "departs",
+    "reply": "correction",
+}
+"""The label of each kind of question that says: something is wrong."""
+
+HEALTHY_LABELS: Final[Mapping[Subject, str]] = {"loop": "healthy", "goal": "serves", "reply": "no_correction"}
+"""The label of each kind of question that says: all is well."""
+
+FIXED_WEIGHT: Final = 0.8
+"""How far verdicts are trusted until a weight is learnt from labels."""
+
+MIN_BELIEF: Final = 0.5
+"""A verdict has an effect from this product of its confidence and its weight on."""
+
+MAX_QUOTE_CHARS: Final = 300
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One question: self-contained, bounded, redacted, with all text of the run delimited.
+
+    `subject` is the id of the incident it is about, or the pattern of findings, or the place of a message;
+    `place` is the event at which it was raised. Both may differ between two equal questions: `question_id`
+    depends on content alone, so that an equal question is answered from memory.
+    """
+
+    question_id: str
+    about: Subject
+    subject: str
+    place: int
+    labels: tuple[str, ...]
+    text: str
+
+    @classmethod
+    def build(cls, about: Subject, text: str, *, subject: str, place: int) -> Self:
+        """Return a question with the labels of its kind and the id of its content.
+
+        >>> Question.build("reply", "Is it?", subject="7", place=7).labels
+        ('correction', 'no_correction', 'unsure')
+        """
+        labels = (DRIFT_LABELS[about], HEALTHY_LABELS[about], UNSURE)
+        content = "\0".join((about, *labels, text)).encode("utf-8", "replace")
+        question_id = blake2b(content, digest_size=8).hexdigest()
+        return cls(
+            question_id=question_id, about=about, subject=subject, place=place, labels=labels, text=text
+        )
+
+
+class JudgeVerdict(Struct, frozen=True, kw_only=True):
+    """An answer: a label, how sure the judge is (0 to 1), and words of the shown text that support it.
+
+    Tokens and cost are what the answer used, where that is known.
+    """
+
+    label: str
+    confidence: float
+    quote: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@runtime_checkable
+class ModelJudge(Protocol):
+    """Whatever answers questions. It may take its time, and it may fail: both only cost its verdict."""
+
+    def judge(self, question: Question) -> JudgeVerdict:
+        """Return the verdict; raise whatever happens."""
+        ...
+
+
+class JudgedReport(Struct, frozen=True, kw_only=True):
+    """The metadata of a `judged` event: a verdict, the question it answers, and the weight it has."""
+
+    question_id: str
+    about: Subject
+    subject: str
+    place: int
+    label: str
+    confidence: float
+    quote: str = ""
+    weight: float = FIXED_WEIGHT
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+    @classmethod
+    def build(cls, question: Question, verdict: JudgeVerdict, weight: float = FIXED_WEIGHT) -> Self:
+        """Return the report of a verdict."""
+        return cls(
+            question_id=question.question_id,
+            about=question.about,
+            subject=question.subject,
+            place=question.place,
+            weight=weight,
+            **structs.asdict(verdict),
+        )
+
+    def to_metadata(self) -> dict[str, Any]:
+        """Return it as the metadata of an event."""
+        return structs.asdict(self)
+
+    @property
+    def direction(self) -> int:
+        """What it calls for: 1 a step up, -1 a step down, 0 nothing, as when it is not believed."""
+        if self.confidence * self.weight < MIN_BELIEF:
+            return 0
+        if self.label == DRIFT_LABELS[self.about]:
+            return 1
+        return -1 if self.label == HEALTHY_LABELS[self.about] else 0
+
+
+def read_judged(metadata: Mapping[str, Any] | None) -> JudgedReport | None:
+    """Return what a `judged` event reports; None for anything that no judge of ours can have said.
+
+    >>> read_judged({"label": "healthy"}) is None
+    True
+    """
+    try:
+        report = msgspec.convert(dict(metadata or {}), JudgedReport)
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return None
+    is_share = 0.0 <= report.confidence <= 1.0 and 0.0 <= report.weight <= 1.0
+    known = (DRIFT_LABELS[report.about], HEALTHY_LABELS[report.about], UNSURE)
+    return report if is_share and report.label in known else None
+
+
+def encode_question(question: Question) -> bytes:
+    """Return a question as one line of JSON."""
+    return msgspec.json.encode(question)
+
+
+def decode_question(line: bytes | str) -> Question:
+    """Return the question of a line that `encode_question` wrote; raises FormatError."""
+    try:
+        return msgspec.json.decode(line, type=Question)
+    except msgspec.MsgspecError as exc:
+        raise FormatError(f"This is no question of a judge: {exc}.") from exc
