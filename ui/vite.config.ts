@@ -62,6 +62,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     sourcemap: false,
+    // One style sheet: the same order of rules whichever page is opened first, and it packs better.
+    cssCodeSplit: false,
     rolldownOptions: {
       onLog(level, log, pass) {
         // "use client" is for servers that render React; nothing is lost without it.

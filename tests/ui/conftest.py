@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from recorded_agents import record_past
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 20
 CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+# A slow machine is no fault of the page.
+expect.set_options(timeout=WAIT_S * 1_000)
 WIDE = {"width": 1440, "height": 900}
 NARROW = {"width": 390, "height": 844}
 
@@ -234,12 +236,14 @@ def watch_page(page: Page, served: Served, problems: Problems) -> None:
 
 @pytest.fixture
 def visit(open_context, server):
-    """Return a function that opens a view in a new tab and waits for its heading: `visit("/runs")`."""
+    """Return a function that opens a view in a new tab and waits until it is loaded: `visit("/runs")`."""
 
     def visit_it(path: str, served: Served = server, **options) -> Page:
         page = open_context(served, **options).new_page()
         page.goto(f"{served.url}/#{path}")
         page.locator("h1").first.wait_for()
+        # "Live" is shown when everything that is on screen has been loaded.
+        page.locator(".live-live").wait_for(state="attached")
         return page
 
     return visit_it

@@ -154,17 +154,17 @@ def test_a_violation_would_fail_a_test(visit, problems):
     The listeners work: an inline script, an error and a foreign host are each noticed.
     """
     page = visit("/")
-    page.evaluate(
-        """() => {
+    with page.expect_event("pageerror"):
+        page.evaluate(
+            """() => {
           const style = document.createElement("style");
           style.textContent = "body { color: red }";
           document.head.append(style);
           new Image().src = "http://127.0.0.1:9/elsewhere.png";
           setTimeout(() => { throw new Error("on purpose"); });
         }"""
-    )
+        )
     page.wait_for_function("() => window.violations.length >= 2")
-    page.wait_for_timeout(50)
     seen = " ".join([*problems.found, *page.evaluate("window.violations")])
     problems.allow(".")
 

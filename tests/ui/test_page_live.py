@@ -1,6 +1,7 @@
 """Live updates: one stream for all tabs, pause, and a server that goes away."""
 
 import re
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -27,12 +28,17 @@ def is_live(page):
     expect(page.locator(".live-live")).to_have_text("Live")
 
 
+def restart(served):
+    """Start the server again at its old address; the page goes on."""
+    port = int(served.url.rpartition(":")[2])
+    served.process = start_server(served.home, served.database, port=port).process
+
+
 def test_new_runs_wait_until_they_are_asked_for(visit, changing_server, agent, name):
     """
     A new run does not move the list; "Show 1 new run" brings it in.
     """
     page = visit("/runs", changing_server)
-    is_live(page)
     page.locator(".run-row.openable").first.wait_for()
     record_clean_run(agent, 1)
     agent.flush()
@@ -52,7 +58,6 @@ def test_a_row_changes_in_place(visit, changing_server, agent):
     agent.record_event("tool_call", "count", run_id=run, input_data={"n": 1})
     agent.flush()
     page = visit("/runs", changing_server)
-    is_live(page)
     row = page.get_by_role("row").filter(has_text="Count to three")
     expect(row).to_contain_text("Running")
     expect(row.locator(".r-steps")).to_have_text(re.compile("^1"))
@@ -68,7 +73,6 @@ def test_paused_changes_wait_and_are_counted(visit, changing_server, agent, name
     Paused, nothing changes and the top bar counts what waits; going on shows it.
     """
     page = visit("/", changing_server)
-    is_live(page)
     page.keyboard.press("p")
     record_clean_run(agent, 1)
     agent.flush()
@@ -85,7 +89,6 @@ def test_a_restart_loses_nothing(visit, own_server, problems):
     """
     problems.allow("Failed to load resource|ERR_")
     page = visit("/runs", own_server)
-    is_live(page)
     page.locator(".run-row.openable").first.wait_for()
     rows = page.locator(".run-row.openable").count()
     own_server.stop()
@@ -93,9 +96,8 @@ def test_a_restart_loses_nothing(visit, own_server, problems):
     with closing(watch("missed-agent", own_server.database)) as monitor:
         record_clean_run(monitor, 1)
     expect(page.locator(".run-row.openable")).to_have_count(rows)
-    port = int(own_server.url.rpartition(":")[2])
-    own_server.process = start_server(own_server.home, own_server.database, port=port).process
-    expect(page.locator(".live-live")).to_be_visible(timeout=15_000)
+    restart(own_server)
+    is_live(page)
 
     shown = page.get_by_role("row").filter(has_text="missed-agent")
     expect(shown.or_(page.get_by_text("Show 1 new run")).first).to_be_visible()
@@ -112,12 +114,12 @@ def test_an_error_keeps_the_last_good_data(visit, own_server, problems):
     page.get_by_role("button", name="State").click()
     page.get_by_label("Ended").check()
     alert = page.get_by_role("alert").first
-    expect(alert).to_contain_text("The server does not answer.", timeout=15_000)
+    expect(alert).to_contain_text("The server does not answer.")
     expect(alert).to_contain_text("Agents are not affected")
     page.keyboard.press("Escape")
     page.evaluate("location.hash = '#/settings'")
 
-    expect(page.get_by_role("alert").first).to_contain_text("The server does not answer.", timeout=15_000)
+    expect(page.get_by_role("alert").first).to_contain_text("The server does not answer.")
     expect(page.get_by_role("button", name="Try now").first).to_be_visible()
 
 
@@ -153,4 +155,86 @@ def test_the_next_tab_takes_over_the_stream(open_context, changing_server, agent
     agent.flush()
 
     shown = second.get_by_role("row").filter(has_text=name)
-    expect(shown.or_(second.get_by_text("Show 1 new run")).first).to_be_visible(timeout=15_000)
+    expect(shown.or_(second.get_by_text("Show 1 new run")).first).to_be_visible()
+
+
+def hold_first(page, pattern):
+    """Return the list that the first request of this kind is put into; it is answered when the test does."""
+    held = []
+
+    def hold(route):
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route(pattern, hold)
+    return held
+
+
+def wait_until(page, held):
+    while not held:
+        page.wait_for_timeout(10)
+    return held[0]
+
+
+def test_a_change_before_the_stream_begins_is_not_missed(open_context, changing_server, agent, name):
+    """
+    What is on its way when the stream begins may be older than the stream: it is asked for again.
+
+        overview   asked ---- read -------------- answered
+        agent                       records
+        stream     asked ------------------ begins
+    """
+    page = open_context(changing_server).new_page()
+    overview = hold_first(page, "**/api/v1/overview")
+    stream = hold_first(page, "**/api/v1/stream")
+    page.goto(f"{changing_server.url}/#/")
+    answer = wait_until(page, overview).fetch()
+    record_clean_run(agent, 1)
+    agent.flush()
+    with page.expect_response("**/api/v1/stream"):
+        wait_until(page, stream).continue_()
+    overview[0].fulfill(response=answer)
+
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+
+
+def test_a_run_that_begins_while_the_list_loads_is_not_missed(visit, changing_server, agent, name):
+    """
+    A change that comes before the list does is put into it: the new run waits as any other.
+    """
+    page = visit("/", changing_server)
+    runs = hold_first(page, "**/api/v1/runs*")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    answer = wait_until(page, runs).fetch()
+    with page.expect_response("**/api/v1/overview"):
+        record_clean_run(agent, 1)
+        agent.flush()
+    runs[0].fulfill(response=answer)
+
+    expect(page.get_by_role("button", name="Show 1 new run")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text=name)).to_have_count(0)
+
+
+def test_a_reset_loads_everything_again_with_one_click(visit, own_server, problems):
+    """
+    When what happened in between is not known, the page says so; after the click it is live as before.
+    """
+    problems.allow("Failed to load resource|ERR_")
+    page = visit("/runs", own_server)
+    own_server.stop()
+    with closing(watch("missed-agent", own_server.database)) as monitor:
+        record_clean_run(monitor, 1)
+    with closing(sqlite3.connect(own_server.database)) as connection, connection:
+        connection.execute("DELETE FROM changes WHERE id < (SELECT max(id) FROM changes)")
+    restart(own_server)
+    page.get_by_role("button", name="Reset: load again").click()
+    expect(page.get_by_role("row").filter(has_text="missed-agent")).to_be_visible()
+    is_live(page)
+    own_server.stop()
+    expect(page.locator(".live")).to_have_text("Reconnecting")
+    restart(own_server)
+
+    is_live(page)

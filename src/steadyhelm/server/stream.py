@@ -1,6 +1,7 @@
 """The live stream: changes are read once, encoded once, and the same bytes go to every stream."""
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -116,12 +117,12 @@ class Streams:
             if self._latest < 0:
                 self._latest = latest
             if last_event_id is None:
-                return latest, _encode("hello", latest, Reset(id=latest, at=time.time()))
+                return latest, _encode_start("hello", latest, connection)
             missed = read_changes(connection, last_event_id, _CHANGES_READ)
-        if missed is None or len(missed) == _CHANGES_READ:
-            return latest, _encode("reset", latest, Reset(id=latest, at=time.time()))
-        if not missed:
-            return last_event_id, _encode("hello", last_event_id, Reset(id=last_event_id, at=time.time()))
+            if missed is None or len(missed) == _CHANGES_READ:
+                return latest, _encode_start("reset", latest, connection)
+            if not missed:
+                return last_event_id, _encode_start("hello", last_event_id, connection)
         return missed[-1].id, self._describe(missed)
 
     def _read(self) -> bool:
@@ -134,9 +135,10 @@ class Streams:
                 if latest == self._latest:
                     return False
                 changes = read_changes(connection, self._latest, _CHANGES_READ)
+                reset = _encode_start("reset", latest, connection) if changes is None else b""
             if changes is None:
                 self._latest = latest
-                event = _encode("reset", latest, Reset(id=latest, at=time.time()))
+                event = reset
             elif changes:
                 self._latest = changes[-1].id
                 event = self._describe(changes)
@@ -154,9 +156,7 @@ class Streams:
             if runs:
                 marks = ", ".join(str(run) for run in runs[:_RUNS_SENT])
                 rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
-            (opened,) = connection.execute(
-                "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'"
-            ).fetchone()
+            opened = _count_open(connection)
         order = {run: place for place, run in enumerate(runs)}
         flagged = {it.agent.key for it in rows if it.incidents}
         change = Change(
@@ -173,6 +173,17 @@ class Streams:
 
 def _list_agents(changes: list[StoredChange], what: str, others: Collection[int] = ()) -> list[int]:
     return sorted({it.agent for it in changes if it.what == what and it.agent is not None}.union(others))
+
+
+def _count_open(connection: sqlite3.Connection) -> int:
+    (opened,) = connection.execute(
+        "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'"
+    ).fetchone()
+    return int(opened)
+
+
+def _encode_start(event: str, number: int, connection: sqlite3.Connection) -> bytes:
+    return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=_count_open(connection)))
 
 
 def _encode(event: str, number: int, content: Change | Reset) -> bytes:

@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: d44e4ab502e91ee11c60a330eaf6873669dbf8c2cd11e89bdfc4c933b5df43da
+// Generated from the server's schema by `npm run types`. Schema: c707317e015f3a2ebb7fab40d529cf7a1fc92b96cba8b6ae8f51e4ff7ecb62f7
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -691,6 +691,7 @@ export interface Request {
 export interface Reset {
   readonly id: number;
   readonly at: number;
+  readonly open_incidents: number;
 }
 
 /** An intervention as lists show it. */

@@ -1,13 +1,14 @@
 /** Live updates: what the stream says is applied to the cache, unless the page is paused. */
 import { useQueryClient } from "@tanstack/react-query";
-import type { QueryClient } from "@tanstack/react-query";
+import type { Query, QueryClient } from "@tanstack/react-query";
 import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import type { ReactNode } from "react";
 
-import { keys, overviewQuery } from "../api/queries";
+import { keys } from "../api/queries";
 import type { Change } from "../api/types";
 import { noticeSignedOut } from "./session";
 import { followStream } from "./stream";
+import type { FollowedStream } from "./stream";
 import type { StreamState } from "./tabs";
 
 /** At most so often is something asked for again, however many changes come. */
@@ -55,6 +56,7 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
   const kept = useRef<Change[]>([]);
   const pausedNow = useRef(false);
   const listeners = useRef(new Set<Listener>());
+  const stream = useRef<FollowedStream>(null);
   const refresh = useMemo(() => createRefresher(client), [client]);
 
   const apply = useCallback(
@@ -66,36 +68,34 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
     [refresh],
   );
 
-  useEffect(
-    () =>
-      followStream({
-        onState: (next) => {
-          setState((before) => {
-            // What was loaded before the stream began may have changed in between.
-            if (next === "live" && before !== "live") void client.invalidateQueries({ queryKey: keys.all });
-            return next;
-          });
-        },
-        onChange: (change) => {
-          if (!pausedNow.current) {
-            apply(change);
-          } else if (kept.current.length < MOST_WAITING) {
-            kept.current.push(change);
-            setWaiting(kept.current.length);
-          }
-        },
-        onSignedOut: noticeSignedOut,
-      }),
-    [apply, client],
-  );
-
   useEffect(() => {
-    // Shared with the overview page; later counts come with the changes.
-    client.fetchQuery(overviewQuery).then(
-      (overview) => setOpenIncidents(overview.open_incidents),
-      () => undefined, // The count is left out until a change brings it.
-    );
-  }, [client]);
+    let told: StreamState = "connecting";
+    const followed = followStream({
+      onState: (next) => {
+        const before = told;
+        told = next;
+        if (next !== "live" || before === "live") {
+          setState(next);
+          return;
+        }
+        // What was loaded before the stream began may have changed in between. "Live" means that it was asked
+        // for again.
+        void loadAgain(client).then(() => setState(told));
+      },
+      onOpenIncidents: setOpenIncidents,
+      onChange: (change) => {
+        if (!pausedNow.current) {
+          apply(change);
+        } else if (kept.current.length < MOST_WAITING) {
+          kept.current.push(change);
+          setWaiting(kept.current.length);
+        }
+      },
+      onSignedOut: noticeSignedOut,
+    });
+    stream.current = followed;
+    return followed.stop;
+  }, [apply, client]);
 
   const live = useMemo<Live>(
     () => ({
@@ -113,18 +113,18 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
         setWaiting(0);
         setPaused(false);
         for (const change of changes) apply(change);
-        if (changes.length >= MOST_WAITING) void client.invalidateQueries({ queryKey: keys.all });
+        if (changes.length >= MOST_WAITING) refresh([keys.all]);
       },
       reload: () => {
-        setState("live");
         void client.resetQueries({ queryKey: keys.all });
+        stream.current?.goOn();
       },
       listen: (listener) => {
         listeners.current.add(listener);
         return () => listeners.current.delete(listener);
       },
     }),
-    [paused, state, waiting, openIncidents, apply, client],
+    [paused, state, waiting, openIncidents, apply, client, refresh],
   );
   return <Context value={live}>{children}</Context>;
 }
@@ -139,23 +139,30 @@ function namesOf(change: Change): string[][] {
   return names;
 }
 
+/** Ask again for everything on screen, also for what is on its way: that answer may be from before. */
+async function loadAgain(client: QueryClient): Promise<void> {
+  const onTheirWay = client.getQueryCache().findAll({ queryKey: keys.all, fetchStatus: "fetching" });
+  await Promise.allSettled(onTheirWay.map((query) => query.fetch()));
+  await client.invalidateQueries({ queryKey: keys.all });
+}
+
 /** Return a function that asks for what is old at once, then at most every 0.7 s. */
-function createRefresher(client: QueryClient): (names: readonly string[][]) => void {
-  const old = new Map<string, string[]>();
+function createRefresher(client: QueryClient): (names: readonly (readonly string[])[]) => void {
+  const old = new Set<Query>();
   let timer: number | undefined;
   const flush = () => {
     timer = undefined;
     if (old.size === 0) return;
-    for (const [name, queryKey] of old) {
+    for (const query of old) {
       // What is on its way may be from before the change: it is asked for again when it has come.
-      if (client.isFetching({ queryKey }) > 0) continue;
-      old.delete(name);
-      void client.invalidateQueries({ queryKey });
+      if (query.state.fetchStatus === "fetching") continue;
+      old.delete(query);
+      void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
     }
     timer = window.setTimeout(flush, REFRESH_MS);
   };
   return (names) => {
-    for (const name of names) old.set(name.join("/"), name);
+    for (const queryKey of names) for (const query of client.getQueryCache().findAll({ queryKey })) old.add(query);
     if (timer === undefined) flush();
   };
 }

@@ -132,6 +132,11 @@ export function noticeSignedOut(): void {
 listenToTabs((message) => {
   const secret = readSecret();
   if (message.type === "ask-secret" && secret && state.kind === "signed-in") tellTabs({ type: "secret", secret });
+  // A tab that was busy answers late.
+  if (message.type === "secret" && state.kind === "signed-out") {
+    keepSecret(message.secret);
+    void load();
+  }
   if (message.type === "signed-out" && state.kind === "signed-in") {
     keepSecret(null);
     change({ kind: "signed-out", message: "" });

@@ -18,30 +18,40 @@ const SILENCE_MS = 45_000;
 
 export interface StreamHandlers {
   readonly onState: (state: StreamState) => void;
+  readonly onOpenIncidents: (count: number) => void;
   readonly onChange: (change: Change) => void;
   readonly onSignedOut: () => void;
 }
 
-/** Follow the stream until the returned function is called. */
-export function followStream(handlers: StreamHandlers): () => void {
+export interface FollowedStream {
+  readonly stop: () => void;
+  /** Go on after "reset": everything was loaded again. */
+  readonly goOn: () => void;
+}
+
+/** Follow the stream until it is stopped. */
+export function followStream(handlers: StreamHandlers): FollowedStream {
   const stopped = new AbortController();
   let lastId = "";
   let state: StreamState = "connecting";
+  let openIncidents = 0;
   let leading = false;
 
+  const tellState = () => tellTabs({ type: "state", state, lastId, openIncidents });
   const setState = (next: StreamState) => {
     state = next;
-    if (leading) tellTabs({ type: "state", state, lastId });
+    if (leading) tellState();
     handlers.onState(next);
   };
 
   const stopListening = listenToTabs((message) => {
-    if (message.type === "ask-state" && leading) tellTabs({ type: "state", state, lastId });
+    if (message.type === "ask-state" && leading) tellState();
     if (leading) return;
     if (message.type === "state") {
       if (message.lastId) lastId = message.lastId;
       state = message.state;
-      handlers.onState(message.state);
+      if (state !== "connecting") handlers.onOpenIncidents(message.openIncidents);
+      handlers.onState(state);
     } else if (message.type === "change") {
       lastId = String(message.change.id);
       handlers.onChange(message.change);
@@ -53,12 +63,16 @@ export function followStream(handlers: StreamHandlers): () => void {
     if (event.event === "change") {
       const change = JSON.parse(event.data) as Change;
       lastId = String(change.id);
+      openIncidents = change.open_incidents;
       tellTabs({ type: "change", change });
       handlers.onChange(change);
       // A stream that goes on after an interruption begins with what was missed.
       if (state !== "live" && state !== "reset") setState("live");
     } else if (event.event === "hello" || event.event === "reset") {
-      lastId = String((JSON.parse(event.data) as Reset).id);
+      const reset = JSON.parse(event.data) as Reset;
+      lastId = String(reset.id);
+      openIncidents = reset.open_incidents;
+      handlers.onOpenIncidents(openIncidents);
       setState(event.event === "reset" ? "reset" : state === "reset" ? "reset" : "live");
     }
   };
@@ -92,10 +106,13 @@ export function followStream(handlers: StreamHandlers): () => void {
   } else {
     void lead();
   }
-  return () => {
-    stopped.abort();
-    stopListening();
-    leading = false;
+  return {
+    stop: () => {
+      stopped.abort();
+      stopListening();
+      leading = false;
+    },
+    goOn: () => setState("live"),
   };
 }
 

@@ -8,7 +8,12 @@ export type TabMessage =
   | { readonly type: "secret"; readonly secret: string }
   | { readonly type: "signed-out" }
   | { readonly type: "ask-state" }
-  | { readonly type: "state"; readonly state: StreamState; readonly lastId: string }
+  | {
+      readonly type: "state";
+      readonly state: StreamState;
+      readonly lastId: string;
+      readonly openIncidents: number;
+    }
   | { readonly type: "change"; readonly change: Change };
 
 // A channel reaches the tabs of this origin only, and an origin includes the port.

@@ -66,7 +66,7 @@ export function mend(
     const runs = page.runs.map((run) => {
       const found = changed.get(run.key);
       changed.delete(run.key);
-      return found ?? run;
+      return found && found.last_at >= run.last_at ? found : run;
     });
     return { ...page, runs };
   });

@@ -240,3 +240,4 @@ class Reset(Record, frozen=True, kw_only=True):
 
     id: int
     at: float
+    open_incidents: int

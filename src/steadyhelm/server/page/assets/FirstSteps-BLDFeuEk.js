@@ -1,4 +1,4 @@
-import{Dt as e,E as t,G as n,Tt as r,wt as i}from"./HostileText-Dig3Oar3.js";import{l as a,t as o}from"./index-CHqRt3N1.js";var s=e(r(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=i(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
+import{Dt as e,E as t,G as n,Tt as r,wt as i}from"./HostileText-HxeEH2lH.js";import{l as a,t as o}from"./index-DGOdaR3h.js";var s=e(r(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=i(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
 
 monitor = DriftMonitor("bug-fixer")
 search = monitor.tool(search)
