@@ -50,6 +50,7 @@ PURE = sorted(
         "engine/reminding.py",
         "engine/responses.py",
         "engine/incident_tracker.py",
+        "engine/judged_events.py",
         "engine/run_budget.py",
         "engine/drift_points.py",
         "engine/drift_state.py",

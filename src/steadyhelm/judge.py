@@ -4,7 +4,7 @@ A question is raised by a session, answered off the agent's thread, and its verd
 (`judged`). Only that event has an effect: a replay of it decides the same and asks nobody.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -20,6 +20,9 @@ SUBJECTS: Final[tuple[Subject, ...]] = get_args(Subject)
 
 UNSURE: Final = "unsure"
 """The label of a judge that cannot tell; it changes nothing."""
+
+NO_VERDICT: Final = "none"
+"""The label of a report that no verdict came of a question; it changes nothing."""
 
 DRIFT_LABELS: Final[Mapping[Subject, str]] = {
     "loop": "no_progress",
@@ -38,13 +41,15 @@ MIN_BELIEF: Final = 0.5
 """A verdict has an effect from this product of its confidence and its weight on."""
 
 MAX_QUOTE_CHARS: Final = 300
+MAX_EVIDENCE_IDS: Final = 10
 
 
 class Question(Struct, frozen=True, kw_only=True):
     """One question: self-contained, bounded, redacted, with all text of the run delimited.
 
     `subject` is the id of the incident it is about, or the pattern of findings, or the place of a message;
-    `place` is the event at which it was raised. Both may differ between two equal questions: `question_id`
+    `pattern` is what the steps are an instance of (see `name_pattern`), `evidence` the ids of their events,
+    and `place` the event at which it was raised. These may differ between two equal questions: `question_id`
     depends on content alone, so that an equal question is answered from memory.
     """
 
@@ -54,9 +59,20 @@ class Question(Struct, frozen=True, kw_only=True):
     place: int
     labels: tuple[str, ...]
     text: str
+    pattern: str = ""
+    evidence: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, about: Subject, text: str, *, subject: str, place: int) -> Self:
+    def build(
+        cls,
+        about: Subject,
+        text: str,
+        *,
+        subject: str,
+        place: int,
+        pattern: str = "",
+        evidence: Sequence[str] = (),
+    ) -> Self:
         """Return a question with the labels of its kind and the id of its content.
 
         >>> Question.build("reply", "Is it?", subject="7", place=7).labels
@@ -66,7 +82,14 @@ class Question(Struct, frozen=True, kw_only=True):
         content = "\0".join((about, *labels, text)).encode("utf-8", "replace")
         question_id = blake2b(content, digest_size=8).hexdigest()
         return cls(
-            question_id=question_id, about=about, subject=subject, place=place, labels=labels, text=text
+            question_id=question_id,
+            about=about,
+            subject=subject,
+            place=place,
+            labels=labels,
+            text=text,
+            pattern=pattern,
+            evidence=tuple(evidence[-MAX_EVIDENCE_IDS:]),
         )
 
 
@@ -94,7 +117,11 @@ class ModelJudge(Protocol):
 
 
 class JudgedReport(Struct, frozen=True, kw_only=True):
-    """The metadata of a `judged` event: a verdict, the question it answers, and the weight it has."""
+    """The metadata of a `judged` event: a verdict, the question it answers, and the weight it has.
+
+    Without a verdict the label is `none`, and `reason` says why. `addressed` says that the text shown tried
+    to address the judge: then nothing is judged healthy.
+    """
 
     question_id: str
     about: Subject
@@ -103,26 +130,42 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
     label: str
     confidence: float
     quote: str = ""
+    pattern: str = ""
+    evidence: tuple[str, ...] = ()
     weight: float = FIXED_WEIGHT
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    reason: str = ""
+    addressed: bool = False
 
     @classmethod
-    def build(cls, question: Question, verdict: JudgeVerdict, weight: float = FIXED_WEIGHT) -> Self:
+    def build(
+        cls,
+        question: Question,
+        verdict: JudgeVerdict,
+        weight: float = FIXED_WEIGHT,
+        *,
+        reason: str = "",
+        addressed: bool = False,
+    ) -> Self:
         """Return the report of a verdict."""
         return cls(
             question_id=question.question_id,
             about=question.about,
             subject=question.subject,
             place=question.place,
+            pattern=question.pattern,
+            evidence=question.evidence,
             weight=weight,
+            reason=reason,
+            addressed=addressed,
             **structs.asdict(verdict),
         )
 
     def to_metadata(self) -> dict[str, Any]:
         """Return it as the metadata of an event."""
-        return structs.asdict(self)
+        return {**structs.asdict(self), "evidence": list(self.evidence)}
 
     @property
     def direction(self) -> int:
@@ -131,7 +174,16 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
             return 0
         if self.label == DRIFT_LABELS[self.about]:
             return 1
-        return -1 if self.label == HEALTHY_LABELS[self.about] else 0
+        return -1 if self.label == HEALTHY_LABELS[self.about] and not self.addressed else 0
+
+
+def name_pattern(kind: str, subject: str, detector: str) -> str:
+    """Return what a finding or an incident is an instance of: its subject, or its detector without one.
+
+    >>> name_pattern("loop", "read_file", "action_loop"), name_pattern("goal", "", "goal_drift")
+    ('loop/read_file', 'goal/goal_drift')
+    """
+    return f"{kind}/{subject or detector}"
 
 
 def read_judged(metadata: Mapping[str, Any] | None) -> JudgedReport | None:
@@ -145,7 +197,7 @@ def read_judged(metadata: Mapping[str, Any] | None) -> JudgedReport | None:
     except (msgspec.MsgspecError, TypeError, ValueError):
         return None
     is_share = 0.0 <= report.confidence <= 1.0 and 0.0 <= report.weight <= 1.0
-    known = (DRIFT_LABELS[report.about], HEALTHY_LABELS[report.about], UNSURE)
+    known = (DRIFT_LABELS[report.about], HEALTHY_LABELS[report.about], UNSURE, NO_VERDICT)
     return report if is_share and report.label in known else None
 
 

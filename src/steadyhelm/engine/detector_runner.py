@@ -13,6 +13,7 @@ from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Thresholds
+from steadyhelm.judging.severity_shifts import SeverityShifts
 
 _MAX_FAILURES: Final = 3
 
@@ -41,6 +42,8 @@ class DetectorRunner:
         self._thresholds = thresholds or Thresholds()
         self._health = health
         self._failures: dict[str, int] = {}
+        self.shifts = SeverityShifts()
+        """What verdicts of a judge have changed in this run."""
 
     def use_baseline(self, baseline: BaselineStats, thresholds: Thresholds) -> None:
         """Compare further events with another baseline."""
@@ -116,6 +119,11 @@ class DetectorRunner:
         ]
         return reasons[-1] if reasons else "no detector of goal drift"
 
+    def explain_goal_not_checked(self) -> str | None:
+        """Return why no detector could tell whether the goal was left; None when one could."""
+        reasons = [detector.not_checked for detector in self._goal_detectors]
+        return None if None in reasons else (reasons[-1] if reasons else "no detector of goal drift")
+
     def state(self) -> dict[str, bytes]:
         """Return the state of each detector, by name."""
         return {detector.name: detector.state() for detector in self.detectors}
@@ -130,7 +138,10 @@ class DetectorRunner:
                     self._health.count(f"saved state of detector {detector.name} cannot be read")
 
     def adjust(self, finding: DriftEvent, recent: Sequence[str]) -> DriftEvent:
-        """Return the finding, lowered if such findings were marked false alarms, with unusual order noted."""
+        """Return the finding with unusual order noted, lowered if such ones were marked false alarms.
+
+        What a judge said about its pattern moves it by one severity.
+        """
         usual = self.baseline.common_sequences
         if self.baseline.is_calibrated and usual and len(recent) > 1:
             pair = list(recent)
@@ -138,7 +149,7 @@ class DetectorRunner:
             finding.context.update(usual_sequences=usual, unusual_order=None if known else pair)
         if self._thresholds.cover(finding):
             return finding.lower_severity("an incident like this was marked a false alarm")
-        return finding
+        return self.shifts.apply_to(finding) if self.shifts.steps else finding
 
     def _collect(
         self, question: Callable[[Detector], DriftEvent | None], recent: Sequence[str]

@@ -13,6 +13,8 @@ from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import MAX_INCIDENT_EVENTS, Incident
+from steadyhelm.judge import JudgedReport, name_pattern
+from steadyhelm.judging.severity_shifts import is_certain, shift_severity
 from steadyhelm.policy.outcomes import EXPECTED_CHANGES
 from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
 
@@ -22,6 +24,8 @@ QUIET_EVENTS: Final = 10
 _INTERVENTIONS_KEPT: Final = 20
 _EVIDENCE_NAMED: Final = 10
 _PAST_KEPT: Final = 3
+_CLEARED_KEPT: Final = 16
+_CERTAIN_KEPT: Final = 16
 
 
 _NOT_CAUSED_BY_ANSWERS: Final = frozenset({CORRECTION, "resource"})
@@ -39,7 +43,9 @@ class IncidentTracker(Struct):
     """The open incidents of one run, one per kind: several detectors may see the same loop.
 
     `starts` has the beginning of each, `past` the messages of incidents that are closed. `total` counts what
-    was wrong with the run; that it spent more than it was given is not.
+    was wrong with the run; that it spent more than it was given is not. `cleared` has the incidents that were
+    judged healthy, by pattern; one whose pattern gets worse is opened again. `certain` are the ids of those
+    that no verdict can change.
     """
 
     open: dict[str, Incident] = field(default_factory=dict)
@@ -47,6 +53,8 @@ class IncidentTracker(Struct):
     outcomes: InterventionOutcomes = field(default_factory=InterventionOutcomes)
     starts: dict[str, IncidentStart] = field(default_factory=dict)
     past: list[str] = field(default_factory=list)
+    cleared: dict[str, Incident] = field(default_factory=dict)
+    certain: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # A damaged state may name interventions that do not exist.
@@ -121,7 +129,42 @@ class IncidentTracker(Struct):
                 answer = _intervention(event, decision, finding.event_ids)
                 incident = self._add_intervention(finding.kind, event, answer, totals)
             changed[incident.incident_id] = incident
-        return [*changed.values(), *self._close_quiet(event)]
+            if is_certain(finding) and incident.incident_id not in self.certain:
+                self.certain = [*self.certain, incident.incident_id][-_CERTAIN_KEPT:]
+        return [*changed.values(), *self._close_quiet(event, totals)]
+
+    def shift_severity(
+        self, kind: str, report: JudgedReport, step: int, words: str, event: TraceEvent
+    ) -> list[Incident]:
+        """Move the severity of an open incident by a verdict about it; one that becomes LOW is closed.
+
+        Returns the incident where it changed.
+        """
+        incident = self.open[kind]
+        pattern = name_pattern(kind, incident.subject, incident.detector)
+        is_meant = report.pattern == pattern or report.subject in {
+            incident.incident_id,
+            str(incident.last_seq),
+        }
+        severity = shift_severity(incident.severity, step)
+        if not is_meant or severity is incident.severity or incident.hard_limit:
+            return []
+        if incident.incident_id in self.certain:
+            return []
+        message = f"{incident.message}; {words}"
+        moved = structs.replace(incident, severity=severity, message=message)
+        if severity is not Severity.LOW:
+            self.open[kind] = moved
+            return [moved]
+        del self.open[kind]
+        self.outcomes.drop(kind)
+        self.outcomes.close(kind)
+        self.starts.pop(kind, None)
+        closed = structs.replace(moved, state="closed", closed_at=event.timestamp)
+        self.cleared[report.pattern] = closed
+        if len(self.cleared) > _CLEARED_KEPT:
+            del self.cleared[next(iter(self.cleared))]
+        return [closed]
 
     def record_refusal(
         self, event: TraceEvent, action: DriftAction, reason: str, totals: Totals
@@ -200,10 +243,17 @@ class IncidentTracker(Struct):
         return list(changed.values())
 
     def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
-        self.total += finding.detector not in {BUDGET, DAILY_BUDGET}
         seq = _find_first_evidence(finding, event)
         self.starts[finding.kind] = IncidentStart(seq, totals.tokens_before(seq))
+        cleared = self._take_cleared(finding) if self.cleared else None
+        if cleared is not None:
+            # The same incident: what was alerted before is not alerted again, unless it has become worse.
+            return structs.replace(cleared, state="open", closed_at=None, message=finding.message)
+        self.total += finding.detector not in {BUDGET, DAILY_BUDGET}
         return _make_incident(event, finding)
+
+    def _take_cleared(self, finding: DriftEvent) -> Incident | None:
+        return self.cleared.pop(name_pattern(finding.kind, finding.subject, finding.detector), None)
 
     def _add_intervention(
         self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals
@@ -214,7 +264,8 @@ class IncidentTracker(Struct):
             # A second intervention was needed: the first was ignored.
             incident = self._set_outcome(self.outcomes.settle(kind, "ignored"), event.seq, totals)
         start = self.starts.get(kind) or IncidentStart(incident.opened_seq, totals.tokens)
-        tokens_a_step = (totals.tokens - start.tokens) / max(1, event.seq - start.seq + 1)
+        steps = totals.count_events(start.seq, event.seq) + 1
+        tokens_a_step = (totals.tokens - start.tokens) / max(1, steps)
         trial = self.outcomes.begin(kind, answer.action, event, tokens_a_step)
         answer = structs.replace(
             answer,
@@ -240,11 +291,12 @@ class IncidentTracker(Struct):
         incident = self.open[judged.kind] = structs.replace(incident, interventions=(*earlier, last))
         return incident
 
-    def _close_quiet(self, event: TraceEvent) -> list[Incident]:
+    def _close_quiet(self, event: TraceEvent, totals: Totals) -> list[Incident]:
         quiet = [
             kind
             for kind, it in self.open.items()
-            if event.seq - it.last_seq >= QUIET_EVENTS and kind not in self.outcomes.running
+            if totals.count_events(it.last_seq, event.seq) >= QUIET_EVENTS
+            and kind not in self.outcomes.running
         ]
         for kind in quiet:
             self.outcomes.close(kind)

@@ -6,6 +6,7 @@ from typing import Any
 from steadyhelm.decisions import Decision, DriftAction, Verdict
 from steadyhelm.engine.drift_state import DriftState
 from steadyhelm.engine.incident_tracker import IncidentTracker
+from steadyhelm.engine.totals import Totals
 from steadyhelm.fatigue import Fatigue
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.goals.plan_tracker import PlanTracker, describe_plan
@@ -62,6 +63,7 @@ def is_news(
     seq: int,
     incidents: IncidentTracker,
     fatigue: Fatigue,
+    totals: Totals,
 ) -> bool:
     """Return whether to intervene again: the action is stronger, or the last one is long enough ago."""
     for finding in findings:
@@ -71,7 +73,8 @@ def is_news(
         if incident is None or not incident.interventions:
             return True
         last = incident.interventions[-1]
-        if action.level > last.action.level or seq - last.seq > fatigue.cooldown(pattern_of(finding)):
+        since = totals.count_events(last.seq, seq)
+        if action.level > last.action.level or since > fatigue.cooldown(pattern_of(finding)):
             return True
     return False
 

@@ -20,6 +20,7 @@ from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_state import DriftState, SavedDriftState
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.incident_tracker import IncidentTracker
+from steadyhelm.engine.judged_events import SavedJudging, VerdictMemory, apply_verdict
 from steadyhelm.engine.reminding import add_reminder
 from steadyhelm.engine.responses import choose_response, is_news, make_decision, pattern_of, read_action
 from steadyhelm.engine.steering import Steering
@@ -30,6 +31,7 @@ from steadyhelm.events import (
     CALL_REFUSED,
     CHECKPOINT_TAKEN,
     GUIDANCE_DELIVERED,
+    JUDGED,
     LLM_REQUEST,
     NOT_CARRIED_OUT,
     ROLLED_BACK,
@@ -47,6 +49,8 @@ from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.goals.work_signals import find_written_path
 from steadyhelm.incidents import Incident, Thresholds
+from steadyhelm.judge import Question, read_judged
+from steadyhelm.judging.questioner import Questioner, RunFacts
 from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
 
 STATE_VERSION: Final = 4
@@ -68,6 +72,8 @@ class Observation(NamedTuple):
     """The place of the event, where it had findings."""
     extension: BudgetDecision | None = None
     """What was decided about a request or a grant of budget."""
+    questions: Sequence[Question] = ()
+    """What a judge is to be asked."""
 
 
 class Ending(NamedTuple):
@@ -95,6 +101,7 @@ class _State(Struct):
     epoch: str = ""
     plan: PlanTracker = field(default_factory=PlanTracker)
     written: dict[str, int] = field(default_factory=dict)
+    judging: SavedJudging = field(default_factory=SavedJudging)
 
 
 class Session:
@@ -111,6 +118,7 @@ class Session:
         thresholds: What people marked as false alarms: such findings are LOW.
         tools: What is known about tools, by name.
         health: Counts detectors that fail.
+        questioner: Raises the questions for a judge; None where there is none.
     """
 
     def __init__(
@@ -126,6 +134,7 @@ class Session:
         thresholds: Thresholds | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
         health: Health | None = None,
+        questioner: Questioner | None = None,
     ) -> None:
         self.run = run
         self.baseline = baseline
@@ -142,6 +151,8 @@ class Session:
         self._clean: list[int] = []
         self._written: dict[str, int] = {}
         self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
+        self._verdicts = VerdictMemory(self._runner.shifts)
+        self._questioner = questioner
         self._goal = GoalTracker()
         self._goal.start(run.goal)
         self.plan = PlanTracker()
@@ -193,6 +204,8 @@ class Session:
         if event.seq <= totals.last_seq:
             self._health.count("event seen twice")
             return QUIET
+        if event.action_name == JUDGED and event.action_type == STATE_TRANSITION:
+            return self._apply_verdict(event)
         if event.timestamp < totals.last_at:
             self._health.count("event out of order")
         totals.add(event)
@@ -210,7 +223,9 @@ class Session:
             findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
         seen = self._pass(event, reported) if findings is None else self._respond(event, findings, can)
         is_step = event.action_type in {TOOL_CALL, LLM_REQUEST}
-        return self._remind(seen, event.seq, can) if self.drift.steering.remind_every and is_step else seen
+        if self.drift.steering.remind_every and is_step:
+            seen = self._remind(seen, event.seq, can)
+        return seen if self._questioner is None else self._ask(self._questioner, event, seen)
 
     def before_tool(self, name: str, args: Any = None) -> Decision:
         """Return the decision for a call that has not been made yet. Does not change state."""
@@ -300,6 +315,7 @@ class Session:
                 self.run.epoch,
                 self.plan,
                 self._written,
+                SavedJudging(self._verdicts, None if self._questioner is None else self._questioner.memory),
             )
         )
 
@@ -318,6 +334,10 @@ class Session:
         self.plan = saved.plan
         self.drift.restore(saved.drift)
         self._runner.restore(saved.detectors)
+        self._verdicts = saved.judging.verdicts
+        self._runner.shifts = self._verdicts.shifts
+        if self._questioner is not None and saved.judging.questions is not None:
+            self._questioner.memory = saved.judging.questions
 
     def roll_back(self, state: bytes) -> None:
         """Go back to a saved state with the agent: detectors forget the steps since then.
@@ -393,6 +413,30 @@ class Session:
             return self._incidents.mark_not_carried_out(str(report.get("reason", "")))
         return ()
 
+    def _apply_verdict(self, event: TraceEvent) -> Observation:
+        """Apply what a judge answered. Nothing else sees the event: it is no part of what the agent did."""
+        self._totals.hide(event.seq)
+        report = read_judged(event.metadata)
+        if report is None:
+            self._health.count("verdict that cannot be read")
+            return QUIET
+        if self._questioner is not None:
+            self._questioner.close(report)
+        effect = apply_verdict(event, report, self._verdicts, self._incidents, self._totals)
+        decision = Decision(findings=tuple(effect.findings)) if effect.findings else PROCEED
+        return Observation(decision, _latest(effect.incidents), event.seq)
+
+    def _ask(self, questioner: Questioner, event: TraceEvent, seen: Observation) -> Observation:
+        """Add the questions that an event raises."""
+        facts = RunFacts(
+            self._goal.current,
+            self._incidents.open,
+            self._runner.measure_goal_drift(),
+            self._runner.explain_goal_not_checked(),
+        )
+        questions = questioner.observe(event, seen.decision.findings, facts)
+        return seen._replace(questions=questions) if questions else seen
+
     def _pass(self, event: TraceEvent, reported: Sequence[Incident]) -> Observation:
         """Return what an event without findings led to; `reported` are incidents changed by a report."""
         self._fatigue.event_count += 1
@@ -404,7 +448,8 @@ class Session:
             return Observation(decision) if hooks else QUIET
         judged = self._incidents.judge(event, (), self._totals)
         return Observation(
-            decision, _latest([*reported, *judged, *self._incidents.observe(event, (), decision)])
+            decision,
+            _latest([*reported, *judged, *self._incidents.observe(event, (), decision, self._totals)]),
         )
 
     def _remind(self, seen: Observation, seq: int, can: Collection[Verdict]) -> Observation:
@@ -423,6 +468,7 @@ class Session:
         reported = [it for it in findings if it.severity is not Severity.LOW]
         readings = self._fatigue.observe([pattern_of(finding) for finding in reported])
         self._trust.record_findings(event, self._totals.names, is_reported=bool(reported))
+        self._verdicts.note_corrections(event, findings)
         chronic = {
             finding.kind
             for finding in reported
@@ -446,7 +492,7 @@ class Session:
         response = choose_response(findings, self.drift, self._incidents.answered, chronic)
         if response.action is DriftAction.CONTINUE:
             return Decision(findings=tuple(findings)), False
-        is_new = is_news(findings, response.action, seq, self._incidents, self._fatigue)
+        is_new = is_news(findings, response.action, seq, self._incidents, self._fatigue, self._totals)
         # A budget that is used up is the answer to every further step, not only to the first.
         if not is_new and not self.drift.is_exhausted:
             quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))

@@ -12,7 +12,10 @@ _MARKS_KEPT: Final = 32
 
 
 class Totals(Struct):
-    """The sums of one run so far; `marks` are the tokens spent by the end of each of the latest events."""
+    """The sums of one run so far; `marks` are the tokens spent by the end of each of the latest events.
+
+    `hidden` are the places of events that are not part of what the agent did: nothing is counted by them.
+    """
 
     last_seq: int = -1
     events: int = 0
@@ -26,6 +29,19 @@ class Totals(Struct):
     names: list[str] = field(default_factory=list)
     last_names: list[str] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
+    hidden: list[int] = field(default_factory=list)
+
+    def hide(self, seq: int) -> None:
+        """Pass the place of an event that the agent has no part in."""
+        self.last_seq = seq
+        self.hidden.append(seq)
+        self.marks.append(self.tokens)
+        if len(self.marks) > 2 * _MARKS_KEPT:
+            del self.marks[:-_MARKS_KEPT]
+
+    def count_events(self, since: int, seq: int) -> int:
+        """Return the number of events after one place up to another, without hidden ones."""
+        return seq - since - sum(since < it <= seq for it in self.hidden) if self.hidden else seq - since
 
     def add(self, event: TraceEvent) -> None:
         """Count one event."""
@@ -57,7 +73,13 @@ class Totals(Struct):
         marks, back = self.marks, self.last_seq - seq + 1
         if back < 1 or not marks:
             return self.tokens
-        return marks[-back - 1] if back < len(marks) else 0 if len(marks) == self.events else marks[0]
+        return (
+            marks[-back - 1]
+            if back < len(marks)
+            else 0
+            if len(marks) == self.events + len(self.hidden)
+            else marks[0]
+        )
 
     def summarise(
         self,

@@ -26,4 +26,4 @@ def is_reply_uncertain(label: ReplyLabel) -> bool:
 
 def is_goal_uncertain(level: float | None, reason_not_checked: str | None) -> bool:
     """Return whether the drift from the goal is in its uncertain band, or was not checked."""
-    return reason_not_checked is not None if level is None else level >= GOAL_BAND_FROM
+    return reason_not_checked is not None or (level is not None and level >= GOAL_BAND_FROM)

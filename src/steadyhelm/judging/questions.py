@@ -36,22 +36,28 @@ _REPLY: Final = (
 
 
 def build_loop_question(
-    notes: RunNotes, finding: DriftEvent, *, goal: str, subject: str, place: int, redact: Redact
+    notes: RunNotes, finding: DriftEvent, *, goal: str, subject: str, place: int, pattern: str, redact: Redact
 ) -> Question:
     """Return the question whether a repetition is one without progress, with the steps that prove it."""
     steps = _select_proof(notes.steps, finding.event_ids)
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
-    return _build("loop", _LOOP, blocks, subject=subject, place=place)
+    shown = [it.event_id for it in steps]
+    return _build("loop", _LOOP, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
 
 
-def build_goal_question(notes: RunNotes, *, goal: str, subject: str, place: int, redact: Redact) -> Question:
+def build_goal_question(
+    notes: RunNotes, *, goal: str, subject: str, place: int, pattern: str, redact: Redact
+) -> Question:
     """Return the question whether the latest steps serve the goal."""
     steps = [it for it in notes.steps if it.action_type != USER_MESSAGE][-MAX_STEPS:]
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
-    return _build("goal", _GOAL, blocks, subject=subject, place=place)
+    shown = [it.event_id for it in steps]
+    return _build("goal", _GOAL, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
 
 
-def build_reply_question(notes: RunNotes, *, goal: str, subject: str, place: int, redact: Redact) -> Question:
+def build_reply_question(
+    notes: RunNotes, *, goal: str, subject: str, place: int, pattern: str, redact: Redact
+) -> Question:
     """Return the question whether the user's latest message says that the work was wrong."""
     blocks = [write_block("Goal", goal, max_chars=GOAL_CHARS, redact=redact)] if goal else []
     if notes.asked_before:
@@ -65,14 +71,25 @@ def build_reply_question(notes: RunNotes, *, goal: str, subject: str, place: int
             write_block("The agent then said", notes.said_before, max_chars=WORDS_CHARS, redact=redact)
         )
     blocks.append(write_block("The reply", notes.message, max_chars=WORDS_CHARS, redact=redact))
-    return _build("reply", _REPLY, blocks, subject=subject, place=place)
+    shown = [it.event_id for it in notes.steps[-1:]]
+    return _build("reply", _REPLY, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
 
 
-def _build(about: Subject, ask: str, blocks: Sequence[str], *, subject: str, place: int) -> Question:
+def _build(
+    about: Subject,
+    ask: str,
+    blocks: Sequence[str],
+    *,
+    subject: str,
+    place: int,
+    pattern: str,
+    evidence: Sequence[str],
+) -> Question:
     labels = (DRIFT_LABELS[about], HEALTHY_LABELS[about], UNSURE)
     asked = ask.format(drift=labels[0], healthy=labels[1])
     rules = _RULES.format(labels=", ".join(f'"{label}"' for label in labels))
-    return Question.build(about, "\n\n".join([asked, *blocks, rules]), subject=subject, place=place)
+    text = "\n\n".join([asked, *blocks, rules])
+    return Question.build(about, text, subject=subject, place=place, pattern=pattern, evidence=evidence)
 
 
 def _write_goal(notes: RunNotes, goal: str, redact: Redact) -> list[str]:
