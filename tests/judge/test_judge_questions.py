@@ -5,7 +5,6 @@ import pytest
 
 from steadyhelm.errors import FormatError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.judge import (
     JudgedReport,
     JudgeVerdict,
@@ -35,19 +34,6 @@ def make_notes(*events: TraceEvent) -> RunNotes:
     return notes
 
 
-def make_finding(*ids: str) -> DriftEvent:
-    return DriftEvent(
-        agent_id="a",
-        run_id="r",
-        detector="action_loop",
-        severity=Severity.MED,
-        score=0.5,
-        message="the same call again",
-        suggested_action="stop",
-        context={"event_ids": list(ids)},
-    )
-
-
 def test_a_loop_question_shows_goal_words_and_the_steps_that_prove_it() -> None:
     """It is self-contained: whoever reads it knows the goal, the user's last words, calls and results."""
     notes = make_notes(
@@ -57,7 +43,7 @@ def test_a_loop_question_shows_goal_words_and_the_steps_that_prove_it() -> None:
     )
     asked = build_loop_question(
         notes,
-        make_finding("r.2", "r.3"),
+        ["r.2", "r.3"],
         goal="find the bug",
         subject="i1",
         place=4,
@@ -121,7 +107,7 @@ def test_secrets_are_redacted_in_questions() -> None:
     )
     common = {"goal": said, "subject": "s", "place": 3, "pattern": "p", "redact": REDACT}
     for asked in (
-        build_loop_question(notes, make_finding("r.1"), **common),  # type: ignore[arg-type]
+        build_loop_question(notes, ["r.1"], **common),  # type: ignore[arg-type]
         build_goal_question(notes, **common),  # type: ignore[arg-type]
         build_reply_question(notes, **common),  # type: ignore[arg-type]
     ):
@@ -140,7 +126,7 @@ def test_a_question_is_bounded_however_long_the_run_is() -> None:
     assert all(len(it.asked) <= NOTED_CHARS and len(it.result) <= NOTED_CHARS for it in notes.steps[:-1])
     common = {"goal": long, "subject": "s", "place": 3, "pattern": "p", "redact": REDACT}
     proof = [f"r.{seq}" for seq in range(3 * STEPS_KEPT)]
-    assert len(build_loop_question(notes, make_finding(*proof), **common).text) < MAX_CHARS  # type: ignore[arg-type]
+    assert len(build_loop_question(notes, proof, **common).text) < MAX_CHARS  # type: ignore[arg-type]
     assert len(build_goal_question(notes, **common).text) < MAX_CHARS  # type: ignore[arg-type]
     assert len(build_reply_question(notes, **common).text) < MAX_CHARS  # type: ignore[arg-type]
 

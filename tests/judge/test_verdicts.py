@@ -17,7 +17,7 @@ from steadyhelm.detectors.user_correction import UserCorrection
 from steadyhelm.events import JUDGED, STATE_TRANSITION, USER_MESSAGE, TraceEvent
 from steadyhelm.findings import Severity
 from steadyhelm.judge import UNSURE, JudgeVerdict, Question
-from steadyhelm.judging.questioner import STEPS_PER_QUESTION
+from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 LOOP = "aaa"  # MED at the third call, HIGH at the fifth, CRITICAL at the sixth
@@ -105,15 +105,15 @@ class TestLoops:
         assert run.incidents[0].severity is Severity.MED
         assert run.incidents[0].opened_seq == run.asked[0].place + 1
 
-    def test_low_findings_are_asked_about_once_in_25_steps(self):
+    def test_low_findings_are_asked_about_once_in_25_steps_and_less_often_each_time(self):
         """
-        However many patterns keep coming, the agent takes 25 steps between two questions about them.
+        However long they keep coming, 25 steps at least lie between two questions, then twice as many.
         """
         run = JudgedRun(answer_with(UNSURE), [Noticing()]).play("." * 100)
         places = [it.place for it in run.asked if it.about == "loop"]
-        assert len(places) == 4
+        assert len(places) == 2
         steps = [sum(it.action_name != JUDGED for it in run.trace[:place]) for place in places]
-        assert all(later - sooner >= STEPS_PER_QUESTION for sooner, later in pairwise(steps))
+        assert all(later - sooner >= MIN_STEPS_BETWEEN for sooner, later in pairwise(steps))
 
     def test_an_unsure_or_hardly_believed_verdict_changes_nothing(self):
         """
@@ -154,7 +154,7 @@ class TestLimits:
         """
         run = JudgedRun(answer_with("healthy"), [ResourceSpike(absolute_token_limit=2000)]).play("rrrr")
         (incident,) = run.incidents
-        assert not run.asked
+        assert incident.incident_id not in [it.subject for it in run.asked]
         forged = Question.build("loop", "?", subject=incident.incident_id, place=3, pattern="resource/tokens")
         for label in ("healthy", "no_progress"):
             run.judge(structs.replace(forged, question_id=label), JudgeVerdict(label=label, confidence=1.0))

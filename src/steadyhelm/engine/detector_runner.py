@@ -119,11 +119,6 @@ class DetectorRunner:
         ]
         return reasons[-1] if reasons else "no detector of goal drift"
 
-    def explain_goal_not_checked(self) -> str | None:
-        """Return why no detector could tell whether the goal was left; None when one could."""
-        reasons = [detector.not_checked for detector in self._goal_detectors]
-        return None if None in reasons else (reasons[-1] if reasons else "no detector of goal drift")
-
     def state(self) -> dict[str, bytes]:
         """Return the state of each detector, by name."""
         return {detector.name: detector.state() for detector in self.detectors}

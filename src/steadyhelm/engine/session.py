@@ -428,12 +428,7 @@ class Session:
 
     def _ask(self, questioner: Questioner, event: TraceEvent, seen: Observation) -> Observation:
         """Add the questions that an event raises."""
-        facts = RunFacts(
-            self._goal.current,
-            self._incidents.open,
-            self._runner.measure_goal_drift(),
-            self._runner.explain_goal_not_checked(),
-        )
+        facts = RunFacts(self._goal, self._incidents.open)
         questions = questioner.observe(event, seen.decision.findings, facts)
         return seen._replace(questions=questions) if questions else seen
 

@@ -65,19 +65,12 @@ class LoopBand(Struct):
             fresh = [it for it in [*shown, event.event_id] if it not in self.proof]
             self.proof = [*self.proof, *fresh][-2 * _WITHIN_STEPS :]
         is_due = bool(count) and len(self.alike) >= _MIN_ALIKE and self.steps - self.asked_at >= self.gap
-        if not is_due:
-            return []
-        self.gap *= 2
-        return list(self.proof)
+        return list(self.proof) if is_due else []
 
-    @property
-    def can_ask(self) -> bool:
-        """Whether a question about another repetition may be asked at this step."""
-        return self.steps - self.asked_at >= MIN_STEPS_BETWEEN
-
-    def record_question(self) -> None:
-        """Count a question about a repetition, whatever was the reason to ask it."""
+    def record_question(self, *, is_reported: bool = False) -> None:
+        """Count a question about a repetition; `is_reported` is whether a rule has reported it."""
         self.asked_at = self.steps
+        self.gap *= 1 if is_reported else 2
         self.alike, self.proof = [], []
 
 

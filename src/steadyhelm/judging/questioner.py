@@ -6,38 +6,31 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.corrections.reply_classifier import ReplyLabel
-from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
+from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Question, name_pattern
-from steadyhelm.judging.bands import (
-    GOAL_STEPS_PER_QUESTION,
-    MAX_GOAL_QUESTIONS,
-    is_goal_uncertain,
-    is_reply_uncertain,
-)
+from steadyhelm.judging.bands import is_reply_uncertain
 from steadyhelm.judging.blocks import Redact
+from steadyhelm.judging.goal_band import GoalBand
+from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN, LoopBand
 from steadyhelm.judging.questions import build_goal_question, build_loop_question, build_reply_question
 from steadyhelm.judging.run_notes import RunNotes
 from steadyhelm.judging.severity_shifts import is_certain
 
-STEPS_PER_QUESTION: Final = 25
-"""Steps of the agent between two questions about one incident, and between two about LOW findings."""
-
-LOW_FINDINGS_OF_QUESTION: Final = 3
-"""LOW findings of one pattern after which they keep coming."""
-
 _SUBJECTS_KEPT: Final = 64
+_LOWERED: Final = frozenset({"lowered_because", "judged"})
+"""What the context of a finding has when people or a judge have lowered it."""
+
 GOAL_PATTERN: Final = name_pattern("goal", "", "goal_drift")
 
 
 class RunFacts(NamedTuple):
-    """What a session knows when an event was judged: goal, open incidents by kind, drift from the goal."""
+    """What a session knows when an event was judged: the tracked goal, and the open incidents by kind."""
 
-    goal: str
+    goal: GoalTracker
     incidents: Mapping[str, Incident]
-    goal_level: float | None
-    goal_reason: str | None
 
 
 class QuestionMemory(Struct):
@@ -49,10 +42,8 @@ class QuestionMemory(Struct):
     notes: RunNotes = field(default_factory=RunNotes)
     asked: dict[str, int] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
-    low_findings: dict[str, int] = field(default_factory=dict)
-    low_asked: int = -STEPS_PER_QUESTION
-    goal_asked: int = 0
-    goal_asked_at: int = 0
+    goal: GoalBand = field(default_factory=GoalBand)
+    loop: LoopBand = field(default_factory=LoopBand)
 
 
 class Questioner:
@@ -75,9 +66,7 @@ class Questioner:
         questions = [it for it in (self._ask_about_loop(event, findings, facts),) if it is not None]
         if label is not None and (question := self._ask_about_reply(event, label, facts, before)):
             questions.append(question)
-        if event.action_type in {TOOL_CALL, LLM_REQUEST} and (
-            question := self._ask_about_goal(event, findings, facts)
-        ):
+        if question := self._ask_about_goal(event, findings, facts):
             questions.append(question)
         return questions
 
@@ -91,26 +80,23 @@ class Questioner:
     ) -> Question | None:
         memory = self.memory
         loops = [it for it in findings if it.kind == "loop" and not is_certain(it)]
-        if not loops:
+        is_noticed = any(not _LOWERED & it.context.keys() for it in loops)
+        proof = memory.loop.observe(event, memory.notes.steps, is_noticed=is_noticed)
+        worst = max(loops, key=lambda it: (it.severity.rank, it.score), default=None)
+        pattern = _name_alike(event) if worst is None else name_pattern("loop", worst.subject, worst.detector)
+        subject, incident = pattern, facts.incidents.get("loop")
+        if incident is not None:
+            if incident.hard_limit or worst is None or worst.severity is Severity.LOW:
+                return None
+            subject, proof = incident.incident_id, worst.event_ids
+        if not proof or not self._is_due(subject) or not self._is_due(pattern):
             return None
-        worst = max(loops, key=lambda it: (it.severity.rank, it.score))
-        pattern = name_pattern("loop", worst.subject, worst.detector)
-        incident = facts.incidents.get("loop")
-        if worst.severity is not Severity.LOW and incident is not None:
-            subject = incident.incident_id
-            if incident.hard_limit or not (self._is_due(subject) and self._is_due(pattern)):
-                return None
-        else:
-            subject = pattern
-            if incident is not None or not self._is_low_due(pattern):
-                return None
-            memory.low_asked = memory.notes.calls
-        self._note_asked(subject)
-        memory.asked[pattern] = memory.notes.calls
+        memory.loop.record_question(is_reported=incident is not None)
+        self._note_asked(subject, pattern)
         return build_loop_question(
             memory.notes,
-            worst,
-            goal=facts.goal,
+            proof,
+            goal=facts.goal.current,
             subject=subject,
             place=event.seq,
             pattern=pattern,
@@ -121,26 +107,18 @@ class Questioner:
         self, event: TraceEvent, findings: Sequence[DriftEvent], facts: RunFacts
     ) -> Question | None:
         memory = self.memory
-        steps = memory.notes.calls
-        is_found = any(it.kind == "goal" and it.severity is not Severity.LOW for it in findings)
-        if not facts.goal or memory.goal_asked >= MAX_GOAL_QUESTIONS:
-            return None
-        if steps - memory.goal_asked_at < GOAL_STEPS_PER_QUESTION and not (
-            is_found and not memory.goal_asked
-        ):
-            return None
-        if not is_found and not is_goal_uncertain(facts.goal_level, facts.goal_reason):
-            return None
+        is_uncertain = memory.goal.observe(event, facts.goal)
+        is_found = any(it.kind == "goal" for it in findings)
         incident = facts.incidents.get("goal")
         subject = GOAL_PATTERN if incident is None else incident.incident_id
-        if subject in memory.waiting:
+        is_waiting = subject in memory.waiting or not facts.goal.current
+        if not (is_uncertain or is_found) or not memory.goal.can_ask or is_waiting:
             return None
-        memory.goal_asked += 1
-        memory.goal_asked_at = steps
-        self._note_asked(subject)
+        memory.goal.record_question()
+        self._note_asked(subject, GOAL_PATTERN)
         return build_goal_question(
             memory.notes,
-            goal=facts.goal,
+            goal=facts.goal.current,
             subject=subject,
             place=event.seq,
             pattern=GOAL_PATTERN,
@@ -157,7 +135,7 @@ class Questioner:
         self._note_asked(subject)
         return build_reply_question(
             self.memory.notes,
-            goal=facts.goal,
+            goal=facts.goal.current,
             subject=subject,
             place=event.seq,
             pattern=name_pattern("correction", f"after {before}", ""),
@@ -169,21 +147,20 @@ class Questioner:
         asked_at = self.memory.asked.get(subject)
         if subject in self.memory.waiting:
             return False
-        return asked_at is None or self.memory.notes.calls - asked_at >= STEPS_PER_QUESTION
+        return asked_at is None or self.memory.notes.calls - asked_at >= MIN_STEPS_BETWEEN
 
-    def _is_low_due(self, pattern: str) -> bool:
-        counts = self.memory.low_findings
-        count = counts.pop(pattern, 0) + 1
-        counts[pattern] = count
-        if len(counts) > _SUBJECTS_KEPT:
-            del counts[next(iter(counts))]
-        is_time = self.memory.notes.calls - self.memory.low_asked >= STEPS_PER_QUESTION
-        return count >= LOW_FINDINGS_OF_QUESTION and is_time and self._is_due(pattern)
-
-    def _note_asked(self, subject: str) -> None:
+    def _note_asked(self, subject: str, *others: str) -> None:
+        """Note that something was asked about, and under which other names it is known."""
         memory = self.memory
-        memory.asked.pop(subject, None)
-        memory.asked[subject] = memory.notes.calls
-        if len(memory.asked) > _SUBJECTS_KEPT:
+        for name in (subject, *others):
+            memory.asked.pop(name, None)
+            memory.asked[name] = memory.notes.calls
+        while len(memory.asked) > _SUBJECTS_KEPT:
             del memory.asked[next(iter(memory.asked))]
         memory.waiting = [*memory.waiting, subject][-_SUBJECTS_KEPT:]
+
+
+def _name_alike(event: TraceEvent) -> str:
+    """Return the pattern of steps that resemble each other and that no rule has noticed."""
+    subject = event.action_name if event.action_type == TOOL_CALL else "alike replies"
+    return name_pattern("loop", subject, "")

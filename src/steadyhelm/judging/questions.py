@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from steadyhelm.events import TOOL_CALL, USER_MESSAGE
-from steadyhelm.findings import DriftEvent
 from steadyhelm.judge import DRIFT_LABELS, HEALTHY_LABELS, UNSURE, Question, Subject
 from steadyhelm.judging.blocks import Redact, write_block
 from steadyhelm.judging.run_notes import RunNotes, StepNote
@@ -36,10 +35,17 @@ _REPLY: Final = (
 
 
 def build_loop_question(
-    notes: RunNotes, finding: DriftEvent, *, goal: str, subject: str, place: int, pattern: str, redact: Redact
+    notes: RunNotes,
+    proof: Collection[str],
+    *,
+    goal: str,
+    subject: str,
+    place: int,
+    pattern: str,
+    redact: Redact,
 ) -> Question:
     """Return the question whether a repetition is one without progress, with the steps that prove it."""
-    steps = _select_proof(notes.steps, finding.event_ids)
+    steps = _select_proof(notes.steps, proof)
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
     shown = [it.event_id for it in steps]
     return _build("loop", _LOOP, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
