@@ -76,6 +76,8 @@ NAMES = [
     "calibrate",
     "classify_user_reply",
     "install",
+    "make_session",
+    "save_session",
     "score_reply",
     "uninstall",
 ]

@@ -56,6 +56,7 @@ PURE = sorted(
         "engine/drift_state.py",
         "engine/drift_findings.py",
         "engine/detector_runner.py",
+        "engine/seen_places.py",
         "engine/steering.py",
         "engine/totals.py",
         "engine/intervention_outcomes.py",

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from steadyhelm.installation import install as install
     from steadyhelm.installation import uninstall as uninstall
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
+    from steadyhelm.portable_session import make_session as make_session
+    from steadyhelm.portable_session import save_session as save_session
     from steadyhelm.settings import Settings as Settings
     from steadyhelm.sink import Sink as Sink
     from steadyhelm.sinks.callback import Callback as Callback
@@ -154,6 +156,8 @@ _HOMES: "Final" = {
     "calibrate": "steadyhelm.calibration:calibrate",
     "classify_user_reply": "steadyhelm.corrections.reply_classifier:classify_user_reply",
     "install": "steadyhelm.installation:install",
+    "make_session": "steadyhelm.portable_session:make_session",
+    "save_session": "steadyhelm.portable_session:save_session",
     "score_reply": "steadyhelm.style.scoring:score_reply",
     "uninstall": "steadyhelm.installation:uninstall",
 }

@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,7 +80,12 @@ def make_detector_factory(settings: Settings, health: Health | None = None) -> C
         hint = f"Did you mean {meant[0]}?" if meant else f"Installed: {', '.join(installed)}."
         raise SettingsError(f"There is no detector named {unknown[0]!r}. {hint}")
     makers = [maker for name in installed if (maker := _prepare_detector(name, settings, health)) is not None]
-    return lambda: [make() for make in makers]
+    # Not a closure: the factory is sent to other processes.
+    return functools.partial(_make_detectors, tuple(makers))
+
+
+def _make_detectors(makers: Iterable[Callable[[], Detector]]) -> list[Detector]:
+    return [make() for make in makers]
 
 
 def _prepare_detector(name: str, settings: Settings, health: Health | None) -> Callable[[], Detector] | None:

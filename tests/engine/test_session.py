@@ -174,7 +174,55 @@ class TestOrder:
 
         assert ("CONTINUE", ()) == (again.decision.action, tuple(again.incidents))
         assert before == watched.state()
-        assert {"event seen twice": 1} == health.totals()
+        assert ({"event seen twice": 1}, "repeated") == (health.totals(), again.skipped)
+
+    def test_an_event_after_a_later_one_is_late(self):
+        """
+        An event whose place was left free, and passed, is not judged: it is late, and from then on seen.
+        """
+        health = Health()
+        watched = session(health=health)
+        trace = events("abcdef")
+        observed(watched, [trace[0], trace[1], trace[4], trace[5]])
+        skipped = [watched.observe(trace[place]).skipped for place in (3, 2, 3, 5)]
+
+        assert ["late", "late", "repeated", "repeated"] == skipped
+        assert {"late event not judged": 2, "event seen twice": 2} == health.totals()
+
+    def test_another_event_at_the_same_place_is_told_apart(self):
+        """
+        Of two different events at one place the first counts; the second is counted as what it is.
+        """
+        health = Health()
+        watched = session(health=health)
+        observed(watched, "abc")
+        other = events("abd")[2]
+
+        assert "conflicting" == watched.observe(other).skipped
+        assert {"other event at a place already taken": 1} == health.totals()
+
+    def test_it_is_known_after_a_pause(self):
+        """
+        A session that was saved between knows late from repeated events.
+        """
+        first, second = session(), session()
+        trace = events("abcd")
+        observed(first, [trace[0], trace[3]])
+        second.restore(first.state())
+
+        assert ["repeated", "late"] == [second.observe(trace[place]).skipped for place in (3, 1)]
+
+    def test_what_is_remembered_of_places_is_bounded(self):
+        """
+        A run with ten thousand gaps remembers the latest: an older event counts as repeated.
+        """
+        watched = session()
+        trace = [structs.replace(event, seq=3 * event.seq) for event in events("." * 2_000)]
+        observed(watched, trace)
+        early, recent = (structs.replace(events(".")[0], seq=seq) for seq in (1, 5_990))
+
+        assert ["repeated", "late"] == [watched.observe(it).skipped for it in (early, recent)]
+        assert len(msgspec.msgpack.encode(msgspec.msgpack.decode(watched.state())["places"])) < 1_000
 
     def test_the_next_place(self):
         """
@@ -311,12 +359,13 @@ class TestFailingPlugins:
 
     def test_a_run_with_a_left_out_detector_can_be_put_aside(self, quiet):
         """
-        Its place in the saved state is empty: taken up again, it begins afresh.
+        It stays left out, with its reason, and the others go on.
         """
         first, second = session(_Broken(), ActionLoop()), session(_Broken(), ActionLoop())
         observed(first, "aaa")
         second.restore(first.state())
 
+        assert {"broken": "failed 3 times: ValueError"} == second.not_checked == first.not_checked
         assert second.observe(events("aaaa")[3]).decision.drifting
 
     def test_in_tests_a_failure_is_loud(self):

@@ -26,6 +26,18 @@ def test_memory_travels_with_the_session():
     session().restore(state)
 
 
+@pytest.mark.parametrize("keys", [1, 14, 15, 16, 300])
+def test_a_state_of_any_number_of_keys(keys):
+    """
+    However many fields a saved session has, the memory is one more.
+    """
+    state = {str(key): key for key in range(keys)}
+    joined = append_memory(msgspec.msgpack.encode(state), HookMemory(words="w"))
+
+    assert "w" == read_memory(joined).words
+    assert [*state, "hook"] == list(msgspec.msgpack.decode(joined))
+
+
 @pytest.mark.parametrize("state", [b"", b"\x80", b"\xc1", b"\x81\xa4hook\x01", msgspec.msgpack.encode("x")])
 def test_unreadable_memory_begins_anew(state):
     """

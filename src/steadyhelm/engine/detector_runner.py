@@ -1,6 +1,6 @@
 """Run the detectors of one run; one that fails harms neither the others nor the agent."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -39,15 +39,16 @@ class DetectorRunner:
         self.baseline = baseline
         self.detectors = list(detectors)
         self._goal_detectors = _goal_detectors(self.detectors)
-        self._thresholds = thresholds or Thresholds()
+        self.thresholds = thresholds or Thresholds()
         self._health = health
-        self._failures: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+        """How often each detector has failed."""
         self.shifts = SeverityShifts()
         """What verdicts of a judge have changed in this run."""
 
     def use_baseline(self, baseline: BaselineStats, thresholds: Thresholds) -> None:
         """Compare further events with another baseline."""
-        self.baseline, self._thresholds = baseline, thresholds
+        self.baseline, self.thresholds = baseline, thresholds
 
     @property
     def not_checked(self) -> dict[str, str]:
@@ -123,14 +124,42 @@ class DetectorRunner:
         """Return the state of each detector, by name."""
         return {detector.name: detector.state() for detector in self.detectors}
 
-    def restore(self, states: Mapping[str, bytes]) -> None:
-        """Restore detectors from `state`; one whose state cannot be read starts afresh and is counted."""
+    def list_reasons(self) -> dict[str, str | None]:
+        """Return why each detector could not look, None where it could."""
+        return {detector.name: detector.not_checked for detector in self.detectors}
+
+    def restore(
+        self,
+        states: Mapping[str, bytes],
+        reasons: Mapping[str, str | None] | None = None,
+        failures: Mapping[str, int] | None = None,
+    ) -> None:
+        """Restore detectors from `state`; one whose state cannot be read starts afresh and is counted.
+
+        With `failures` and `reasons`, those that failed too often stay left out.
+        """
+        reasons = reasons or {}
+        if failures:
+            self.failures = dict(failures)
+            self._leave_out_failed(states, reasons)
         for detector in self.detectors:
-            if detector.name in states:
-                try:
-                    detector.restore(states[detector.name])
-                except FormatError:
-                    self._health.count(f"saved state of detector {detector.name} cannot be read")
+            name = detector.name
+            if name not in states:
+                continue
+            try:
+                detector.restore(states[name])
+            except FormatError:
+                self._health.count(f"saved state of detector {name} cannot be read")
+                continue
+            if name in reasons and detector.not_checked != reasons[name]:
+                detector.not_checked = reasons[name]
+
+    def _leave_out_failed(self, order: Iterable[str], reasons: Mapping[str, str | None]) -> None:
+        """Replace detectors that failed too often, in the order in which they were left out."""
+        for name in order:
+            found = next((it for it in self.detectors if it.name == name), None)
+            if found is not None and self.failures.get(name, 0) >= _MAX_FAILURES:
+                self._replace(found, _FailedDetector(name, reasons.get(name) or ""))
 
     def adjust(self, finding: DriftEvent, recent: Sequence[str]) -> DriftEvent:
         """Return the finding with unusual order noted, lowered if such ones were marked false alarms.
@@ -142,7 +171,7 @@ class DetectorRunner:
             pair = list(recent)
             known = any(pair == seq[i : i + 2] for seq in usual for i in range(len(seq) - 1))
             finding.context.update(usual_sequences=usual, unusual_order=None if known else pair)
-        if self._thresholds.cover(finding):
+        if self.thresholds.cover(finding):
             return finding.lower_severity("an incident like this was marked a false alarm")
         return self.shifts.apply_to(finding) if self.shifts.steps else finding
 
@@ -162,12 +191,15 @@ class DetectorRunner:
     def _note_failure(self, detector: Detector, exc: BaseException) -> None:
         """Count a failure; after three the detector is left out for the rest of the run, with the reason."""
         name = detector.name
-        self._failures[name] = self._failures.get(name, 0) + 1
-        if self._failures[name] >= _MAX_FAILURES and detector in self.detectors:
-            self.detectors = [other for other in self.detectors if other is not detector]
-            self.detectors.append(_FailedDetector(name, exc))
-            self._goal_detectors = _goal_detectors(self.detectors)
+        self.failures[name] = self.failures.get(name, 0) + 1
+        if self.failures[name] >= _MAX_FAILURES and detector in self.detectors:
+            reason = f"failed {_MAX_FAILURES} times: {type(exc).__name__}"
+            self._replace(detector, _FailedDetector(name, reason))
         self._health.swallow(f"detector {name}", exc)
+
+    def _replace(self, detector: Detector, placeholder: Detector) -> None:
+        self.detectors = [*(other for other in self.detectors if other is not detector), placeholder]
+        self._goal_detectors = _goal_detectors(self.detectors)
 
 
 def _goal_detectors(detectors: Sequence[Detector]) -> list[Detector]:
@@ -179,9 +211,9 @@ class _FailedDetector(Detector):
 
     kind = "resource"
 
-    def __init__(self, name: str, exc: BaseException) -> None:
+    def __init__(self, name: str, reason: str) -> None:
         self.name = name  # type: ignore[misc]
-        self.not_checked = f"failed {_MAX_FAILURES} times: {type(exc).__name__}"
+        self.not_checked = reason
         self._memory = Struct()
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002

@@ -75,6 +75,7 @@ class SavedDriftState(Struct):
     daily: DailyBudgetState | None = None
     daily_reported: bool = False
     daily_extensions: int = 0
+    goal_reason: str = "no goal was given"
 
 
 class DriftState:
@@ -85,7 +86,6 @@ class DriftState:
         self.budget = RunBudget(run, steering, budget)
         self._engine = steering.make_engine()
         self._memory = SavedDriftState(quality=ContextQuality(run.goal), goal=run.goal, known_goal=run.goal)
-        self._goal_reason = "no goal was given"
         self.score = 0.0
 
     @property
@@ -189,7 +189,7 @@ class DriftState:
         """Return the five signals, with the reasons of those that are unknown."""
         memory = self._memory
         reasons = {
-            "goal_dna_drift": self._goal_reason,
+            "goal_dna_drift": memory.goal_reason,
             "loop_risk": "no step was taken yet",
             "budget_velocity": "no budget was set" if self.budget.limits is None else "progress is not known",
             "quality_degradation": "too little was seen yet",
@@ -315,7 +315,7 @@ class DriftState:
             reported = memory.reported_stuck
             memory.stuck = memory.progress.get_stuck_score() if reported is None else reported
         memory.goal_drift = runner.measure_goal_drift()
-        self._goal_reason = runner.explain_missing_goal_level() if memory.goal_drift is None else ""
+        memory.goal_reason = runner.explain_missing_goal_level() if memory.goal_drift is None else ""
         pace = self.budget.get_pace()
         behind = None if pace is None else max(0.0, -pace)
         self.score = self._engine.score(

@@ -19,6 +19,8 @@ _NOTED: Final = frozenset(
         "event out of order",
         "event recorded while another event was being recorded",
         "event seen twice",
+        "late event not judged",
+        "other event at a place already taken",
         "live run put aside to make room",
         "run continued in a forked process",
         "run id seen twice",
@@ -48,6 +50,10 @@ class Health:
     def __init__(self) -> None:
         self.lock = ForkSafeLock()
         self._begin()
+
+    def __reduce__(self) -> tuple[type["Health"], tuple[()]]:
+        # Another process counts for itself.
+        return type(self), ()
 
     def _begin(self) -> None:
         self._token = new_id()

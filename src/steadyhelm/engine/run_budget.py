@@ -160,12 +160,15 @@ class RunBudget:
             if self.limits is None:
                 self.limits = AdaptiveBudget()
             self.limits.restore(saved.budget)
-        # The time a run was suspended does not count: its clock starts with the next event.
-        self._last_at = -1.0
+        self._last_at = saved.last_at
         self._landing_reported = saved.landing_reported
         self._exhausted_quarters = saved.exhausted_quarters
         self.daily, self._daily_extensions = saved.daily, saved.daily_extensions
         self._daily_reported = saved.daily_reported
+
+    def skip_pause(self) -> None:
+        """Leave out the time since the latest event: the clock starts with the next one."""
+        self._last_at = -1.0
 
     def roll_back(self, saved: "SavedDriftState") -> None:
         """Go back to the progress of a saved state; what was spent stays spent."""

@@ -23,6 +23,7 @@ from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.judged_events import SavedJudging, VerdictMemory, apply_verdict
 from steadyhelm.engine.reminding import add_reminder
 from steadyhelm.engine.responses import choose_response, is_news, make_decision, pattern_of, read_action
+from steadyhelm.engine.seen_places import SeenPlaces, Skipped
 from steadyhelm.engine.steering import Steering
 from steadyhelm.engine.totals import Totals
 from steadyhelm.engine.trust import TrustTracker
@@ -74,6 +75,8 @@ class Observation(NamedTuple):
     """What was decided about a request or a grant of budget."""
     questions: Sequence[Question] = ()
     """What a judge is to be asked."""
+    skipped: Skipped = ""
+    """Why the event was not judged."""
 
 
 class Ending(NamedTuple):
@@ -85,6 +88,12 @@ class Ending(NamedTuple):
 
 
 QUIET: Final = Observation(PROCEED)
+
+_SKIPPED_AS: Final[dict[Skipped, str]] = {
+    "repeated": "event seen twice",
+    "late": "late event not judged",
+    "conflicting": "other event at a place already taken",
+}
 
 
 class _State(Struct):
@@ -102,6 +111,9 @@ class _State(Struct):
     plan: PlanTracker = field(default_factory=PlanTracker)
     written: dict[str, int] = field(default_factory=dict)
     judging: SavedJudging = field(default_factory=SavedJudging)
+    places: SeenPlaces = field(default_factory=SeenPlaces)
+    reasons: dict[str, str | None] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
 
 
 class Session:
@@ -150,6 +162,7 @@ class Session:
         self._refusal = ""
         self._clean: list[int] = []
         self._written: dict[str, int] = {}
+        self._places = SeenPlaces()
         self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
         self._verdicts = VerdictMemory(self._runner.shifts)
         self._questioner = questioner
@@ -186,6 +199,16 @@ class Session:
         return {**self._runner.not_checked, **self.drift.not_checked}
 
     @property
+    def thresholds(self) -> Thresholds:
+        """What people marked as false alarms."""
+        return self._runner.thresholds
+
+    @property
+    def tool_kinds(self) -> dict[str, str]:
+        """The kinds of tools that are known, by name."""
+        return {name: it.kind for name, it in self._tools.items() if it.kind}
+
+    @property
     def is_drifting(self) -> bool:
         """Whether an incident is open."""
         return bool(self._incidents.open)
@@ -196,14 +219,17 @@ class Session:
         return self._incidents.first_evidence_seq()
 
     def observe(self, event: TraceEvent, can: Collection[Verdict] = VERDICTS) -> Observation:
-        """Judge one event and return what it led to. An event seen before changes nothing.
+        """Judge one event and return what it led to.
 
+        One whose place is not above that of every event before changes nothing: `skipped` says why.
         `can` are the verdicts that whoever records this event can carry out, of those the run can.
         """
         totals = self._totals
         if event.seq <= totals.last_seq:
-            self._health.count("event seen twice")
-            return QUIET
+            skipped = self._places.classify(event, totals.last_seq)
+            self._health.count(_SKIPPED_AS[skipped])
+            return QUIET._replace(skipped=skipped)
+        self._places.add(event, totals.last_seq)
         if event.action_name == JUDGED and event.action_type == STATE_TRANSITION:
             return self._apply_verdict(event)
         if event.timestamp < totals.last_at:
@@ -316,6 +342,9 @@ class Session:
                 self.plan,
                 self._written,
                 SavedJudging(self._verdicts, None if self._questioner is None else self._questioner.memory),
+                self._places,
+                self._runner.list_reasons(),
+                self._runner.failures,
             )
         )
 
@@ -330,10 +359,11 @@ class Session:
         self._totals, self._incidents = saved.totals, saved.incidents
         self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
         self._refusal, self._clean, self._written = saved.refusal, saved.clean, saved.written
+        self._places = saved.places
         self._set_goal(saved.goal)
         self.plan = saved.plan
         self.drift.restore(saved.drift)
-        self._runner.restore(saved.detectors)
+        self._runner.restore(saved.detectors, saved.reasons, saved.failures)
         self._verdicts = saved.judging.verdicts
         self._runner.shifts = self._verdicts.shifts
         if self._questioner is not None and saved.judging.questions is not None:

@@ -89,5 +89,6 @@ class Sessions:
             task_type=info.task_type or kept.task_type,
         )
         session = self.begin(info, reference, suspended.state, can=can)
+        session.drift.budget.skip_pause()
         # Without its memory it would number its events from 0 again, over those already stored.
         return session if session.next_seq or not suspended.events else None

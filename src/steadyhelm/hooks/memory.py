@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 _KEY: Final = "hook"
 _FIXMAP: Final = 0x80
-_MOST_KEYS: Final = 14
+_MAP16: Final = 0xDE
+_FIXMAP_KEYS: Final = 15
 _NOTICES_KEPT: Final = 256
 _OPEN_KEPT: Final = 64
 _EXITS_KEPT: Final = 64
@@ -68,10 +69,14 @@ class _Kept(Struct):
 
 def append_memory(state: bytes, memory: HookMemory) -> bytes:
     """Return the saved session with our memory as one more key, which other readers ignore."""
-    if not _FIXMAP <= state[0] <= _FIXMAP + _MOST_KEYS:
+    if state[0] == _MAP16:
+        keys, fields = int.from_bytes(state[1:3]), state[3:]
+    elif _FIXMAP <= state[0] <= _FIXMAP + _FIXMAP_KEYS:
+        keys, fields = state[0] - _FIXMAP, state[1:]
+    else:
         return state
     encode = msgspec.msgpack.encode
-    return bytes([state[0] + 1]) + state[1:] + encode(_KEY) + encode(memory)
+    return bytes([_MAP16]) + (keys + 1).to_bytes(2) + fields + encode(_KEY) + encode(memory)
 
 
 def read_memory(state: bytes) -> HookMemory:
