@@ -15,6 +15,7 @@ from steadyhelm import (
     SQLiteStore,
     TraceEvent,
 )
+from steadyhelm.incidents import IncidentState
 from steadyhelm.sink import Record, RecordedEvent
 
 AGENTS = 20
@@ -48,18 +49,37 @@ def fill(store: SQLiteStore, first: int, runs: int) -> None:
     for start in range(first, first + runs, _RUNS_A_BATCH):
         records: list[Record] = []
         for run in range(start, min(start + _RUNS_A_BATCH, first + runs)):
-            records.extend(_records(run))
+            records.extend(
+                list_run_records(
+                    get_agent(run),
+                    get_run_id(run),
+                    get_start_time(run),
+                    flagged=run % 10 == 0,
+                    critical=run % 100 == 0,
+                )
+            )
         store.write(records)
     for number in range(AGENTS):
         agent_id = get_agent(number)
         store.save_baseline(BaselineStats(agent_id=agent_id, calibration_runs=50, word_counts=bytes(16_384)))
 
 
-def _records(run: int) -> list[Record]:
-    agent_id, run_id, at = get_agent(run), get_run_id(run), get_start_time(run)
+def list_run_records(
+    agent_id: str,
+    run_id: str,
+    at: float,
+    *,
+    flagged: bool,
+    critical: bool,
+    events: int = RUN_LENGTH,
+    incident_state: IncidentState = "closed",
+    subject: str = "",
+) -> list[Record]:
+    """Return the records of one run, with findings and an incident when it is flagged."""
+    first = random.randrange(1000)
     records: list[Record] = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at, goal="ship the orders")]
-    for seq in range(RUN_LENGTH):
-        input_json, output_json, name = _PAYLOADS[(run * 7 + seq) % 1000]
+    for seq in range(events):
+        input_json, output_json, name = _PAYLOADS[(first + seq) % 1000]
         event = TraceEvent(
             agent_id=agent_id,
             run_id=run_id,
@@ -74,21 +94,22 @@ def _records(run: int) -> list[Record]:
             result_hash=random.getrandbits(62),
         )
         records.append(RecordedEvent(event, input_json, output_json))
-    flagged = run % 10 == 0
     if flagged:
-        records.extend(_drift(agent_id, run_id, at, critical=run % 100 == 0))
+        records.extend(_drift(agent_id, run_id, at, critical=critical, state=incident_state, subject=subject))
     summary = RunSummary(
         agent_id=agent_id,
         run_id=run_id,
         started_at=at,
         ended_at=at + 50,
-        events=RUN_LENGTH,
+        events=events,
         had_incident=flagged,
     )
     return [*records, summary]
 
 
-def _drift(agent_id: str, run_id: str, at: float, *, critical: bool) -> list[Record]:
+def _drift(
+    agent_id: str, run_id: str, at: float, *, critical: bool, state: IncidentState, subject: str
+) -> list[Record]:
     severity, score = (Severity.CRITICAL, 0.95) if critical else (Severity.MED, 0.6)
     findings = [
         DriftEvent(
@@ -120,8 +141,9 @@ def _drift(agent_id: str, run_id: str, at: float, *, critical: bool) -> list[Rec
         opened_seq=0,
         last_at=at + 2,
         last_seq=2,
-        state="closed",
-        closed_at=at + 12,
+        state=state,
+        closed_at=at + 12 if state == "closed" else None,
         findings=3,
+        subject=subject,
     )
     return [*findings, incident]

@@ -199,6 +199,7 @@ class TestIncidents:
         assert 1 == sum(group["days"])
         assert [] == get(client, "/incidents")["groups"]
         detail = get(client, f"/incidents/{incident}/group")
+        assert detail["newest"]["row"]["first_step"] == group["first_step"] == detail["group"]["first_step"]
         assert [incident] == [it["incident"]["incident_id"] for it in detail["runs"]]
 
 

@@ -49,6 +49,40 @@ class TestIncidents:
         assert store.find_incident(incident.incident_id).acknowledged_at is None
         assert ["take back acknowledgement", "acknowledge"] == audit(client)
 
+    def test_each_tab_has_its_incidents(self, act, client, database):
+        """
+        An open incident is in one tab at a time: what is marked as a false alarm is done with.
+
+            open --acknowledge--> acknowledged --mute--> muted --false alarm--> closed
+        """
+        monitor = DriftMonitor("poller", db_path=database, alert_webhook="")
+        run = monitor.start_run(goal="wait")
+        for _ in range(9):
+            monitor.record_event("tool_call", "ask", run_id=run, input_data={"job": 7}, output_data={"n": 0})
+        monitor.flush()
+        (opened,) = monitor.store.list_incidents("poller", state="open")
+        places = []
+        for action, body in {
+            "": {},
+            "acknowledge": {},
+            "mute": {"until": "1h"},
+            "false-alarm": {"reason": "other"},
+        }.items():
+            if action:
+                act(action, path=f"/incidents/{opened.incident_id}/{action}", **body)
+            for tab in ("open", "acknowledged", "muted", "closed"):
+                listed = client.get(f"{PREFIX}/incidents", params={"tab": tab, "agent": "2"}).json()
+                if opened.incident_id in {group["newest"] for group in listed["groups"]}:
+                    places.append((action, tab, listed["totals"][tab]))
+        monitor.close()
+        assert [
+            ("", "open", 1),
+            ("acknowledge", "acknowledged", 1),
+            ("mute", "muted", 1),
+            ("false-alarm", "closed", 1),
+        ] == places
+        assert 0 == client.get(f"{PREFIX}/overview").json()["open_incidents"]
+
     @pytest.mark.parametrize(("until", "field"), [("1h", None), ("worse", "up_to"), ("version", "version")])
     def test_mute_always_ends(self, act, store, incident, until, field):
         """A mute ends after its time, at the latest after 14 days, and can be lifted."""

@@ -1,9 +1,11 @@
 """Figures for Prometheus: few, and bounded however many agents there are."""
 
 import time
+from collections import Counter
 from typing import Final
 
 from steadyhelm.server.context import ServerContext
+from steadyhelm.server.queries.rows import count_open
 
 _TYPES: Final = "# HELP {name} {about}\n# TYPE {name} {kind}\n"
 
@@ -13,10 +15,9 @@ def write_metrics(context: ServerContext) -> str:
     store = context.store
     info = store.describe()
     with store.reading() as connection:
-        opened = connection.execute(
-            "SELECT severity, count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'"
-            " GROUP BY severity"
-        ).fetchall()
+        opened: Counter[int] = Counter()
+        for _, severity, count in count_open(connection):
+            opened[severity] += count
         (running,) = connection.execute(
             "SELECT count(*) FROM runs INDEXED BY runs_not_ended WHERE state != 'ended' AND state = 'running'"
         ).fetchone()
@@ -33,7 +34,7 @@ def write_metrics(context: ServerContext) -> str:
             "gauge",
             "open incidents by severity",
             "severity",
-            {names[rank]: count for rank, count in opened},
+            {names[rank]: count for rank, count in opened.items()},
         ),
         _write_by("steadyhelm_lost_total", "counter", "lost records by reason", "reason", store.get_losses()),
     ]

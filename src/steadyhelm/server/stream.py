@@ -14,7 +14,7 @@ import msgspec
 
 from steadyhelm.errors import StoreError
 from steadyhelm.logs import logger
-from steadyhelm.server.queries.rows import RUNS, read_runs
+from steadyhelm.server.queries.rows import RUNS, count_open, read_runs
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.settings import Change, Reset
 from steadyhelm.stores.changes import StoredChange, read_bounds, read_changes
@@ -156,7 +156,7 @@ class Streams:
             if runs:
                 marks = ", ".join(str(run) for run in runs[:_RUNS_SENT])
                 rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
-            opened = _count_open(connection)
+            opened = sum(count for _, _, count in count_open(connection))
         order = {run: place for place, run in enumerate(runs)}
         flagged = {it.agent.key for it in rows if it.incidents}
         change = Change(
@@ -175,15 +175,9 @@ def _list_agents(changes: list[StoredChange], what: str, others: Collection[int]
     return sorted({it.agent for it in changes if it.what == what and it.agent is not None}.union(others))
 
 
-def _count_open(connection: sqlite3.Connection) -> int:
-    (opened,) = connection.execute(
-        "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'"
-    ).fetchone()
-    return int(opened)
-
-
 def _encode_start(event: str, number: int, connection: sqlite3.Connection) -> bytes:
-    return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=_count_open(connection)))
+    opened = sum(count for _, _, count in count_open(connection))
+    return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=opened))
 
 
 def _encode(event: str, number: int, content: Change | Reset) -> bytes:

@@ -273,7 +273,19 @@ SUBJECTS: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST, SPENDING, PAGE, SUBJECTS)
+# The lists of the page are read from these alone: each has every column that its query needs.
+PAGE_INDEXES: Final = Migration(
+    "0005-page-indexes",
+    (
+        "CREATE INDEX runs_by_day ON runs (started_at, agent, top_score)",
+        "CREATE INDEX runs_by_outcome ON runs (outcome, started_at) WHERE outcome != ''",
+        """CREATE INDEX incidents_open_groups ON incidents (agent, kind, pattern, detector, severity, review,
+            acknowledged_at, last_at, opened_at) WHERE state = 'open'""",
+        "CREATE INDEX incidents_closed ON incidents (last_at) WHERE state = 'closed'",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, SPENDING, PAGE, SUBJECTS, PAGE_INDEXES)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

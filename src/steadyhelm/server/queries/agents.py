@@ -13,6 +13,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import NotFoundError
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.overview import DAY_S, read_agent_row, read_today
+from steadyhelm.server.queries.rows import IS_OPEN
 from steadyhelm.server.records.agents import (
     AgentDetail,
     Baseline,
@@ -88,8 +89,8 @@ def read_agent(store: SQLiteStore, settings: Settings, key: int, limit_cost_usd:
             (key,),
         ).fetchall()
         kinds = connection.execute(
-            "SELECT kind, count(*) FROM incidents INDEXED BY incidents_open"
-            " WHERE state = 'open' AND agent = ? GROUP BY kind ORDER BY 2 DESC",
+            "SELECT kind, count(*) FROM incidents i INDEXED BY incidents_open_groups"
+            f" WHERE {IS_OPEN} AND agent = ? GROUP BY kind ORDER BY 2 DESC",
             (key,),
         ).fetchall()
     return AgentDetail(

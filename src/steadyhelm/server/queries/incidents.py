@@ -11,7 +11,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Kind
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
-from steadyhelm.server.queries.rows import INCIDENTS, to_incident_row
+from steadyhelm.server.queries.rows import INCIDENTS, find_first_step, name_tab, to_incident_row
 from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, IncidentTab
 from steadyhelm.server.records.incidents import (
     Against,
@@ -27,14 +27,22 @@ from steadyhelm.stores.sqlite import SQLiteStore
 _DAY_S: Final = 86_400.0
 _DAYS: Final = 14
 CLOSED_READ: Final = 2000
-_OPEN_READ: Final = 20_000
 _MARKED_DAYS: Final = 90
 _LEAST_MARKS: Final = 5
 _TABS: Final[tuple[IncidentTab, ...]] = ("open", "acknowledged", "muted", "closed")
-LIGHT: Final = """
-    SELECT i.incident_id, i.agent, i.kind, i.pattern, i.detector, i.severity, i.last_at, i.opened_at,
-        i.acknowledged_at, i.state, i.opened_seq, i.last_seq, i.run
-    FROM incidents i"""
+_GROUPS: Final = """
+    SELECT i.agent, i.kind, i.pattern, i.detector, i.severity, i.review,
+        max(CASE WHEN i.acknowledged_at IS NULL THEN i.last_at END),
+        max(CASE WHEN i.acknowledged_at IS NOT NULL THEN i.last_at END)
+    FROM incidents i INDEXED BY incidents_open_groups WHERE i.state = 'open'{extra}
+    GROUP BY i.agent, i.kind, i.pattern, i.detector, i.severity, i.review"""
+_MEMBERS: Final = """
+    SELECT i.id, i.agent, i.kind, i.pattern, i.detector, i.severity, i.review, i.acknowledged_at, i.last_at,
+        i.opened_at, i.state
+    FROM incidents i """
+_NEWEST: Final = """
+    SELECT i.incident_id, substr(i.message, 1, 400), i.opened_seq, i.last_seq, i.run, r.run_id, i.evidence
+    FROM incidents i CROSS JOIN runs r ON r.id = i.run WHERE i.id = ?"""
 _AGAINST: Final = (
     ("repeats", "repeated calls", ""),
     ("failed", "failed calls", ""),
@@ -44,22 +52,85 @@ _AGAINST: Final = (
 )
 
 
-class Light(NamedTuple):
+class Member(NamedTuple):
     """What grouping reads of an incident."""
 
-    incident_id: str
+    id: int
     agent: int
     kind: Kind
     pattern: str
     detector: str
     severity: int
+    review: str
+    acknowledged_at: float | None
     last_at: float
     opened_at: float
-    acknowledged_at: float | None
     state: str
-    opened_seq: int
-    last_seq: int
-    run: int
+
+
+GroupKey = tuple[int, str, str]
+"""Agent, kind and pattern."""
+
+
+class Inbox:
+    """The groups of each tab, with the time of their latest finding.
+
+    Args:
+        connection: Where they are read.
+        query: The filters.
+        mutes: Which incidents are muted now.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, query: Mapping[str, Any], mutes: Sequence[Mute]
+    ) -> None:
+        self.names: dict[int, str] = dict(connection.execute("SELECT id, agent_id FROM agents"))
+        self.tabs: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
+        self._connection = connection
+        self._muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
+        self._extra = _select(query)
+        for *key, detector, severity, review, unseen, seen in connection.execute(
+            _GROUPS.format(extra=self._extra)
+        ):
+            is_muted = self._is_muted(key[0], detector, severity)
+            for acknowledged_at, last_at in ((None, unseen), (seen, seen)):
+                if last_at is not None:
+                    tab = name_tab("open", review, acknowledged_at, is_muted=is_muted)
+                    self._add(tab, (key[0], key[1], key[2]), last_at)
+
+    def _add(self, tab: IncidentTab, key: GroupKey, last_at: float) -> None:
+        self.tabs[tab][key] = max(last_at, self.tabs[tab].get(key, 0.0))
+
+    def _is_muted(self, agent: int, detector: str, severity: int) -> bool:
+        mute = self._muted.get((self.names.get(agent, ""), detector))
+        return mute is not None and (mute.up_to is None or severity <= mute.up_to.rank)
+
+    def read_closed(self) -> dict[GroupKey, list[Member]]:
+        """Return the groups of the latest closed incidents, and of open ones that were false alarms."""
+        newest = f"{self._extra} ORDER BY i.last_at DESC LIMIT {CLOSED_READ}"
+        groups: dict[GroupKey, list[Member]] = {}
+        for condition in (
+            "INDEXED BY incidents_closed WHERE i.state = 'closed'",
+            "INDEXED BY incidents_open_groups WHERE i.state = 'open' AND i.review = 'false_alarm'",
+        ):
+            for member in map(Member._make, self._connection.execute(f"{_MEMBERS}{condition}{newest}")):
+                key = (member.agent, member.kind, member.pattern)
+                groups.setdefault(key, []).append(member)
+                self._add("closed", key, member.last_at)
+        return groups
+
+    def read_members(self, tab: IncidentTab, key: GroupKey) -> list[Member]:
+        """Return the incidents of a group that are in this tab."""
+        rows = self._connection.execute(
+            f"{_MEMBERS}INDEXED BY incidents_open_groups WHERE i.agent = ? AND i.kind = ? AND i.pattern = ?"
+            f" AND i.state = 'open'{self._extra}",
+            key,
+        )
+        return [it for it in map(Member._make, rows) if self._find_tab(it) == tab]
+
+    def _find_tab(self, member: Member) -> IncidentTab:
+        is_muted = self._is_muted(member.agent, member.detector, member.severity)
+        return name_tab(member.state, member.review, member.acknowledged_at, is_muted=is_muted)
 
 
 def list_groups(store: SQLiteStore, query: Mapping[str, Any], limit: int) -> GroupList:
@@ -68,43 +139,43 @@ def list_groups(store: SQLiteStore, query: Mapping[str, Any], limit: int) -> Gro
     tab: IncidentTab = query.get("tab") or "open"
     mutes = store.list_mutes(at=now)
     with store.reading() as connection:
-        names: dict[int, str] = dict(connection.execute("SELECT id, agent_id FROM agents"))
-        muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
-        by_tab = _read_by_tab(connection, query, names, muted, with_closed=tab == "closed")
-        groups = _group(by_tab[tab])
+        inbox = Inbox(connection, query, mutes)
+        closed = inbox.read_closed() if tab == "closed" else {}
+        totals = {name: len(inbox.tabs[name]) for name in _TABS}
         if tab != "closed":
-            totals = {name: len(_group(by_tab[name])) for name in _TABS[:3]}
             totals["closed"] = _count_closed(connection)
-        else:
-            totals = {name: len(_group(by_tab[name])) for name in _TABS}
-        after = query.get("after")
-        keys = list(groups)
-        start = 0
-        if after:
-            ids = [groups[key][0].incident_id for key in keys]
-            start = ids.index(after) + 1 if after in ids else len(ids)
+        groups = inbox.tabs[tab]
+        keys = sorted(groups, key=lambda key: (-groups[key], key))
+        start = _find_start(connection, keys, query.get("after"))
         shown = keys[start : start + limit]
-        found = [make_group(connection, groups[key], names, now) for key in shown]
+        found = [
+            make_group(connection, closed.get(key) or inbox.read_members(tab, key), inbox.names, now)
+            for key in shown
+        ]
     more = found[-1].newest if start + limit < len(keys) and found else None
     return GroupList(groups=found, next=more, totals=totals)
+
+
+def _find_start(connection: sqlite3.Connection, keys: Sequence[GroupKey], after: str | None) -> int:
+    """Return the place behind the group of an incident; behind the last one when it is not there any more."""
+    if not after:
+        return 0
+    row = connection.execute(
+        "SELECT agent, kind, pattern FROM incidents WHERE incident_id = ?", (after,)
+    ).fetchone()
+    return keys.index(row) + 1 if row in keys else len(keys)
 
 
 def _count_closed(connection: sqlite3.Connection) -> int:
     row = connection.execute(
         "SELECT count(*) FROM (SELECT DISTINCT agent, kind, pattern FROM (SELECT agent, kind, pattern"
-        " FROM incidents WHERE state = 'closed' ORDER BY last_at DESC LIMIT 200))"
+        " FROM incidents INDEXED BY incidents_closed WHERE state = 'closed' ORDER BY last_at DESC LIMIT 200))"
     ).fetchone()
     return int(row[0])
 
 
-def _read_by_tab(
-    connection: sqlite3.Connection,
-    query: Mapping[str, Any],
-    names: Mapping[int, str],
-    muted: Mapping[tuple[str, str], Mute],
-    *,
-    with_closed: bool,
-) -> dict[IncidentTab, list[Light]]:
+def _select(query: Mapping[str, Any]) -> str:
+    """Return the conditions of the filters, to be added to others."""
     where = Conditions()
     if query.get("agent"):
         where.require(f"i.agent IN ({', '.join(str(int(key)) for key in query['agent'])})")
@@ -112,51 +183,34 @@ def _read_by_tab(
         where.require(f"i.kind IN ({', '.join(repr(kind) for kind in query['kind'])})")
     if query.get("severity"):
         where.require(f"i.severity >= {[it.value for it in SEVERITIES].index(query['severity'])}")
-    extra = f" AND {str(where).removeprefix(' WHERE ')}" if str(where) else ""
-    newest = f"{extra} ORDER BY i.last_at DESC LIMIT"
-    queries = [f"{LIGHT} INDEXED BY incidents_open WHERE i.state = 'open'{newest} {_OPEN_READ}"]
-    if with_closed:
-        queries.append(f"{LIGHT} WHERE i.state = 'closed'{newest} {CLOSED_READ}")
-    by_tab: dict[IncidentTab, list[Light]] = {name: [] for name in _TABS}
-    for sql in queries:
-        for row in connection.execute(sql):
-            light = Light._make(row)
-            by_tab[_find_tab(light, names, muted)].append(light)
-    return by_tab
+    return f" AND {str(where).removeprefix(' WHERE ')}" if str(where) else ""
 
 
-def _find_tab(light: Light, names: Mapping[int, str], muted: Mapping[tuple[str, str], Mute]) -> IncidentTab:
-    if light.state == "closed":
-        return "closed"
-    mute = muted.get((names.get(light.agent, ""), light.detector))
-    if mute is not None and (mute.up_to is None or light.severity <= mute.up_to.rank):
-        return "muted"
-    return "open" if light.acknowledged_at is None else "acknowledged"
-
-
-def _group(found: Sequence[Light]) -> dict[tuple[int, str, str], list[Light]]:
-    groups: dict[tuple[int, str, str], list[Light]] = {}
-    for light in found:
-        groups.setdefault((light.agent, light.kind, light.pattern), []).append(light)
-    return groups
+def read_pattern(connection: sqlite3.Connection, key: GroupKey) -> list[Member]:
+    """Return the latest incidents of a group, open and closed."""
+    rows = connection.execute(
+        f"{_MEMBERS}WHERE i.agent = ? AND i.kind = ? AND i.pattern = ? ORDER BY i.last_at DESC LIMIT ?",
+        (*key, CLOSED_READ),
+    )
+    return list(map(Member._make, rows))
 
 
 def make_group(
-    connection: sqlite3.Connection, members: Sequence[Light], names: Mapping[int, str], now: float
+    connection: sqlite3.Connection, members: Sequence[Member], names: Mapping[int, str], now: float
 ) -> Group:
-    """Return a group of incidents, the newest of which comes first."""
-    newest = members[0]
+    """Return a group of incidents."""
+    newest = max(members, key=lambda it: (it.last_at, it.id))
     today = int(now // _DAY_S)
     days = [0] * _DAYS
     for member in members:
         place = _DAYS - 1 - (today - int(member.last_at // _DAY_S))
         if 0 <= place < _DAYS:
             days[place] += 1
-    (message,) = connection.execute(
-        "SELECT substr(message, 1, 400) FROM incidents WHERE incident_id = ?", (newest.incident_id,)
+    incident_id, message, opened_seq, last_seq, run, run_id, evidence = connection.execute(
+        _NEWEST, (newest.id,)
     ).fetchone()
     return Group(
-        newest=newest.incident_id,
+        newest=incident_id,
         agent=AgentName(key=newest.agent, name=names.get(newest.agent, "")),
         kind=newest.kind,
         pattern=newest.pattern or newest.detector.replace("_", " "),
@@ -168,9 +222,9 @@ def make_group(
         first_at=min(it.opened_at for it in members),
         last_at=newest.last_at,
         days=days,
-        first_step=newest.opened_seq + 1,
-        last_step=newest.last_seq + 1,
-        run=newest.run,
+        first_step=find_first_step(run_id, evidence, opened_seq),
+        last_step=last_seq + 1,
+        run=run,
     )
 
 

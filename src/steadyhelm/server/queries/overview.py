@@ -16,7 +16,9 @@ from steadyhelm.incidents import Mute
 from steadyhelm.server.queries.normal import make_range
 from steadyhelm.server.queries.rows import (
     INCIDENTS,
+    IS_OPEN,
     RUNS,
+    count_open,
     evidence_decoder,
     make_response,
     read_incidents,
@@ -39,10 +41,7 @@ _HITS_OF_KIND: Final = 8
 _LAST: Final = "\U0010ffff"
 _BY_DAY: Final = f"""
     SELECT agent, CAST(started_at / {DAY_S} AS INTEGER), count(*), avg(top_score) FROM runs
-    INDEXED BY runs_by_start WHERE started_at >= ? GROUP BY 1, 2"""
-_OPEN_BY_AGENT: Final = """
-    SELECT agent, severity, count(*) FROM incidents INDEXED BY incidents_open WHERE state = 'open'
-    GROUP BY agent, severity"""
+    INDEXED BY runs_by_day WHERE started_at >= ? GROUP BY 1, 2"""
 _RUNNING_BY_AGENT: Final = """
     SELECT agent, count(*) FROM runs INDEXED BY runs_not_ended WHERE state != 'ended'
     AND state = 'running' AND started_at >= ? GROUP BY agent"""
@@ -129,7 +128,7 @@ def read_today(store: SQLiteStore, now: float, limit_cost_usd: float | None) -> 
     with store.reading() as connection:
         for agent, when, count, score in connection.execute(_BY_DAY, ((day - _DAYS + 1) * DAY_S,)):
             days.setdefault(agent, {})[when] = (count, score)
-        for agent, severity, count in connection.execute(_OPEN_BY_AGENT):
+        for agent, severity, count in count_open(connection):
             opened.setdefault(agent, {})[severity] = count
         running = dict(connection.execute(_RUNNING_BY_AGENT, (now - _DAYS * DAY_S,)).fetchall())
     return Today(now, days, opened, running, spent, limit_cost_usd)
@@ -148,10 +147,10 @@ def read_agent_row(connection: sqlite3.Connection, row: Sequence[Any], today: To
     opened = today.opened.get(key, {})
     scores = connection.execute(
         "SELECT top_score FROM runs WHERE agent = ? AND version = ? AND task_type = ? AND teaches = 1"
-        " AND top_score IS NOT NULL ORDER BY id DESC LIMIT ?",
+        " ORDER BY id DESC LIMIT ?",
         (key, latest[1], latest[2], _CLEAN_READ),
     ).fetchall()
-    normal = make_range([score for (score,) in scores])
+    normal = make_range([score for (score,) in scores if score is not None])
     spent = today.spent.get(name, AgentSpending(agent_id=name))
     state, reason = _judge(head, opened, last_at, today.now)
     return AgentRow(
@@ -232,7 +231,7 @@ def _read_needs_you(connection: sqlite3.Connection, mutes: Sequence[Mute], limit
         return []
     found = read_incidents(
         connection,
-        f"{INCIDENTS.format(index='INDEXED BY incidents_open')} WHERE i.state = 'open' AND i.severity >= ?"
+        f"{INCIDENTS.format(index='INDEXED BY incidents_open')} WHERE {IS_OPEN} AND i.severity >= ?"
         " AND i.acknowledged_at IS NULL ORDER BY i.last_at DESC LIMIT ?",
         (Severity.HIGH.rank, 4 * limit),
         mutes,

@@ -42,6 +42,8 @@ _POLLS: Final = """
     SELECT n.name, t.calls FROM run_tools t CROSS JOIN names n ON n.id = t.name
     WHERE t.run = ? ORDER BY t.calls DESC LIMIT 5"""
 
+IS_OPEN: Final = "i.state = 'open' AND i.review != 'false_alarm'"
+"""An incident that people still have to look at: one marked as a false alarm is done with."""
 INCIDENTS: Final = f"""
     SELECT i.incident_id, i.agent, a.agent_id, i.run, r.run_id, i.kind, i.detector, i.severity, i.peak,
         i.pattern, substr(i.message, 1, {MESSAGE_CHARS}), i.state, i.acknowledged_at, i.opened_seq,
@@ -180,8 +182,8 @@ def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) ->
         peak=peak,
         pattern=pattern or detector.replace("_", " "),
         message=message,
-        tab=name_tab(state, acknowledged_at, is_muted=is_muted),
-        first_step=min(_read_seqs(run_id, evidence_decoder.decode(evidence)[0]), default=opened_seq) + 1,
+        tab=name_tab(state, review, acknowledged_at, is_muted=is_muted),
+        first_step=find_first_step(run_id, evidence, opened_seq),
         last_step=last_seq + 1,
         opened_at=opened_at,
         last_at=last_at,
@@ -190,9 +192,14 @@ def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) ->
     )
 
 
-def name_tab(state: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:
+def find_first_step(run_id: str, evidence: bytes, opened_seq: int) -> int:
+    """Return the first step of an incident: of those that prove it, else the one at which it was noticed."""
+    return min(_read_seqs(run_id, evidence_decoder.decode(evidence)[0]), default=opened_seq) + 1
+
+
+def name_tab(state: str, review: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:
     """Return the tab an incident is in."""
-    if state == "closed":
+    if state == "closed" or review == "false_alarm":
         return "closed"
     if is_muted:
         return "muted"
@@ -205,3 +212,11 @@ def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:
         number = event_id.removeprefix(prefix)
         if event_id.startswith(prefix) and number.isdecimal():
             yield int(number)
+
+
+def count_open(connection: sqlite3.Connection) -> list[tuple[int, int, int]]:
+    """Return agent, severity and number of the incidents that people still have to look at."""
+    return connection.execute(
+        f"SELECT agent, severity, count(*) FROM incidents i INDEXED BY incidents_open_groups WHERE {IS_OPEN}"
+        " GROUP BY agent, severity"
+    ).fetchall()

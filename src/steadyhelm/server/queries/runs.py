@@ -60,6 +60,9 @@ def _select(query: Mapping[str, Any]) -> tuple[Conditions, str]:
         if {"running", "waiting"}.issuperset(states) and not agents:
             where.require("r.state != 'ended'")
             index = "INDEXED BY runs_not_ended"
+        elif {"stopped", "crashed"}.issuperset(states) and not agents:
+            where.require("r.outcome != ''")
+            index = "INDEXED BY runs_by_outcome"
     flagged = _select_flags(where, query)
     if flagged and not agents and not index:
         index = "INDEXED BY runs_flagged"

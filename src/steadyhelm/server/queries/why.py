@@ -12,12 +12,10 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.incidents import (
-    CLOSED_READ,
-    LIGHT,
-    Light,
     compare_run,
     make_group,
     read_comments,
+    read_pattern,
     read_row,
 )
 from steadyhelm.server.queries.rows import INCIDENTS, make_response, read_incidents
@@ -107,7 +105,7 @@ def read_group(store: SQLiteStore, incident_id: str) -> GroupDetail:
         if row is None:
             raise NotFoundError("There is no such incident. Its run may have been deleted.")
         condition = " WHERE i.agent = ? AND i.kind = ? AND i.pattern = ? ORDER BY i.last_at DESC LIMIT ?"
-        members = [Light._make(it) for it in connection.execute(LIGHT + condition, (*row, CLOSED_READ))]
+        members = read_pattern(connection, row)
         names = dict(connection.execute("SELECT id, agent_id FROM agents WHERE id = ?", row[:1]))
         rows = read_incidents(
             connection,
@@ -122,7 +120,7 @@ def read_group(store: SQLiteStore, incident_id: str) -> GroupDetail:
         group = make_group(connection, members, names, now)
     return GroupDetail(
         group=group,
-        newest=read_incident(store, members[0].incident_id),
+        newest=read_incident(store, group.newest),
         runs=[RunOfGroup(incident=it, goal=goals.get(it.run, "")) for it in rows],
         comments=read_comments(store, [it.incident_id for it in rows]),
     )
