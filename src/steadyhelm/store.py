@@ -1,14 +1,14 @@
 """The contract of a store, by role: runs, baselines, incidents, the outbox of alerts, and upkeep.
 
 Take the role you need as a parameter; `Store` is all of them, and what a database implements.
-One process may have one writer; any number of processes may read.
+One process may have one writer; any number of processes may read, and write.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshol
 from steadyhelm.people import PeopleStore
 from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent, RunKey
 
+Result = TypeVar("Result")
 RunState = Literal["running", "suspended", "ended"]
 DeliveryState = Literal["pending", "sent", "failed", "muted"]
 
@@ -136,6 +137,21 @@ class RunStore(Protocol):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Commit everything written inside together, or nothing of it. Transactions may be nested."""
+
+    @abstractmethod
+    def run_transaction(self, work: Callable[[], Result]) -> Result:
+        """Return what a function returns that is called in a transaction.
+
+        It is called again where another process, or a lost connection, made the transaction fail: what it
+        does besides writing to the store must be harmless when done twice.
+        """
+
+    @abstractmethod
+    def lock_agents(self, agent_ids: Collection[str]) -> None:
+        """Wait until no other transaction has locked one of these agents; until this one ends, none does.
+
+        Lock whatever is read in order to be changed, and before anything is written.
+        """
 
     @abstractmethod
     def write(self, records: Sequence[Record]) -> None:
@@ -368,14 +384,29 @@ class Outbox(Protocol):
         """Return the latest alert queued for an agent and detector, whatever its state."""
 
     @abstractmethod
-    def claim_deliveries(self, *, now: float, lease_s: float, limit: int = 10) -> list[Delivery]:
-        """Return due alerts and lease them: no other process gets them until the lease has expired."""
+    def claim_deliveries(
+        self, *, lease_s: float, now: float | None = None, limit: int = 10
+    ) -> list[Delivery]:
+        """Return due alerts and lease them: no other process gets them until the lease has expired.
+
+        Without a time, the clock that all processes of the store share says what is due.
+        """
 
     @abstractmethod
     def settle_delivery(
-        self, delivery_id: str, state: DeliveryState, *, next_at: float = 0.0, error: str = ""
-    ) -> None:
-        """Record the result of an attempt. `pending` with a later `next_at` schedules another one."""
+        self,
+        delivery_id: str,
+        state: DeliveryState,
+        *,
+        attempts: int | None = None,
+        next_at: float = 0.0,
+        error: str = "",
+    ) -> bool:
+        """Record the result of an attempt. `pending` with a later `next_at` schedules another one.
+
+        Changes nothing and returns False when `attempts` is not the number of the latest attempt: the lease
+        expired in the meantime, and another process has it.
+        """
 
     @abstractmethod
     def list_deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:

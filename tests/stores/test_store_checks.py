@@ -14,6 +14,17 @@ class TestSQLiteStore:
         check(lambda: SQLiteStore(tmp_path / "runs.db"))
 
 
+class TestPostgresStore:
+    @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+    def test_conforms(self, check, postgres_url):
+        """
+        The PostgreSQL store does what every store must do.
+        """
+        from steadyhelm.stores.postgres import PostgresStore
+
+        check(lambda: PostgresStore(postgres_url))
+
+
 class TestChecks:
     def test_none_is_left_out(self):
         """

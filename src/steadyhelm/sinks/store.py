@@ -75,24 +75,32 @@ class StoreSink(StoringSink):
 
     def write(self, records: Sequence[Record]) -> None:
         """Write one batch and what follows from it."""
-        baselines: list[BaselineStats] = []
-        has_alerts = False
-        with self._store.transaction():
-            news = self._select_news(records) if self._channels else ()
-            self._store.write(records)
-            # Read once for all runs that end in a batch: every one of them is stored by now.
-            recent: dict[BaselineKey, RecentRuns] = {}
-            for record in records:
-                if isinstance(record, RunSummary):
-                    baselines += self._learn(record, recent)
-                elif isinstance(record, Incident) and record in news:
-                    has_alerts = self._queue_alert(record) or has_alerts
+        baselines, has_alerts = self._store.run_transaction(lambda: self._write(records))
         if self._on_baseline is not None:
             for baseline in baselines:
                 self._on_baseline(baseline)
         if has_alerts and self._on_alert is not None:
             self._on_alert()
         self._prune_daily()
+
+    def _write(self, records: Sequence[Record]) -> tuple[list[BaselineStats], bool]:
+        """Write a batch and what follows from it. Returns the new baselines, and whether alerts wait."""
+        baselines: list[BaselineStats] = []
+        has_alerts = False
+        # Baselines and alerts follow from what is stored: no other process may change it in the meantime.
+        self._store.lock_agents(
+            {record.agent_id for record in records if isinstance(record, (RunSummary, Incident))}
+        )
+        news = self._select_news(records) if self._channels else ()
+        self._store.write(records)
+        # Read once for all runs that end in a batch: every one of them is stored by now.
+        recent: dict[BaselineKey, RecentRuns] = {}
+        for record in records:
+            if isinstance(record, RunSummary):
+                baselines += self._learn(record, recent)
+            elif isinstance(record, Incident) and record in news:
+                has_alerts = self._queue_alert(record) or has_alerts
+        return baselines, has_alerts
 
     @property
     def path(self) -> str | None:

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import math
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
@@ -16,7 +15,7 @@ from steadyhelm.events import RunSummary
 from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"
@@ -34,8 +33,8 @@ _INSERT_PROFILE: Final = """
 _OR_REPLACE: Final = ", ".join(f"{name} = excluded.{name}" for name in (*_COUNTS, *_AMOUNTS))
 _OR_ADD: Final = ", ".join(
     (
-        *(f"{name} = min({name} + excluded.{name}, {_MAX_SUM})" for name in _COUNTS),
-        *(f"{name} = {name} + excluded.{name}" for name in _AMOUNTS),
+        *(f"{name} = min(task_profiles.{name} + excluded.{name}, {_MAX_SUM})" for name in _COUNTS),
+        *(f"{name} = task_profiles.{name} + excluded.{name}" for name in _AMOUNTS),
     )
 )
 
@@ -155,7 +154,7 @@ class SQLBaselines(StorePart, BaselineStore):
             connection.execute(statement, row)
 
 
-def count_unreadable(connection: sqlite3.Connection) -> int:
+def count_unreadable(connection: Connection) -> int:
     """Return how many baselines and run summaries cannot be decoded, so that nothing is learnt from them."""
     baselines = connection.execute("SELECT stats FROM baselines WHERE stats IS NOT NULL").fetchall()
     summaries = connection.execute("SELECT summary FROM runs WHERE summary IS NOT NULL").fetchall()

@@ -1,6 +1,5 @@
 """Turn one batch of records into rows, with each run's totals added up before anything is written."""
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, Run
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import DailyGrant, DriftPoint, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.last_calls import find_last_same
 from steadyhelm.stores.row_ids import CachedRun, RowIds
 
@@ -135,7 +135,7 @@ class Batch(Struct):
 class BatchBuilder:
     """Builds a batch from records. Inserts new agents, runs and names to get their row ids."""
 
-    def __init__(self, connection: sqlite3.Connection, row_ids: RowIds) -> None:
+    def __init__(self, connection: Connection, row_ids: RowIds) -> None:
         self._connection = connection
         self._row_ids = row_ids
         self._batch = Batch()
@@ -146,7 +146,7 @@ class BatchBuilder:
         connection, row_ids = self._connection, self._row_ids
         names, all_totals = row_ids.names, self._batch.totals
         event_rows, payload_rows = self._batch.events, self._batch.payloads
-        next_payload = (connection.execute("SELECT max(id) FROM payloads").fetchone()[0] or 0) + 1
+        next_payload = connection.dialect.get_next_payload_id(connection)
         for record in records:
             if type(record) is not RecordedEvent:
                 self._add(record)

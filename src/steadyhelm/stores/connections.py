@@ -6,11 +6,12 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.errors import StoreError
+from steadyhelm.store import Result
 from steadyhelm.stores.opening import (
     Synchronous,
     is_busy,
@@ -19,13 +20,13 @@ from steadyhelm.stores.opening import (
     prepare,
     translate_errors,
 )
-from steadyhelm.stores.row_ids import RowIds
 from steadyhelm.stores.tracked_connections import FileIdentity, TrackedConnection, identify
 
 _FORK_TIMEOUT_S: Final = 0.05
 """How long a fork waits until no connection is in use; a child that is forked earlier cannot use the file."""
 _FIRST_PAUSE_S: Final = 0.001
 _LONGEST_PAUSE_S: Final = 0.025
+
 
 # A child must neither use nor close a connection that its parent still has: SQLite would release locks and
 # rewrite shared memory that are not the child's. This list keeps them from being closed when collected.
@@ -119,8 +120,16 @@ class Connections:
                 self._readers.add(reader)
         return reader
 
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Call a function in a transaction. Nobody else can make it fail: one process writes at a time."""
+        with self.transaction():
+            return work()
+
+    def lock(self, agent_ids: Sequence[str]) -> None:
+        """Do nothing: one process writes at a time."""
+
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[TrackedConnection]:
         """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
         with translate_errors(self.path):
             if self._owner == threading.get_ident():
@@ -146,7 +155,7 @@ class Connections:
                     self._owner = threading.get_ident() if self._depth else 0
                     lock.release()
 
-    def _begin_nested(self) -> sqlite3.Connection:
+    def _begin_nested(self) -> TrackedConnection:
         """Begin a transaction inside that of this thread, and take the lock once more."""
         connection = self._get_writer()
         self._require_transaction(connection)
@@ -154,7 +163,7 @@ class Connections:
         self._lock.acquire()
         return connection
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin(self) -> TrackedConnection:
         """Begin a transaction as soon as no other process is in one, and take the lock.
 
         While it waits no lock is held and no call of SQLite is under way, so that the host can fork.
@@ -197,7 +206,7 @@ class Connections:
         assert self._writer is not None
         return self._writer
 
-    def require_file(self) -> None:
+    def require_database(self) -> None:
         """Open or create the file again if it was deleted or replaced."""
         with self._lock, translate_errors(self.path):
             self._get_writer()
@@ -282,13 +291,6 @@ class Connections:
             reader.connection = None
         self._reset()
         self._on_rollback()
-
-
-class StorePart:
-    """What every part of a store shares: the connections to the database and the cache of row ids."""
-
-    _connections: Connections
-    _row_ids: RowIds
 
 
 _all_open: "weakref.WeakSet[Connections]" = weakref.WeakSet()

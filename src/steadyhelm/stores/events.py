@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import heapq
-import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +11,7 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.sink import RecordedEvent
 from steadyhelm.store import RunStore
 from steadyhelm.stores.batch import PLAIN_ERROR, TOOL_CODE
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.sql import SEVERITIES, Conditions, decode_json, select_agent_or_run
 
@@ -125,7 +124,7 @@ class SQLEvents(StorePart, RunStore):
 
 
 def _iter_runs_by_activity(
-    connection: sqlite3.Connection, agent_id: str | None, run_id: str | None, since: float | None
+    connection: Connection, agent_id: str | None, run_id: str | None, since: float | None
 ) -> Iterator[_ActiveRun]:
     """Yield runs, the one with the latest activity first. Rows are read only as they are consumed."""
     if run_id is not None:
@@ -142,7 +141,7 @@ def _iter_runs_by_activity(
     yield from heapq.merge(*by_agent, key=lambda run: -run.last_at)
 
 
-def _iter_runs(connection: sqlite3.Connection, where: Conditions) -> Iterator[_ActiveRun]:
+def _iter_runs(connection: Connection, where: Conditions) -> Iterator[_ActiveRun]:
     query = f"{_ACTIVE_RUNS}{where}{_LATEST_FIRST}"
     yield from map(_ActiveRun._make, connection.execute(query, where.values))
 

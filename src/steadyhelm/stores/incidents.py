@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import heapq
-import sqlite3
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,7 @@ from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshol
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import Delivery, DeliveryState, IncidentStore, LastAlert, Outbox, StoredIntervention
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import (
     SEVERITIES,
     Conditions,
@@ -207,12 +206,12 @@ class SQLIncidents(StorePart, IncidentStore):
             return deleted.rowcount > 0
 
 
-def _note_incident_change(connection: sqlite3.Connection, agent_id: str) -> None:
+def _note_incident_change(connection: Connection, agent_id: str) -> None:
     row = connection.execute("SELECT id FROM agents WHERE agent_id = ?", (to_unicode(agent_id),)).fetchone()
     note_changes(connection, [("incidents", None, row and row[0])])
 
 
-def _find_incident(connection: sqlite3.Connection, incident_id: str) -> Incident:
+def _find_incident(connection: Connection, incident_id: str) -> Incident:
     prefix = to_unicode(incident_id)
     query = f"{_INCIDENTS.format(index='')} WHERE i.incident_id = ?"
     row = connection.execute(query, (prefix,)).fetchone()
@@ -250,6 +249,7 @@ def _list_interventions(incident: Incident) -> list[StoredIntervention]:
 
 _FIELDS: Final = Delivery.__struct_fields__
 _COLUMNS: Final = ", ".join(_FIELDS)
+_ANY_DUE: Final = "SELECT 1 FROM outbox WHERE state = 'pending' AND next_at <= ? LIMIT 1"
 _PLACEHOLDERS: Final = ", ".join("?" * len(_FIELDS))
 
 
@@ -278,38 +278,44 @@ class SQLOutbox(StorePart, Outbox):
             ).fetchone()
         return None if row is None else LastAlert(at=row[0], severity=SEVERITIES[row[1]], incident_id=row[2])
 
-    def claim_deliveries(self, *, now: float, lease_s: float, limit: int = 10) -> list[Delivery]:
+    def claim_deliveries(
+        self, *, lease_s: float, now: float | None = None, limit: int = 10
+    ) -> list[Delivery]:
         """Return due alerts and lease them: no other process gets them until the lease has expired.
 
         Each claim counts as an attempt. Counting here and not when the result is recorded also counts a
         delivery that kills its sender.
         """
-        if not self._is_any_due(now):
-            return []
+        # Called often, so it looks first, which takes no lock.
+        with self._connections.reading() as connection:
+            at: float = connection.dialect.read_clock(connection) if now is None else now
+            if connection.execute(_ANY_DUE, (at,)).fetchone() is None:
+                return []
         with self._connections.transaction() as connection:
-            rows = connection.execute(
-                "UPDATE outbox SET next_at = ?, attempts = attempts + 1 WHERE id IN (SELECT id FROM outbox"
-                " WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?)"
-                f" RETURNING id, {_COLUMNS}",
-                (now + lease_s, now, limit),
-            ).fetchall()
+            rows = connection.dialect.claim(connection, _COLUMNS, at, lease_s, limit)
         return [_to_delivery(row[1:]) for row in sorted(rows)]
 
-    def _is_any_due(self, now: float) -> bool:
-        """Return whether a claim would return anything. Called often, so it takes no write lock."""
-        query = "SELECT 1 FROM outbox WHERE state = 'pending' AND next_at <= ? LIMIT 1"
-        with self._connections.reading() as connection:
-            return connection.execute(query, (now,)).fetchone() is not None
-
     def settle_delivery(
-        self, delivery_id: str, state: DeliveryState, *, next_at: float = 0.0, error: str = ""
-    ) -> None:
-        """Record the result of an attempt. `pending` with a later `next_at` schedules another one."""
+        self,
+        delivery_id: str,
+        state: DeliveryState,
+        *,
+        attempts: int | None = None,
+        next_at: float = 0.0,
+        error: str = "",
+    ) -> bool:
+        """Record the result of an attempt. `pending` with a later `next_at` schedules another one.
+
+        Changes nothing and returns False when `attempts` is not the number of the latest attempt: the lease
+        expired in the meantime, and another process has it.
+        """
+        where = Conditions().add("delivery_id = ?", delivery_id).add("attempts = ?", attempts)
         with self._connections.transaction() as connection:
-            connection.execute(
-                "UPDATE outbox SET state = ?, next_at = ?, error = ? WHERE delivery_id = ?",
-                (state, next_at, to_unicode(error), to_unicode(delivery_id)),
+            settled = connection.execute(
+                f"UPDATE outbox SET state = ?, next_at = ?, error = ?{where}",
+                (state, next_at, to_unicode(error), *where.values),
             )
+            return bool(settled.rowcount)
 
     def list_deliveries(self, *, state: DeliveryState | None = None, limit: int = 50) -> list[Delivery]:
         """Return alerts with their state, newest first."""

@@ -1,9 +1,9 @@
 """Find the last identical call of a run: the same tool with the same arguments."""
 
-import sqlite3
 from typing import Final
 
 from steadyhelm.events import TraceEvent
+from steadyhelm.stores.database import Connection
 
 _MOST_CALLS: Final = 20_000
 _LOOKED_BACK: Final = 5000
@@ -49,7 +49,7 @@ class LastCalls:
             del self._latest[oldest]
 
 
-def find_last_same(connection: sqlite3.Connection, run: int, event: TraceEvent) -> LastSame | None:
+def find_last_same(connection: Connection, run: int, event: TraceEvent) -> LastSame | None:
     """Return the last identical call among the latest stored steps, None for none."""
     seq = event.seq
     row = connection.execute(_LAST_SAME, (run, seq, seq, event.call_hash)).fetchone()

@@ -11,7 +11,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.people import AccessKey, AuditEntry, Comment, PeopleStore, ToolMark
 from steadyhelm.sink import to_unicode
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import StorePart
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
@@ -66,11 +66,11 @@ class SQLPeople(StorePart, PeopleStore):
             ).fetchone()
             if found is None:
                 raise NotFoundError(f"There is no incident {incident_id!r}.")
-            comment_id = connection.execute(
-                "INSERT INTO comments (incident_id, at, author, content) VALUES (?, ?, ?, ?)", row
-            ).lastrowid
+            (comment_id,) = connection.execute(
+                "INSERT INTO comments (incident_id, at, author, content) VALUES (?, ?, ?, ?) RETURNING id",
+                row,
+            ).fetchone()
             note_changes(connection, [("incidents", None, found[0])])
-        assert comment_id is not None
         return Comment(comment_id=comment_id, incident_id=incident_id, at=at, author=author, content=content)
 
     def list_comments(self, incident_ids: Sequence[str]) -> list[Comment]:
@@ -112,13 +112,12 @@ class SQLPeople(StorePart, PeopleStore):
             *(key.created_at, key.expires_at),
         )
         with self._connections.transaction() as connection:
-            key_id = connection.execute(
+            (key_id,) = connection.execute(
                 "INSERT INTO api_keys (name, prefix, digest, scopes, created_at, expires_at)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                " VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
                 row,
-            ).lastrowid
+            ).fetchone()
             note_changes(connection, [("settings", None, None)])
-        assert key_id is not None
         return structs.replace(key, key_id=key_id)
 
     def list_keys(self) -> list[AccessKey]:

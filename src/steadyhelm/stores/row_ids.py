@@ -3,10 +3,10 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import math
-import sqlite3
 from typing import Final
 
 from steadyhelm.sink import RunKey, to_unicode
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.last_calls import LastCalls
 
 _MAX_CACHED: Final = 20_000
@@ -34,16 +34,39 @@ class RowIds:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
-        self._agents: dict[str, int] = {}
-        self._runs: dict[tuple[str, str], CachedRun] = {}
+        self.agents: dict[str, int] = {}
+        self.runs: dict[tuple[str, str], CachedRun] = {}
+        self.new_runs: dict[int, int] = {}
+        """How many runs of each agent were inserted and are not in the agent's total yet."""
 
     def clear(self) -> None:
         """Forget everything, so that it is read again."""
         self.names.clear()
-        self._agents.clear()
-        self._runs.clear()
+        self.agents.clear()
+        self.runs.clear()
+        self.new_runs.clear()
 
-    def get_name(self, connection: sqlite3.Connection, name: str) -> int:
+    def make_room(self) -> None:
+        """Forget everything of a kind that has become too much."""
+        for cache in (self.names, self.agents, self.runs):
+            if len(cache) >= _MAX_CACHED:
+                cache.clear()
+
+    def add_run(
+        self,
+        agent_id: str,
+        run_id: str,
+        row_id: int,
+        agent: int,
+        started_at: float,
+        last_seq: int | None = None,
+    ) -> CachedRun:
+        """Cache a run that began at this time, infinity if it is not known."""
+        run = CachedRun(row_id, agent, started_at, -1 if last_seq is None else last_seq)
+        self.runs[agent_id, run_id] = run
+        return run
+
+    def get_name(self, connection: Connection, name: str) -> int:
         """Return the row id of a name. Inserts the name when it is new."""
         row_id = self.names.get(name)
         if row_id is None:
@@ -52,27 +75,25 @@ class RowIds:
             row_id = self.names[name] = _find_or_insert(connection, "names", "name", name)
         return row_id
 
-    def get_agent(self, connection: sqlite3.Connection, agent_id: str) -> int:
+    def get_agent(self, connection: Connection, agent_id: str) -> int:
         """Return the row id of an agent. Inserts the agent when it is new."""
-        row_id = self._agents.get(agent_id)
+        row_id = self.agents.get(agent_id)
         if row_id is None:
-            if len(self._agents) >= _MAX_CACHED:
-                self._agents.clear()
-            row_id = self._agents[agent_id] = _find_or_insert(connection, "agents", "agent_id", agent_id)
+            if len(self.agents) >= _MAX_CACHED:
+                self.agents.clear()
+            row_id = self.agents[agent_id] = _find_or_insert(connection, "agents", "agent_id", agent_id)
         return row_id
 
-    def get_run(self, connection: sqlite3.Connection, agent_id: str, run_id: str, at: float) -> CachedRun:
+    def get_run(self, connection: Connection, agent_id: str, run_id: str, at: float) -> CachedRun:
         """Return a run's ids and last seq. Inserts a new run, started at this time."""
-        run = self._runs.get((agent_id, run_id))
+        run = self.runs.get((agent_id, run_id))
         if run is None:
-            if len(self._runs) >= _MAX_CACHED:
-                self._runs.clear()
-            run = self._runs[agent_id, run_id] = self._find_or_insert_run(connection, agent_id, run_id, at)
+            if len(self.runs) >= _MAX_CACHED:
+                self.runs.clear()
+            run = self._find_or_insert_run(connection, agent_id, run_id, at)
         return run
 
-    def _find_or_insert_run(
-        self, connection: sqlite3.Connection, agent_id: str, run_id: str, at: float
-    ) -> CachedRun:
+    def _find_or_insert_run(self, connection: Connection, agent_id: str, run_id: str, at: float) -> CachedRun:
         agent = self.get_agent(connection, agent_id)
         row = connection.execute(
             "SELECT id, started_at, start_known, (SELECT max(seq) FROM events WHERE run = runs.id)"
@@ -81,45 +102,53 @@ class RowIds:
         ).fetchone()
         if row is not None:
             row_id, started_at, start_known, last_seq = row
-            is_start_unknown = not started_at and not start_known
-            return CachedRun(
-                row_id,
-                agent,
-                math.inf if is_start_unknown else started_at,
-                -1 if last_seq is None else last_seq,
-            )
-        return _insert_run(connection, agent, run_id, at)
+            known = started_at if started_at or start_known else math.inf
+            return self.add_run(agent_id, run_id, row_id, agent, known, last_seq)
+        row_id = _insert_run(connection, agent, run_id, at)
+        if row_id is None:  # another process was faster
+            return self._find_or_insert_run(connection, agent_id, run_id, at)
+        return self.add_run(agent_id, run_id, row_id, agent, at or math.inf)
 
-    def reserve_run(self, connection: sqlite3.Connection, run: RunKey) -> str:
+    def reserve_run(self, connection: Connection, run: RunKey) -> str:
         """Insert a new run and return the id it has: its own, with a number where another run has it."""
         agent_id, given = to_unicode(run.agent_id), to_unicode(run.run_id)
         agent, run_id, n = self.get_agent(connection, agent_id), given, 1
         query = "SELECT 1 FROM runs WHERE run_id = ? AND agent = ?"
-        while connection.execute(query, (run_id, agent)).fetchone() is not None:
+        while True:
+            if connection.execute(query, (run_id, agent)).fetchone() is None:
+                row_id = _insert_run(connection, agent, run_id, run.at, run.epoch)
+                if row_id is not None:
+                    self.add_run(agent_id, run_id, row_id, agent, run.at or math.inf)
+                    return run_id
+                # Another process was faster, with this run or with one of the same id.
+                same = connection.execute("SELECT run_id FROM runs WHERE epoch = ?", (run.epoch,)).fetchone()
+                if same is not None:
+                    return str(same[0])
             n += 1
             run_id = f"{given}~{n}"
-        self._runs[agent_id, run_id] = _insert_run(connection, agent, run_id, run.at, run.epoch)
-        return run_id
 
 
 def _insert_run(
-    connection: sqlite3.Connection, agent: int, run_id: str, at: float, epoch: str | None = None
-) -> CachedRun:
-    row_id = connection.execute(
-        "INSERT INTO runs (agent, run_id, started_at, last_at, epoch) VALUES (?, ?, ?, ?, ?)",
+    connection: Connection, agent: int, run_id: str, at: float, epoch: str | None = None
+) -> int | None:
+    row = connection.execute(
+        "INSERT INTO runs (agent, run_id, started_at, last_at, epoch) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING RETURNING id",
         (agent, run_id, at, at, epoch),
-    ).lastrowid
-    assert row_id is not None
+    ).fetchone()
+    if row is None:
+        return None
     connection.execute(
         "UPDATE agents SET runs = runs + 1, last_at = max(last_at, ?) WHERE id = ?", (at, agent)
     )
-    return CachedRun(row_id, agent, at or math.inf, -1)
+    return int(row[0])
 
 
-def _find_or_insert(connection: sqlite3.Connection, table: str, column: str, text: str) -> int:
+def _find_or_insert(connection: Connection, table: str, column: str, text: str) -> int:
     row = connection.execute(f"SELECT id FROM {table} WHERE {column} = ?", (text,)).fetchone()
     if row is not None:
         return int(row[0])
-    row_id = connection.execute(f"INSERT INTO {table} ({column}) VALUES (?)", (text,)).lastrowid
-    assert row_id is not None
-    return row_id
+    insert = f"INSERT INTO {table} ({column}) VALUES (?) ON CONFLICT DO NOTHING RETURNING id"
+    row = connection.execute(insert, (text,)).fetchone()
+    # Where another process was faster, the row is there now.
+    return int(row[0]) if row is not None else _find_or_insert(connection, table, column, text)

@@ -1,6 +1,5 @@
 """Read runs back: the list, one of them, and its totals."""
 
-import sqlite3
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from steadyhelm.errors import NotFoundError
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import AgentRow, RunRow, RunStore, ToolRow
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
 # CROSS JOIN keeps the order of the two tables: the list is read along its index, and stops at the limit.
@@ -134,7 +133,7 @@ class SQLRuns(StorePart, RunStore):
         return None if row is None else bytes(row[0])
 
 
-def find_run_row_id(connection: sqlite3.Connection, agent_id: str, run_id: str) -> int | None:
+def find_run_row_id(connection: Connection, agent_id: str, run_id: str) -> int | None:
     """Return the row id of a run, or None when there is no such run."""
     row = connection.execute(
         f"SELECT id FROM runs WHERE run_id = ? AND agent = {AGENT_ROW_ID}",  # noqa: S608 - our own text
@@ -147,14 +146,12 @@ def _to_run_row(row: tuple[Any, ...]) -> RunRow:
     return RunRow(**dict(zip(_FIELDS, row, strict=True)))
 
 
-def _select_runs(connection: sqlite3.Connection, run_id: str, agent_id: str | None) -> list[RunRow]:
+def _select_runs(connection: Connection, run_id: str, agent_id: str | None) -> list[RunRow]:
     where = Conditions().add("r.run_id = ?", run_id).add(_BY_AGENT, agent_id)
     return [_to_run_row(row) for row in connection.execute(f"{_RUNS}{where}", where.values)]
 
 
-def _find_runs_by_prefix(
-    connection: sqlite3.Connection, prefix: str, agent_id: str | None
-) -> tuple[int, list[str]]:
+def _find_runs_by_prefix(connection: Connection, prefix: str, agent_id: str | None) -> tuple[int, list[str]]:
     if agent_id is None:
         return find_by_prefix(connection, "runs", "run_id", prefix)
     agent = connection.execute("SELECT id FROM agents WHERE agent_id = ?", (to_unicode(agent_id),)).fetchone()

@@ -2,14 +2,13 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
 from steadyhelm.sink import DailyGrant, to_unicode
 from steadyhelm.store import AgentSpending, SpendingStore
 from steadyhelm.stores.batch import TOOL_CODE, Batch, EventRow
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
 QUARTER_HOUR_S: Final = 900
@@ -18,8 +17,9 @@ _LATEST_S: Final = 1e12
 _MAX_SUM: Final = 2**53
 _ADD_SPENDING: Final = f"""
     INSERT INTO spending VALUES (?, ?, ?, ?, ?) ON CONFLICT (agent, quarter_hour) DO UPDATE SET
-        steps = steps + excluded.steps, tokens = min(tokens + excluded.tokens, {_MAX_SUM}),
-        cost_usd = cost_usd + excluded.cost_usd"""
+        steps = spending.steps + excluded.steps,
+        tokens = min(spending.tokens + excluded.tokens, {_MAX_SUM}),
+        cost_usd = spending.cost_usd + excluded.cost_usd"""
 _ADD_AGENT: Final = "INSERT INTO agents (agent_id) VALUES (?) ON CONFLICT DO NOTHING"
 _ADD_GRANT: Final = f"""
     INSERT INTO daily_grants (agent, grant_id, at, run_id, steps, tokens, cost_usd, reason)
@@ -54,8 +54,8 @@ class SQLSpending(StorePart, SpendingStore):
         sums = ", ".join(f"sum({name})" for name in _COLUMNS[1:])
         both = f"{_SPENT.format(agent=only)} UNION ALL {_GRANTED.format(agent=only)}"
         query = (
-            f"SELECT a.agent_id, {sums} FROM ({both}) JOIN agents a ON a.id = agent"
-            " GROUP BY agent ORDER BY a.agent_id"
+            f"SELECT a.agent_id, {sums} FROM ({both}) s JOIN agents a ON a.id = s.agent"
+            " GROUP BY a.id ORDER BY a.agent_id"
         )
         values = {
             "first": find_quarter_hour(since),
@@ -69,7 +69,7 @@ class SQLSpending(StorePart, SpendingStore):
             return [AgentSpending(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
 
-def write_spending(connection: sqlite3.Connection, batch: Batch) -> None:
+def write_spending(connection: Connection, batch: Batch) -> None:
     """Add what the new events of a batch spent to the quarters of an hour they happened in."""
     if not batch.events:
         return
@@ -78,7 +78,7 @@ def write_spending(connection: sqlite3.Connection, batch: Batch) -> None:
     # Most batches lie within one quarter of an hour, and then the totals of their runs are the sums.
     is_simple = quarter_hour == find_quarter_hour(max(times)) and not _has_negative(batch.events)
     sums = _sum_totals(batch, quarter_hour) if is_simple else _sum_events(batch)
-    rows = [(*key, steps, min(tokens, _MAX_SUM), cost) for key, (steps, tokens, cost) in sums.items()]
+    rows = [(*key, steps, min(tokens, _MAX_SUM), cost) for key, (steps, tokens, cost) in sorted(sums.items())]
     connection.executemany(_ADD_SPENDING, rows)
 
 
@@ -111,9 +111,9 @@ def _add(sums: _Sums, key: tuple[int, int], steps: int, tokens: int, cost_usd: f
     sums[key] = (before[0] + steps, before[1] + tokens, before[2] + cost_usd)
 
 
-def write_grants(connection: sqlite3.Connection, grants: Sequence[DailyGrant]) -> None:
+def write_grants(connection: Connection, grants: Sequence[DailyGrant]) -> None:
     """Store what users granted; a grant that is stored already is left unchanged."""
-    for grant in grants:
+    for grant in sorted(grants, key=lambda it: (it.agent_id, it.grant_id)):
         connection.execute(_ADD_AGENT, (grant.agent_id,))
         row = (
             *(grant.agent_id, grant.grant_id, grant.timestamp, grant.run_id),
@@ -122,7 +122,7 @@ def write_grants(connection: sqlite3.Connection, grants: Sequence[DailyGrant]) -
         connection.execute(_ADD_GRANT, row)
 
 
-def delete_spending(connection: sqlite3.Connection, before: float) -> None:
+def delete_spending(connection: Connection, before: float) -> None:
     """Delete what was spent and granted before a time."""
     connection.execute("DELETE FROM spending WHERE quarter_hour < ?", (find_quarter_hour(before),))
     connection.execute("DELETE FROM daily_grants WHERE at < ?", (before,))

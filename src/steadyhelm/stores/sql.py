@@ -2,22 +2,16 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from typing import Any, Final
 
 import msgspec
 
 from steadyhelm.findings import Severity
 from steadyhelm.sink import to_unicode
+from steadyhelm.stores.database import Connection
 
 SEVERITIES: Final = tuple(Severity)
 """The severities by rank: the rank is what is stored."""
-
-UNSTORABLE_VALUE_ERRORS: Final = (
-    *(OverflowError, TypeError, ValueError),
-    *(sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError),
-)
-"""What Python and sqlite3 raise for a value that fits no column, such as text that is not Unicode."""
 
 
 def decode_json(encoded: bytes | None) -> Any:
@@ -78,7 +72,7 @@ def select_agent_or_run(table: str, agent_id: str | None, run_id: str | None) ->
 
 
 def find_by_prefix(
-    connection: sqlite3.Connection, table: str, column: str, prefix: str, *, also: str = "1", shown: int = 5
+    connection: Connection, table: str, column: str, prefix: str, *, also: str = "1 = 1", shown: int = 5
 ) -> tuple[int, list[str]]:
     """Return how many values of an indexed column begin with this text, and the first few of them.
 

@@ -1,7 +1,6 @@
 """The store in one SQLite file: the default, with nothing to install and nothing to run."""
 
 import os
-import sqlite3
 from contextlib import AbstractContextManager
 
 from steadyhelm.store import Store
@@ -14,7 +13,8 @@ from steadyhelm.stores.people import SQLPeople
 from steadyhelm.stores.row_ids import RowIds
 from steadyhelm.stores.runs import SQLRuns
 from steadyhelm.stores.spending import SQLSpending
-from steadyhelm.stores.upkeep import SQLiteUpkeep, SQLRetention
+from steadyhelm.stores.sqlite_upkeep import SQLiteUpkeep
+from steadyhelm.stores.tracked_connections import TrackedConnection
 from steadyhelm.stores.writing import SQLWriter
 
 
@@ -27,7 +27,6 @@ class SQLiteStore(
     SQLIncidents,
     SQLOutbox,
     SQLPeople,
-    SQLRetention,
     SQLiteUpkeep,
     Store,
 ):
@@ -67,7 +66,7 @@ class SQLiteStore(
             on_rollback=self._row_ids.clear,
         )
 
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[TrackedConnection]:
         """Return a connection of this thread that can only read; for queries that no role has."""
         return self._connections.reading()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.errors import ForkedStoreError
+from steadyhelm.stores.sqlite_dialect import DIALECT
 
 FileIdentity = tuple[int, int]
 
@@ -27,6 +28,8 @@ class TrackedConnection(sqlite3.Connection):
     Attributes:
         number: What tells it from every other connection of this process, closed ones too.
     """
+
+    dialect = DIALECT
 
     def __init__(self, *args: Any, file: FileIdentity | None, **options: Any) -> None:
         self.number = next(_numbers)

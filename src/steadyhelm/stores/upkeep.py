@@ -1,43 +1,31 @@
-"""Keep a SQLite store in order: describe, check, copy and close it, and delete what is old or unwanted."""
+"""Keep a store in order: count what it holds, and delete what is old or unwanted."""
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from steadyhelm.journal.abandoned import delete_older, describe_pending, forget
+from steadyhelm.journal.abandoned import delete_older, forget
 from steadyhelm.sink import Loss, Record, RecordedEvent
 from steadyhelm.store import PruneCounts, Upkeep
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
-from steadyhelm.stores.connections import StorePart
-from steadyhelm.stores.opening import copy_database, resolve_path
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
-_WRONG_EVENT_TOTALS: Final = """
-    SELECT r.run_id, r.events, coalesce(e.events, 0) FROM runs r LEFT JOIN (
-        SELECT run, count(*) AS events, sum(tokens) AS tokens, sum(type = 0) AS tool_calls,
-            sum(type = 1) AS llm_calls, sum(failed) AS errors, count(payload) AS payloads
-        FROM events GROUP BY run) e ON e.run = r.id
-    WHERE (r.events, r.tokens, r.tool_calls, r.llm_calls, r.errors, r.payloads) != (coalesce(e.events, 0),
-        coalesce(e.tokens, 0), coalesce(e.tool_calls, 0), coalesce(e.llm_calls, 0), coalesce(e.errors, 0),
-        coalesce(e.payloads, 0)) LIMIT 20"""
 _WRONG_FINDING_TOTALS: Final = """
     SELECT run_id, findings, n FROM (
-        SELECT run_id, findings, (SELECT count(*) FROM findings WHERE run = runs.id) AS n FROM runs)
+        SELECT run_id, findings, (SELECT count(*) FROM findings WHERE run = runs.id) AS n FROM runs) counted
     WHERE findings != n LIMIT 20"""
-_COUNT_MISSING_PAYLOADS: Final = """
-    SELECT count(*) FROM events WHERE payload IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM payloads WHERE id = events.payload)"""
 _RECORDED: Final = "recorded"
 """In place of a reason, with a count of 0: what the token names is not lost."""
+_MARK_RECORDED: Final = "INSERT INTO losses VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING"
 _FORGET_RECORDED: Final = """
     DELETE FROM losses WHERE reason = ? AND last_at < ? AND token NOT IN (SELECT value FROM json_each(?))"""
+LARGE_TABLES: Final = ("events", "payloads", "findings", "incidents")
 _SMALL_TABLES: Final = (
     "agents",
     "baselines",
@@ -58,8 +46,8 @@ _SMALL_TABLES: Final = (
 )
 
 
-class SQLiteUpkeep(StorePart, Upkeep):
-    """The part of upkeep that depends on SQLite."""
+class SQLUpkeep(StorePart, Upkeep):
+    """The part of upkeep that is the same in every database."""
 
     def get_losses(self) -> dict[str, int]:
         """Return how much was lost, by reason."""
@@ -75,7 +63,7 @@ class SQLiteUpkeep(StorePart, Upkeep):
     ) -> None:
         """Mark what this token names as recorded; forget marks from `before`, except those `kept`."""
         with self._connections.transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO losses VALUES (?, ?, 0, ?)", (_RECORDED, token, at))
+            connection.execute(_MARK_RECORDED, (_RECORDED, token, at))
             connection.execute(_FORGET_RECORDED, (_RECORDED, before, json.dumps(list(kept))))
 
     def is_accounted(self, token: str) -> bool:
@@ -83,63 +71,17 @@ class SQLiteUpkeep(StorePart, Upkeep):
         with self._connections.reading() as connection:
             return connection.execute("SELECT 1 FROM losses WHERE token = ?", (token,)).fetchone() is not None
 
-    def get_version(self) -> tuple[int, int]:
-        """Return a value that differs after anything was written, by this process or another.
-
-        SQLite counts what others wrote anew in each connection, and each thread has its own: so that two
-        counts are not taken for the same, the number of the connection is part of the value.
-        """
-        with self._connections.reading() as connection:
-            return connection.number, _read_pragma(connection, "data_version")
-
-    def backup(self, path: Path) -> None:
-        """Copy everything to a new file while others go on writing. Raises when the file exists."""
-        with self._connections.reading() as connection:
-            copy_database(connection, resolve_path(path))
-
-    def describe(self) -> dict[str, Any]:
-        """Return the path, size and schema of the database, and the number of rows of each table.
-
-        The large tables are not counted: their numbers come from the totals of the runs.
-        """
-        path = self._connections.path
-        names = ("runs", "events", "payloads", "findings", "incidents")
-        with self._connections.reading() as connection:
-            totals = connection.execute(
-                "SELECT count(*), coalesce(sum(events), 0), coalesce(sum(payloads), 0),"
-                " coalesce(sum(findings), 0), coalesce(sum(incidents), 0) FROM runs"
-            ).fetchone()
-            rows: dict[str, int] = dict(zip(names, totals, strict=True))
-            for table in _SMALL_TABLES:
-                (rows[table],) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-            (rows["names"],) = connection.execute("SELECT coalesce(max(id), 0) FROM names").fetchone()
-            steps = connection.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()
-            pending = describe_pending(path)
-            return {
-                "path": str(path),
-                "bytes": _measure_file(path),
-                "pending_journals": len(pending),
-                "pending_records": sum(journal.records for journal in pending),
-                "log_bytes": _measure_file(path.with_name(path.name + "-wal")),
-                "schema": steps[-1][0],
-                "journal_mode": connection.execute("PRAGMA journal_mode").fetchone()[0],
-                "free_bytes": _read_pragma(connection, "freelist_count")
-                * _read_pragma(connection, "page_size"),
-                "rows": rows,
-                "rows_from_sums": list(names[1:]),
-            }
-
-    def check(self) -> list[str]:
-        """Return the faults found in the database; empty when it is sound.
-
-        Damaged pages come first, then rows that refer to missing rows, then totals that do not add up.
-        """
-        with self._connections.reading() as connection:
-            try:
-                faults = [str(it) for (it,) in connection.execute("PRAGMA quick_check(20)") if it != "ok"]
-                return faults or _find_inconsistencies(connection)
-            except sqlite3.DatabaseError as exc:
-                return [f"it cannot be read: {exc}"]
+    def count_rows(self, connection: Connection) -> dict[str, int]:
+        """Return the number of rows of each table. The large tables' come from the totals of the runs."""
+        totals = connection.execute(
+            "SELECT count(*), coalesce(sum(events), 0), coalesce(sum(payloads), 0),"
+            " coalesce(sum(findings), 0), coalesce(sum(incidents), 0) FROM runs"
+        ).fetchone()
+        rows: dict[str, int] = dict(zip(("runs", *LARGE_TABLES), totals, strict=True))
+        for table in _SMALL_TABLES:
+            (rows[table],) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        (rows["names"],) = connection.execute("SELECT coalesce(max(id), 0) FROM names").fetchone()
+        return rows
 
     def after_fork(self) -> None:
         """Drop the parent's connections. Called in a child process; Python does so by itself."""
@@ -150,33 +92,12 @@ class SQLiteUpkeep(StorePart, Upkeep):
         self._connections.close()
 
 
-def _measure_file(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _read_pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _find_inconsistencies(connection: sqlite3.Connection) -> list[str]:
-    broken: dict[tuple[str, str], int] = {}
-    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check"):
-        broken[table, parent] = broken.get((table, parent), 0) + 1
-    faults = [
-        f"{count} rows of {table} name a row of {parent} that is not there"
-        for (table, parent), count in broken.items()
-    ]
-    (missing,) = connection.execute(_COUNT_MISSING_PAYLOADS).fetchone()
-    if missing:
-        faults.append(f"{missing} events name a payload that is not there")
-    (orphaned,) = connection.execute(
-        "SELECT (SELECT count(*) FROM payloads) - (SELECT count(payload) FROM events)"
-    ).fetchone()
-    if orphaned > 0:
-        faults.append(f"{orphaned} payloads belong to no event")
+def find_wrong_totals(connection: Connection, wrong_event_totals: str) -> list[str]:
+    """Return what cannot be read, and the runs whose totals are not those of their events and findings."""
+    faults: list[str] = []
     if unreadable := count_unreadable(connection):
         faults.append(f"{unreadable} baselines or summaries of runs cannot be read")
-    for what, query in (("events", _WRONG_EVENT_TOTALS), ("findings", _WRONG_FINDING_TOTALS)):
+    for what, query in (("events", wrong_event_totals), ("findings", _WRONG_FINDING_TOTALS)):
         for run_id, said, counted in connection.execute(query):
             faults.append(
                 f"the sums of run {run_id!r} are not those of its {what} ({said} said, {counted} there)"
@@ -188,20 +109,16 @@ def _find_inconsistencies(connection: sqlite3.Connection) -> list[str]:
 
 EVENTS_PER_TRANSACTION: Final = 2000
 
-_VACUUM_PAGES: Final = 1000
 _RUNS_PER_PAGE: Final = 100
 _FIRST_EVENTS: Final = """
-    SELECT seq, type, tokens, duration_ms, cost_usd, failed, payload FROM events
+    SELECT seq, type, tokens, duration_ms, cost_usd, failed FROM events
     WHERE run = ? ORDER BY seq LIMIT ?"""
-_OLD_PAYLOADS: Final = """
-    SELECT payload, run, seq FROM events
-    WHERE run = ? AND seq > ? AND payload IS NOT NULL AND ts < ? ORDER BY seq LIMIT ?"""
 _SUBTRACT_TOTALS: Final = """
     UPDATE runs SET events = events - ?, tokens = tokens - ?, tool_calls = tool_calls - ?,
         llm_calls = llm_calls - ?, errors = errors - ?, payloads = payloads - ?,
         duration_ms = duration_ms - ?, cost_usd = cost_usd - ?
     WHERE id = ?"""
-_DELETE_UNUSED_BASELINE: Final = """
+DELETE_UNUSED_BASELINE: Final = """
     DELETE FROM pinned_baselines
     WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE pinned = pinned_baselines.id)"""
 _TABLES_BY_RUN: Final = ("run_tools", "findings", "incidents", "states", "scores", "limits", "run_marks")
@@ -212,7 +129,7 @@ class SQLRetention(StorePart, Upkeep):
 
     def delete_run(self, agent_id: str, run_id: str) -> int:
         """Delete a run and everything that belongs to it. Returns the number of its events."""
-        forget(self._connections.path, lambda record: _is_of_run(record, agent_id, run_id))
+        forget(self.journal_path, lambda record: _is_of_run(record, agent_id, run_id))
         with self._connections.reading() as connection:
             run = find_run_row_id(connection, agent_id, run_id)
         if run is None:
@@ -224,7 +141,7 @@ class SQLRetention(StorePart, Upkeep):
 
     def delete_agent(self, agent_id: str) -> int:
         """Delete an agent and everything that belongs to it. Returns the number of its runs."""
-        forget(self._connections.path, lambda record: _is_of_agent(record, agent_id))
+        forget(self.journal_path, lambda record: _is_of_agent(record, agent_id))
         query = f"SELECT id FROM runs WHERE agent = {AGENT_ROW_ID} LIMIT {_RUNS_PER_PAGE}"
         deleted = 0
         try:
@@ -245,7 +162,7 @@ class SQLRetention(StorePart, Upkeep):
         payloads = runs = events = 0
         try:
             if runs_before is not None:
-                delete_older(self._connections.path, runs_before)
+                delete_older(self.journal_path, runs_before)
                 for run in self._iter_runs_started_before(runs_before, "last_at < :before"):
                     events += self._delete_run_row(run)
                     runs += 1
@@ -288,29 +205,17 @@ class SQLRetention(StorePart, Upkeep):
         deleted, after = 0, -(2**63)
         while True:
             with self._connections.transaction() as connection:
-                values = (run, after, before, EVENTS_PER_TRANSACTION)
-                rows = connection.execute(_OLD_PAYLOADS, values).fetchall()
-                connection.executemany("DELETE FROM payloads WHERE id = ?", [row[:1] for row in rows])
-                connection.executemany(
-                    "UPDATE events SET payload = NULL WHERE run = ? AND seq = ?", [row[1:] for row in rows]
+                seqs = connection.dialect.delete_old_payloads(
+                    connection, run, after, before, EVENTS_PER_TRANSACTION
                 )
-                connection.execute("UPDATE runs SET payloads = payloads - ? WHERE id = ?", (len(rows), run))
-            deleted += len(rows)
-            if len(rows) < EVENTS_PER_TRANSACTION:
+                connection.execute("UPDATE runs SET payloads = payloads - ? WHERE id = ?", (len(seqs), run))
+            deleted += len(seqs)
+            if len(seqs) < EVENTS_PER_TRANSACTION:
                 return deleted
-            after = rows[-1][2]
+            after = seqs[-1]
 
     def _shrink(self) -> None:
-        """Return free pages to the file system in small steps, each a transaction of its own."""
-        left = -1
-        while True:
-            with self._connections.outside_transaction() as connection:
-                (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-                # A file made without incremental vacuum keeps its size: its free pages are used again.
-                if free in (0, left):
-                    return
-                left = free
-                connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+        """Return what is free to the file system, where the database does not do so by itself."""
 
 
 def _is_of_agent(record: Record, agent_id: str) -> bool:
@@ -323,7 +228,7 @@ def _is_of_run(record: Record, agent_id: str, run_id: str) -> bool:
     return not isinstance(owner, Loss) and (owner.agent_id, owner.run_id) == (agent_id, run_id)
 
 
-def _delete_first_events(connection: sqlite3.Connection, run: int) -> int:
+def _delete_first_events(connection: Connection, run: int) -> int:
     """Delete the run's first events and subtract them from its totals. Returns their number.
 
     The totals agree with the events after every transaction.
@@ -331,19 +236,18 @@ def _delete_first_events(connection: sqlite3.Connection, run: int) -> int:
     rows = connection.execute(_FIRST_EVENTS, (run, EVENTS_PER_TRANSACTION)).fetchall()
     if not rows:
         return 0
-    payloads = [(row[6],) for row in rows if row[6] is not None]
-    connection.executemany("DELETE FROM payloads WHERE id = ?", payloads)
+    payloads = connection.dialect.delete_first_payloads(connection, run, rows[-1][0])
     connection.execute("DELETE FROM events WHERE run = ? AND seq <= ?", (run, rows[-1][0]))
     totals = (
         *(len(rows), sum(row[2] for row in rows), sum(row[1] == TOOL_CODE for row in rows)),
-        *(sum(row[1] == LLM_CODE for row in rows), sum(row[5] for row in rows), len(payloads)),
+        *(sum(row[1] == LLM_CODE for row in rows), sum(row[5] for row in rows), payloads),
         *(sum(row[3] for row in rows), sum(row[4] or 0.0 for row in rows)),
     )
     connection.execute(_SUBTRACT_TOTALS, (*totals, run))
     return len(rows)
 
 
-def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
+def _delete_rest_of_run(connection: Connection, run: int) -> None:
     connection.execute(
         "DELETE FROM comments WHERE incident_id IN (SELECT incident_id FROM incidents WHERE run = ?)", (run,)
     )
@@ -359,10 +263,10 @@ def _delete_rest_of_run(connection: sqlite3.Connection, run: int) -> None:
     )
     row = connection.execute("DELETE FROM runs WHERE id = ? RETURNING pinned", (run,)).fetchone()
     if row is not None and row[0] is not None:
-        connection.execute(_DELETE_UNUSED_BASELINE, row)
+        connection.execute(DELETE_UNUSED_BASELINE, row)
 
 
-def _delete_agent_rows(connection: sqlite3.Connection, agent_id: str) -> None:
+def _delete_agent_rows(connection: Connection, agent_id: str) -> None:
     for table in ("mutes", "thresholds", "outbox"):
         connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
     for table in ("baselines", "task_profiles", "spending", "daily_grants", "declarations"):

@@ -1,10 +1,7 @@
 """Write batches of records: events first, then the totals of each run."""
 
-import functools
-import itertools
-import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,38 +13,32 @@ from steadyhelm.findings import DriftEvent
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import PinnedBaseline, Record, RunKey, SavedState, make_storable, to_unicode
-from steadyhelm.store import RunStore
+from steadyhelm.store import Result, RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.connections import StorePart
+from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
 from steadyhelm.stores.run_marks import write_marks
 from steadyhelm.stores.spending import write_grants, write_spending
-from steadyhelm.stores.sql import AGENT_ROW_ID, UNSTORABLE_VALUE_ERRORS
+from steadyhelm.stores.sql import AGENT_ROW_ID
 
-_INSERT_EVENTS: Final = "INSERT INTO events VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
-_INSERT_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"
-_INSERT_POINTS: Final = "INSERT INTO scores VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
-_INSERT_LIMITS: Final = "INSERT INTO limits VALUES {rows} ON CONFLICT (run, seq) DO NOTHING"
 _SET_SCORES: Final = """
     UPDATE runs SET top_score = max(coalesce(top_score, :top), :top), last_score = :last WHERE id = :run"""
 _ADD_FLAGS: Final = """
     UPDATE runs SET top_severity = max(top_severity, ?), kinds = kinds | ?, responses = responses | ?
     WHERE id = ?"""
-# SQLite releases the interpreter lock after every statement, and a busy agent then holds it for a while:
-# writing a batch in a few statements avoids hundreds of waits for the lock.
-_ROWS_PER_STATEMENT: Final = (256, 64, 16, 4, 1)
 _ADD_TOTALS: Final = """
     UPDATE runs SET events = events + ?, tokens = tokens + ?, tool_calls = tool_calls + ?,
         llm_calls = llm_calls + ?, errors = errors + ?, duration_ms = duration_ms + ?,
         cost_usd = cost_usd + ?, payloads = payloads + ?, repeated = repeated + ?,
         reply_bytes = reply_bytes + ?, last_at = max(last_at, ?),
-        state = CASE WHEN ? AND state = 'suspended' THEN 'running' ELSE state END
+        state = CASE WHEN ? = 1 AND state = 'suspended' THEN 'running' ELSE state END
     WHERE id = ?"""
 _ADD_TOOL_TOTALS: Final = """
     INSERT INTO run_tools VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET
-        calls = calls + excluded.calls, errors = errors + excluded.errors, tokens = tokens + excluded.tokens,
-        duration_ms = duration_ms + excluded.duration_ms"""
+        calls = run_tools.calls + excluded.calls, errors = run_tools.errors + excluded.errors,
+        tokens = run_tools.tokens + excluded.tokens,
+        duration_ms = run_tools.duration_ms + excluded.duration_ms"""
 _SET_EARLIER_START: Final = """
     UPDATE runs SET started_at = ? WHERE id = ? AND start_known = 0 AND (started_at > ? OR started_at = 0)"""
 _START_RUN: Final = """
@@ -58,7 +49,7 @@ _START_RUN: Final = """
         parent_run_id = coalesce(:parent_run_id, parent_run_id),
         metadata_json = coalesce(:metadata_json, metadata_json),
         started_at = CASE WHEN :started_at > 0 AND start_known = 0 THEN :started_at ELSE started_at END,
-        start_known = start_known OR :started_at > 0
+        start_known = CASE WHEN start_known = 1 OR :started_at > 0 THEN 1 ELSE 0 END
     WHERE id = :run"""
 _END_RUN: Final = """
     UPDATE runs SET state = 'ended', outcome = :outcome, had_incident = :had_incident, summary = :summary,
@@ -87,15 +78,17 @@ UPDATE_INCIDENT_TOTALS: Final = """
     UPDATE runs SET
         incidents = (SELECT count(*) FROM incidents WHERE run = runs.id),
         peak = (SELECT coalesce(max(peak), 0) FROM incidents WHERE run = runs.id),
-        teaches = state = 'ended' AND summary IS NOT NULL AND excluded = 0 AND (had_incident = 0 OR (
-            EXISTS (SELECT 1 FROM incidents WHERE run = runs.id)
-            AND NOT EXISTS (SELECT 1 FROM incidents WHERE run = runs.id AND review != 'false_alarm')))
+        teaches = CASE WHEN state = 'ended' AND summary IS NOT NULL AND excluded = 0
+            AND (had_incident = 0 OR (EXISTS (SELECT 1 FROM incidents WHERE run = runs.id) AND NOT EXISTS
+            (SELECT 1 FROM incidents WHERE run = runs.id AND review != 'false_alarm'))) THEN 1 ELSE 0 END
     WHERE id = ?"""
 """Count a run's incidents again, and decide whether a baseline may learn from the run."""
 _ADD_LOSS: Final = """
     INSERT INTO losses VALUES (?, ?, ?, ?) ON CONFLICT (reason, token) DO UPDATE SET
-        count = max(count, excluded.count), last_at = max(last_at, excluded.last_at)"""
+        count = max(losses.count, excluded.count), last_at = max(losses.last_at, excluded.last_at)"""
 
+_ADD_PINNED: Final = """
+    INSERT INTO pinned_baselines (digest, content) VALUES (?, ?) ON CONFLICT DO NOTHING"""
 # A run is compared with the same baseline to its end: the first one stays.
 _PIN_BASELINE: Final = """
     UPDATE runs SET pinned = (SELECT id FROM pinned_baselines WHERE digest = ?), pinned_seq = ?
@@ -107,6 +100,7 @@ _FIND_RESERVED: Final = (
 )
 _MARK_TAUGHT: Final = f"UPDATE runs SET taught = 1 WHERE taught = 0 AND run_id = ? AND agent = {AGENT_ROW_ID}"  # noqa: S608 - ours
 
+_OUTDATED_ATTEMPTS: Final = 4
 _OUTDATED: Final = "The run was deleted by another process while it was being written."
 
 
@@ -121,6 +115,14 @@ class _UnstorableValueError(SteadyhelmError, ValueError):
 class SQLWriter(StorePart, RunStore):
     """The part of a run store that writes."""
 
+    def run_transaction(self, work: Callable[[], Result]) -> Result:
+        """Return what a function returns that is called in a transaction, once or more often."""
+        return self._connections.run(work)
+
+    def lock_agents(self, agent_ids: Collection[str]) -> None:
+        """Wait until no other transaction has locked one of these agents; until this one ends, none does."""
+        self._connections.lock([to_unicode(agent_id) for agent_id in agent_ids])
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything written inside together, or nothing of it. Transactions may be nested."""
@@ -132,27 +134,41 @@ class SQLWriter(StorePart, RunStore):
 
         A value that fits no column is replaced by the nearest one that does.
         """
-        with self._connections.transaction():
+        self._connections.run(lambda: self._write(records))
+
+    def _write(self, records: Sequence[Record]) -> None:
+        for _ in range(_OUTDATED_ATTEMPTS):
             try:
                 self._try_write(records)
             except _OutdatedError:
-                self._try_write(records)
+                continue
             except _UnstorableValueError:
-                self._try_write([make_storable(record) for record in records])
+                records = [make_storable(record) for record in records]
+                continue
+            return
+        self._try_write(records)
 
     def reserve_runs(self, runs: Sequence[RunKey]) -> dict[str, str]:
         """Return the id under which each run is stored, by epoch, after reserving it where it is new.
 
         A run whose id another run has gets a number behind it.
         """
-        self._connections.require_file()
+        self._connections.require_database()
         known = self._find_reserved([run.epoch for run in runs])
         if len(known) < len(runs):
-            with self._connections.transaction() as connection:
-                for run in runs:
-                    if run.epoch not in known:
-                        known[run.epoch] = self._row_ids.reserve_run(connection, run)
+            missing = [run for run in runs if run.epoch not in known]
+            known |= self._connections.run(lambda: self._reserve(missing))
         return known
+
+    def _reserve(self, runs: Sequence[RunKey]) -> dict[str, str]:
+        reserved: dict[str, str] = {}
+        with self._connections.transaction() as connection:
+            agent_ids = sorted({run.agent_id for run in runs})
+            agents = {it: self._row_ids.get_agent(connection, to_unicode(it)) for it in agent_ids}
+            for run in sorted(runs, key=lambda run: agents[run.agent_id]):
+                if run.epoch not in reserved:
+                    reserved[run.epoch] = self._row_ids.reserve_run(connection, run)
+        return reserved
 
     def _find_reserved(self, epochs: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -173,32 +189,34 @@ class SQLWriter(StorePart, RunStore):
     def _try_write(self, records: Sequence[Record]) -> None:
         with self._connections.transaction() as connection:
             try:
-                _write_batch(connection, BatchBuilder(connection, self._row_ids).build(records))
-            except UNSTORABLE_VALUE_ERRORS as exc:
+                connection.dialect.look_up(connection, self._row_ids, records)
+                batch = BatchBuilder(connection, self._row_ids).build(records)
+                _write_batch(connection, batch, self._row_ids.new_runs)
+            except connection.dialect.unstorable_errors as exc:
                 raise _UnstorableValueError(f"A record could not be stored: {exc}.") from exc
 
 
-def _write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
-    all_totals = batch.totals.values()
+def _write_batch(connection: Connection, batch: Batch, new_runs: dict[int, int]) -> None:
+    # In one order everywhere, so that several writers never wait for each other in a circle.
+    all_totals = sorted(batch.totals.values(), key=lambda totals: totals.run)
     # Rows of one run next to each other: SQLite then looks up the page once for all of them.
     batch.events.sort()
-    if _insert(connection, _INSERT_EVENTS, batch.events) != len(batch.events):
+    if not connection.dialect.insert_events(connection, batch):
         raise _OutdatedError(_OUTDATED)
-    _insert(connection, _INSERT_PAYLOADS, batch.payloads)
     connection.executemany(_ADD_TOOL_TOTALS, _build_tool_rows(all_totals))
     rows = [_build_total_row(totals) for totals in all_totals]
     if rows and connection.executemany(_ADD_TOTALS, rows).rowcount != len(rows):
         raise _OutdatedError(_OUTDATED)
-    _update_times(connection, all_totals)
+    _update_times(connection, all_totals, new_runs)
     _write_points(connection, batch)
     write_spending(connection, batch)
     _write_other_records(connection, batch)
-    note_changes(connection, [("run", totals.run, totals.cached.agent) for totals in all_totals])
+    note_changes(connection, [("run", totals.run, totals.cached.agent) for totals in batch.totals.values()])
 
 
-def _write_points(connection: sqlite3.Connection, batch: Batch) -> None:
+def _write_points(connection: Connection, batch: Batch) -> None:
     if batch.points:
-        _insert(connection, _INSERT_POINTS, batch.points)
+        connection.dialect.insert_rows(connection, "scores", batch.points)
         connection.executemany(
             _SET_SCORES,
             [
@@ -208,33 +226,14 @@ def _write_points(connection: sqlite3.Connection, batch: Batch) -> None:
             ],
         )
     if batch.limits:
-        _insert(connection, _INSERT_LIMITS, batch.limits)
-
-
-def _insert(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[object, ...]]) -> int:
-    """Insert rows in as few statements as possible. Returns how many were new."""
-    added = start = 0
-    for block in _ROWS_PER_STATEMENT:
-        while len(rows) - start >= block:
-            piece = rows[start : start + block]
-            flat = list(itertools.chain.from_iterable(piece))
-            added += connection.execute(_repeat_for_rows(sql, len(piece[0]), block), flat).rowcount
-            start += block
-    return added
-
-
-@functools.cache
-def _repeat_for_rows(sql: str, columns: int, rows: int) -> str:
-    """Return the statement for this many rows. There are only a few, so that SQLite can cache them."""
-    row = f"({', '.join('?' * columns)})"
-    return sql.format(rows=", ".join([row] * rows))
+        connection.dialect.insert_rows(connection, "limits", batch.limits)
 
 
 def _build_tool_rows(all_totals: Iterable[RunTotals]) -> list[tuple[object, ...]]:
     return [
         (totals.run, name, tool.calls, tool.errors, tool.tokens, tool.duration_ms)
         for totals in all_totals
-        for name, tool in totals.tools.items()
+        for name, tool in sorted(totals.tools.items())
     ]
 
 
@@ -254,7 +253,7 @@ def _build_total_row(totals: RunTotals) -> tuple[object, ...]:
     )
 
 
-def _update_times(connection: sqlite3.Connection, all_totals: Iterable[RunTotals]) -> None:
+def _update_times(connection: Connection, all_totals: Iterable[RunTotals], new_runs: dict[int, int]) -> None:
     latest: dict[int, float] = {}
     for totals in all_totals:
         cached = totals.cached
@@ -263,15 +262,17 @@ def _update_times(connection: sqlite3.Connection, all_totals: Iterable[RunTotals
         if totals.first_at < cached.started_at:
             cached.started_at = totals.first_at
             connection.execute(_SET_EARLIER_START, (totals.first_at, totals.run, totals.first_at))
-    rows = [(at, agent) for agent, at in latest.items()]
-    changed = connection.executemany("UPDATE agents SET last_at = max(last_at, ?) WHERE id = ?", rows)
+    rows = [(at, new_runs.pop(agent, 0), agent) for agent, at in sorted(latest.items())]
+    changed = connection.executemany(
+        "UPDATE agents SET last_at = max(last_at, ?), runs = runs + ? WHERE id = ?", rows
+    )
     if rows and changed.rowcount != len(rows):
         raise _OutdatedError(_OUTDATED)
 
 
-def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
+def _write_other_records(connection: Connection, batch: Batch) -> None:
     changed_runs = {totals.run for totals, _ in batch.incidents.values()}
-    for totals in batch.totals.values():
+    for totals in sorted(batch.totals.values(), key=lambda it: it.run):
         if totals.state_changes:
             _write_state_changes(connection, totals)
             changed_runs.add(totals.run)
@@ -284,8 +285,8 @@ def _write_other_records(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(_UPSERT_INCIDENT, rows)
         connection.executemany(_ADD_FLAGS, map(_build_flag_row, batch.incidents.values()))
     _pin_baselines(connection, batch.pinned)
-    connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in changed_runs])
-    connection.executemany(_ADD_LOSS, batch.losses)
+    connection.executemany(UPDATE_INCIDENT_TOTALS, [(run,) for run in sorted(changed_runs)])
+    connection.executemany(_ADD_LOSS, sorted(batch.losses))
     write_grants(connection, batch.grants)
 
 
@@ -295,19 +296,17 @@ def _build_flag_row(stored: tuple[RunTotals, Incident]) -> tuple[int, int, int, 
     return incident.severity.rank, to_bits([incident.kind], KINDS), responses, totals.run
 
 
-def _pin_baselines(
-    connection: sqlite3.Connection, pinned: Sequence[tuple[RunTotals, PinnedBaseline]]
-) -> None:
+def _pin_baselines(connection: Connection, pinned: Sequence[tuple[RunTotals, PinnedBaseline]]) -> None:
     """Store what runs are compared with, each distinct content once."""
-    for totals, pin in pinned:
+    for totals, pin in sorted(pinned, key=lambda it: it[1].digest):
         known = connection.execute("SELECT 1 FROM pinned_baselines WHERE digest = ?", (pin.digest,))
         if known.fetchone() is None:
             row = (pin.digest, zlib.compress(pin.content, level=1))
-            connection.execute("INSERT INTO pinned_baselines (digest, content) VALUES (?, ?)", row)
+            connection.execute(_ADD_PINNED, row)
         connection.execute(_PIN_BASELINE, (pin.digest, pin.seq, totals.run))
 
 
-def _write_state_changes(connection: sqlite3.Connection, totals: RunTotals) -> None:
+def _write_state_changes(connection: Connection, totals: RunTotals) -> None:
     """Start, suspend and end the run, in the order of the records."""
     run = totals.run
     for record in totals.state_changes:

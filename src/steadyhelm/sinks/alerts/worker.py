@@ -32,7 +32,7 @@ from steadyhelm.sinks.alerts.sender import (
 )
 from steadyhelm.sinks.alerts.slack import Slack
 from steadyhelm.sinks.alerts.webhook import Webhook
-from steadyhelm.store import Delivery, IncidentStore, Outbox, RunStore
+from steadyhelm.store import Delivery, DeliveryState, IncidentStore, Outbox, RunStore
 
 CHANNEL_TYPES: Final[tuple[type[Channel], ...]] = (Slack, Discord, Webhook)
 
@@ -55,7 +55,7 @@ class AlertWorker:
         secret: The key that signs alerts; None leaves them unsigned.
         allow_hosts: Hosts that may be private, loopback or without TLS.
         kinds: The types of channel to choose from, by URL.
-        clock: Returns the time.
+        clock: Returns the time; unless given, what is due is decided by the clock that all processes share.
         resolve: Returns every address of a host.
         lease_s: Seconds for which no other process sends a claimed delivery.
         timeout_s: Seconds one alert may take altogether.
@@ -70,7 +70,7 @@ class AlertWorker:
         secret: str | None = None,
         allow_hosts: Iterable[str] = (),
         kinds: Sequence[type[Channel]] = CHANNEL_TYPES,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         resolve: Resolve = resolve_with_system,
         lease_s: float = 30.0,
         timeout_s: float = TIMEOUT_S,
@@ -81,11 +81,12 @@ class AlertWorker:
                 f"alerts.lease_s must be at least twice alerts.timeout_s ({timeout_s:g}), got {lease_s!r}."
             )
         guard = AddressGuard(allow_hosts, resolve=resolve)
+        self._given_clock = clock
+        self._clock = clock or time.time
         self._sender = AlertSender(
-            channels, secret=secret, guard=guard, kinds=kinds, clock=clock, timeout_s=timeout_s
+            channels, secret=secret, guard=guard, kinds=kinds, clock=self._clock, timeout_s=timeout_s
         )
         self._store = store
-        self._clock = clock
         self._lease_s = lease_s
         self._on_loss = on_loss
         self._breaker = CircuitBreaker()
@@ -122,7 +123,8 @@ class AlertWorker:
         sent = 0
         try:
             while not self._is_past_close():
-                claimed = self._store.claim_deliveries(now=self._clock(), lease_s=self._lease_s, limit=1)
+                now = None if self._given_clock is None else self._given_clock()
+                claimed = self._store.claim_deliveries(now=now, lease_s=self._lease_s, limit=1)
                 if not claimed:
                     break
                 sent += self._deliver(claimed[0])
@@ -177,22 +179,30 @@ class AlertWorker:
     def _deliver(self, delivery: Delivery) -> bool:
         now = self._clock()
         if self._is_muted(delivery, now):
-            self._store.settle_delivery(delivery.delivery_id, "muted")
+            self._settle(delivery, "muted")
             return False
         paused_until = self._breaker.get_pause_end(delivery.channel, now=now)
         if paused_until is not None:
             error = "the channel keeps failing and is paused"
-            self._store.settle_delivery(delivery.delivery_id, "pending", next_at=paused_until, error=error)
+            self._settle(delivery, "pending", next_at=paused_until, error=error)
             return False
         result = self._send(delivery)
         if result.ok:
             self._breaker.record_success(delivery.channel)
-            self._store.settle_delivery(delivery.delivery_id, "sent")
+            self._settle(delivery, "sent")
             return True
         if result.can_retry:
             self._breaker.record_failure(delivery.channel, now=now)
         self._record_failure(delivery, result)
         return False
+
+    def _settle(
+        self, delivery: Delivery, state: DeliveryState, *, next_at: float = 0.0, error: str = ""
+    ) -> bool:
+        """Record the result of an attempt, unless another process has the delivery by now."""
+        return self._store.settle_delivery(
+            delivery.delivery_id, state, attempts=delivery.attempts, next_at=next_at, error=error
+        )
 
     def _send(self, delivery: Delivery) -> SendResult:
         if delivery.attempts > MAX_ATTEMPTS and not delivery.error:
@@ -219,10 +229,11 @@ class AlertWorker:
             next_at = self._clock() + compute_wait_s(
                 delivery.delivery_id, attempt, retry_after_s=result.retry_after_s
             )
-            self._store.settle_delivery(delivery.delivery_id, "pending", next_at=next_at, error=result.error)
+            self._settle(delivery, "pending", next_at=next_at, error=result.error)
             return
         error = f"{result.error} (given up)" if result.can_retry else result.error
-        self._store.settle_delivery(delivery.delivery_id, "failed", error=error)
+        if not self._settle(delivery, "failed", error=error):
+            return
         where = f"{clean_text(delivery.channel)[:40]} ({result.host or 'unknown host'})"
         logger.warning("Alert %s was not delivered to %s: %s", delivery.delivery_id, where, error)
         self._count_loss("alert_not_delivered")

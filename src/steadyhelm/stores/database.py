@@ -1,0 +1,130 @@
+"""What the parts of a store need of a database: its connections, and what it does in a way of its own.
+
+The parts write SQL that both databases understand: SQLite as it is, PostgreSQL after a translation of
+notation alone (see `postgres.translation`). Whatever differs in more than notation is a method of `Dialect`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from steadyhelm.sink import Record
+from steadyhelm.store import Result
+
+if TYPE_CHECKING:
+    from steadyhelm.stores.batch import Batch
+    from steadyhelm.stores.changes import What
+    from steadyhelm.stores.row_ids import RowIds
+
+
+class Cursor(Protocol):
+    """The result of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement changed."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, None behind the last one."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection to a database."""
+
+    @property
+    def dialect(self) -> "Dialect":
+        """What this database does in a way of its own."""
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ..., /) -> Cursor:
+        """Run a statement; `?` or `:name` stands for a value."""
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> Cursor:
+        """Run a statement for each row."""
+
+
+class Dialect(Protocol):
+    """What a database does in a way of its own."""
+
+    @property
+    def unstorable_errors(self) -> tuple[type[BaseException], ...]:
+        """What is raised for a value that fits no column, such as text that is not Unicode."""
+
+    def look_up(self, connection: Any, row_ids: "RowIds", records: Sequence[Record]) -> None:
+        """Read and insert the agents, runs and names of a batch, where one by one would not do."""
+
+    def get_next_payload_id(self, connection: Any) -> int:
+        """Return the number of the first payload of a batch."""
+
+    def insert_events(self, connection: Any, batch: "Batch") -> bool:
+        """Insert the events and payloads of a batch. Returns False when an event was there already."""
+
+    def insert_rows(self, connection: Any, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows of a run by seq; those that are there already are left unchanged."""
+
+    def delete_first_payloads(self, connection: Any, run: int, last: int) -> int:
+        """Delete the payloads of a run's events up to one; the events follow. Returns how many."""
+
+    def delete_old_payloads(
+        self, connection: Any, run: int, after: int, before: float, limit: int
+    ) -> list[int]:
+        """Delete the next payloads of a run's events from before a time. Returns the seqs, in order."""
+
+    def read_clock(self, connection: Any) -> float:
+        """Return the time by the clock that all processes share."""
+
+    def insert_changes(
+        self, connection: Any, at: float, changes: Sequence[tuple["What", int | None, int | None]]
+    ) -> bool:
+        """Insert numbered changes. Returns whether it is time to delete old ones."""
+
+    def delete_changes(self, connection: Any, before: float) -> None:
+        """Delete the changes from before a time."""
+
+    def read_bounds(self, connection: Any) -> tuple[int, int]:
+        """Return the numbers of the oldest change that is kept, and of the latest that may be read."""
+
+    def claim(self, connection: Any, columns: str, now: float, lease_s: float, limit: int) -> list[Any]:
+        """Lease alerts that are due and return their rows, the id first."""
+
+
+class Connections(Protocol):
+    """All connections to one database."""
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Return a connection to read with. Inside this thread's transaction it sees what was written."""
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """Return the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Call a function in a transaction, again where another process made the first one fail."""
+
+    def lock(self, agent_ids: Sequence[str]) -> None:
+        """Wait until no other process is in a transaction that locked one of these agents."""
+
+    def require_database(self) -> None:
+        """Make sure that what is written arrives: the database may have been replaced."""
+
+    def after_fork(self) -> None:
+        """Drop the parent's connections. Called in the child process."""
+
+    def close(self) -> None:
+        """Close every connection."""
+
+
+class StorePart:
+    """What every part of a store shares: the connections to the database and the cache of row ids."""
+
+    _connections: Connections
+    _row_ids: "RowIds"
+
+    @property
+    def journal_path(self) -> Path:
+        """Where records wait that could not be stored yet: in files whose names begin with this one."""
+        raise NotImplementedError

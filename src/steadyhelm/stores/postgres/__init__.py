@@ -1,0 +1,63 @@
+"""The store in a PostgreSQL database, which many processes on many machines may write to at once."""
+
+from contextlib import AbstractContextManager
+
+from steadyhelm.errors import MissingExtraError
+
+try:
+    import psycopg  # noqa: F401 - asked for here, so that one place says what is missing
+except ImportError as exc:
+    raise MissingExtraError("PostgreSQL store", extra="postgres") from exc
+
+from steadyhelm.store import Store
+from steadyhelm.stores.baselines import SQLBaselines
+from steadyhelm.stores.events import SQLEvents
+from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
+from steadyhelm.stores.people import SQLPeople
+from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
+from steadyhelm.stores.postgres.errors import validate_url
+from steadyhelm.stores.postgres.opening import prepare, require_current
+from steadyhelm.stores.postgres.upkeep import PostgresUpkeep
+from steadyhelm.stores.row_ids import RowIds
+from steadyhelm.stores.runs import SQLRuns
+from steadyhelm.stores.spending import SQLSpending
+from steadyhelm.stores.writing import SQLWriter
+
+
+class PostgresStore(
+    SQLWriter,
+    SQLRuns,
+    SQLEvents,
+    SQLBaselines,
+    SQLSpending,
+    SQLIncidents,
+    SQLOutbox,
+    SQLPeople,
+    PostgresUpkeep,
+    Store,
+):
+    """A store in a schema of its own, `steadyhelm`, in a PostgreSQL database.
+
+    Any thread may use it: one connection writes, readers share a few.
+    It may be used before and after a fork, in both processes.
+
+    Args:
+        url: The address, `postgresql://user:password@host/database`. Tables are created when missing.
+            Messages show it without the password.
+        read_only: Neither create nor change anything.
+        timeout_s: How long to wait for the server, or for another process that is in the way.
+    """
+
+    def __init__(self, url: str, *, read_only: bool = False, timeout_s: float = 5.0) -> None:
+        self._row_ids = RowIds()
+        self._connections = PostgresConnections(
+            validate_url(url), read_only=read_only, timeout_s=timeout_s, on_rollback=self._row_ids.clear
+        )
+        if read_only:
+            require_current(self._connections)
+        else:
+            prepare(self._connections)
+
+    def reading(self) -> AbstractContextManager[PostgresConnection]:
+        """Return a connection that can only read; for queries that no role has."""
+        return self._connections.reading()

@@ -1,0 +1,134 @@
+"""Say in plain words what is wrong with a PostgreSQL database, never with its password."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import errors
+
+from steadyhelm.errors import SettingsError, StoreError
+
+_CONFLICTS: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+_LOST: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+
+UNSTORABLE_ERRORS: Final = (
+    *(OverflowError, TypeError, ValueError),
+    *(psycopg.DataError, psycopg.IntegrityError, psycopg.InterfaceError, psycopg.ProgrammingError),
+)
+
+_SECRET_OPTIONS: Final = ("password", "sslpassword", "passfile", "sslkey")
+
+
+class ConflictError(StoreError):
+    """Another process was in the way, or the connection was lost: the transaction may be tried again."""
+
+
+def hide_password(url: str) -> str:
+    """Return the address without anything secret.
+
+    >>> hide_password("postgresql://me:secret@db.example/runs?password=also")
+    'postgresql://me@db.example/runs'
+    """
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "postgresql://…"
+    user = f"{quote(unquote(parts.username))}@" if parts.username else ""
+    host = parts.netloc.rpartition("@")[2] if "," in parts.netloc else (parts.hostname or "") + port
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET_OPTIONS]
+    shown = urlunsplit((parts.scheme, user + host, parts.path, urlencode(kept, safe="/"), ""))
+    return shown if "://" in shown else shown.replace(":", "://", 1)
+
+
+def find_secrets(url: str) -> list[str]:
+    """Return what must not be shown: the password, as written and as meant."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return [url]
+    found = [parts.password or "", unquote(parts.password or "")]
+    found += [value for name, value in parse_qsl(parts.query) if name in _SECRET_OPTIONS]
+    return sorted({it for it in found if it}, key=len, reverse=True)
+
+
+def validate_url(url: str) -> str:
+    """Return the address. Raises SettingsError when it is not one of PostgreSQL."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise SettingsError(f"db must be a file or an address that begins with postgresql://, got {url!r}.")
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error as exc:
+        raise SettingsError(f"db is not an address of PostgreSQL: {_clean(url, exc)}.") from None
+    return url
+
+
+def _clean(url: str, exc: BaseException) -> str:
+    text = " ".join(str(exc).split()).rstrip(".")
+    for secret in find_secrets(url):
+        text = text.replace(secret, "…")
+    return text
+
+
+def is_lost(exc: BaseException) -> bool:
+    """Return whether the connection is gone, not the statement at fault."""
+    if isinstance(exc, _LOST):
+        return True
+    return isinstance(exc, (psycopg.OperationalError, psycopg.InterfaceError)) and not getattr(
+        exc, "sqlstate", None
+    )
+
+
+@contextmanager
+def translate_errors(url: str) -> Iterator[None]:
+    """Raise a StoreError for every error of PostgreSQL, without its parameters or passwords."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        raise to_store_error(url, exc) from exc
+
+
+def to_store_error(url: str, exc: psycopg.Error) -> StoreError:
+    """Return the error to raise for one of PostgreSQL's."""
+    name, words = f"The database {hide_password(url)}", _clean(url, exc)
+    if isinstance(exc, _CONFLICTS):
+        return ConflictError(f"{name} is in use by another process that was in the way. Try again ({words}).")
+    what = _describe(exc, words)
+    if what is not None:
+        return StoreError(f"{name} {what} ({words}).")
+    if is_lost(exc):
+        return ConflictError(f"{name} cannot be reached. Check that the server runs ({words}).")
+    return StoreError(f"{name} could not be used: {words}.")
+
+
+_BY_CLASS: Final[tuple[tuple[tuple[type[psycopg.Error], ...], str], ...]] = (
+    (
+        (errors.InvalidPassword, errors.InvalidAuthorizationSpecification),
+        "refused the user or the password. Check both in the setting db",
+    ),
+    ((errors.InvalidCatalogName,), "does not exist on that server. Create it with createdb"),
+    ((errors.TooManyConnections,), "has no connection left. Raise max_connections, or run fewer processes"),
+    ((errors.DiskFull,), "could not be written: the disk of the server is full"),
+    ((errors.InsufficientPrivilege,), "does not let this user do that. Ask its owner for the right"),
+    ((errors.ReadOnlySqlTransaction,), "may only be read"),
+    ((errors.UndefinedTable, errors.UndefinedColumn), "lacks a table or column of Steadyhelm"),
+)
+# Before a session exists there is only a text, and the server writes it in its own language.
+_BY_WORDS: Final = (
+    (("password authentication failed", "no password supplied", "role"), _BY_CLASS[0][1]),
+    (("does not exist",), _BY_CLASS[1][1]),
+    (("too many clients", "remaining connection slots"), _BY_CLASS[2][1]),
+)
+
+
+def _describe(exc: psycopg.Error, words: str) -> str | None:
+    for classes, what in _BY_CLASS:
+        if isinstance(exc, classes):
+            return what
+    if not exc.sqlstate:
+        for needles, what in _BY_WORDS:
+            if "FATAL" in words and any(needle in words for needle in needles):
+                return what
+    return None
