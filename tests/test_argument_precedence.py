@@ -31,7 +31,7 @@ PARAMETERS = {
     ),
     "goal_description": Parameter("", '[detectors.goal_drift]\ngoal = "bake bread"', "goal_drift._goal"),
     "calibration_runs": Parameter(30, "calibration_runs = 7", "calibration_runs", ("CALIBRATION_RUNS", "8")),
-    "db_path": Parameter("", 'db_path = "file.db"', "db_path", ("DB_PATH", "environment.db")),
+    "db_path": Parameter("", 'db = "file.db"', "db", ("DB", "environment.db")),
     "loop_window": Parameter(None, "[detectors.action_loop]\nwindow = 9", "action_loop.window"),
     "loop_max_repeats": Parameter(
         None, "[detectors.action_loop]\nmax_repeats = 9", "action_loop.max_repeats"
@@ -132,7 +132,7 @@ class TestSettingsByName:
         settings = build(settings=given).settings
 
         assert ("by-name.db", "https://a.example/x", 7) == (
-            settings.db_path,
+            settings.db,
             settings.alerts_webhook,
             settings.budget_steps,
         )
@@ -245,5 +245,5 @@ class TestArgumentsWin:
         """
         An empty path stands for the file in Steadyhelm's own folder.
         """
-        assert home() / "steadyhelm.db" == build('db_path = "file.db"', db_path="").settings.database
+        assert home() / "steadyhelm.db" == build('db_path = "file.db"', db_path="").settings.database.path
         assert not Path("file.db").exists()

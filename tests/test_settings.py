@@ -152,7 +152,7 @@ class TestBadValues:
             ("alerts.digest_s", 0, "a number from 1"),
             ("alerts.cooldown_s", [], "a number from 0"),
             ("retention.run_days", -1, "a number from 0"),
-            ("db_path", 5, "text"),
+            ("db", 5, "text"),
             ("redaction.keys", [1], "a list of texts"),
             ("redaction.patterns", 1, "a list of texts"),
         ],
@@ -257,8 +257,20 @@ class TestValues:
         """
         monkeypatch.setenv("STEADYHELM_HOME", "/somewhere")
 
-        assert Path("/somewhere/steadyhelm.db") == Settings().database
-        assert Path.home() / "x.db" == Settings(db_path="~/x.db").database
+        assert Path("/somewhere/steadyhelm.db") == Settings().database.path
+        assert Path.home() / "x.db" == Settings(db="~/x.db").database.path
+
+    def test_the_former_name_of_the_database_is_accepted(self, file):
+        """
+        `db_path` means `db`, in a file, in the environment and among arguments; the new variable wins.
+        """
+        path = file('db_path = "a.db"')
+        both = {"STEADYHELM_DB": "c.db", "STEADYHELM_DB_PATH": "b.db"}
+
+        assert "a.db" == load(path=path, environment=EMPTY).settings.db
+        assert "b.db" == load(path=path, environment={"STEADYHELM_DB_PATH": "b.db"}).settings.db
+        assert "c.db" == load(path=path, environment=both).settings.db
+        assert "d.db" == load({"db_path": "d.db"}, path=path, environment=both).settings.db
 
 
 class TestTable:

@@ -152,7 +152,7 @@ def records() -> None:
     detector: str = DetectorType.ACTION_LOOP
     kind: type[Detector] = ActionLoopDetector
     answers: tuple[Intervention, ...] = ()
-    print(detector, kind, answers, Settings().database.name)
+    print(detector, kind, answers, Settings().database.path.name)
 
 
 def errors() -> None:

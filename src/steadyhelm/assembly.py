@@ -68,7 +68,7 @@ class DriftMonitor(Monitor):
         alert_webhook: A Slack, Discord or other address that alerts are posted to; empty for none.
         goal_description: What the agent is for; a run's own goal counts more.
         calibration_runs: Clean runs until the agent's baseline counts; 30 by default.
-        db_path: The SQLite file; empty for the one in Steadyhelm's own folder.
+        db_path: The SQLite file, or an address `postgresql://…`; empty for a file in Steadyhelm's own folder.
         loop_window: Recent calls that count for a loop; None remembers the whole run.
         loop_max_repeats: Repetitions from which it is a loop; None for three in a row.
         similarity_threshold: Similarity below which an output is off the goal; None learns it.
@@ -143,7 +143,7 @@ class DriftMonitor(Monitor):
                     "alerts.cooldown_s": alert_cooldown,
                     "alerts.webhook": alert_webhook,
                     "guidance.remind_every": remind_every,
-                    "db_path": str(db_path) if db_path is not None else None,
+                    "db": str(db_path) if db_path is not None else None,
                 }
             )
             | {f"budget.{name}": limit for name, limit in _list_limits(budget).items()}
@@ -179,7 +179,9 @@ class DriftMonitor(Monitor):
         store = _try_open_store(settings, health)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._make_store_sink(settings, store)] if store is not None else []
-        log = IncidentLog(settings.db_path, public_url=settings.server_public_url)
+        log = IncidentLog(
+            str(settings.database) if settings.db else "", public_url=settings.server_public_url
+        )
         sinks = [log, *sinks, *_try_make_otel_sinks(settings, health)]
         super().__init__(
             agent_id,

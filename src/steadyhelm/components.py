@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from steadyhelm import stores
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.prices import cost_usd
@@ -42,7 +43,7 @@ _PENDING_BATCH: Final = 500
 
 def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLiteStore:
     """Return the store the settings name; raises StoreError with what to do when it cannot be used."""
-    return SQLiteStore(
+    return stores.open_store(
         settings.database, read_only=read_only, synchronous=settings.synchronous, timeout_s=timeout_s
     )
 
@@ -278,12 +279,14 @@ def make_store_sink(
 
 def store_pending(settings: Settings) -> None:
     """Store what dead processes left beside the database; what cannot be stored now stays in the journal."""
-    if not has_abandoned(settings.database):
+    database = settings.database
+    if not has_abandoned(database.journal_path):
         return
     health = Health()
     with contextlib.suppress(StoreError, OSError), contextlib.ExitStack() as stack:
         # A database of an older version is migrated when somebody asks for it, not by the way.
-        require_current(settings.database.absolute())
+        if not database.is_server:
+            require_current(database.path.absolute())
         store = stack.enter_context(contextlib.closing(open_store(settings, timeout_s=1.0)))
         delivery = Delivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
         delivery.adopt(but=(), batch=_PENDING_BATCH)

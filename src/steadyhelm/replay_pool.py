@@ -127,7 +127,7 @@ def _start_process(settings: Settings, path: str | None, kinds: Collection[str] 
     """Make the judge of this process, once for all runs."""
     global _judge  # noqa: PLW0603 - the only place that all calls in a pool's process share
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the sender ends the pool
-    store = None if path is None else open_store(structs.replace(settings, db_path=path), read_only=True)
+    store = None if path is None else open_store(structs.replace(settings, db=path), read_only=True)
     _judge = Judge(settings, store=store, kinds=kinds, mode=mode)
 
 

@@ -20,6 +20,7 @@ from steadyhelm.engine.capture import PAYLOAD_MODES, PayloadMode
 from steadyhelm.environment import CONFIG, PREFIX, get_home
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
+from steadyhelm.stores.locations import DatabaseLocation, is_address
 
 FILE_NAME: Final = "steadyhelm.toml"
 _DETECTORS: Final = "detectors"
@@ -40,7 +41,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mode: Mode = "observe"
     disabled: bool = False
     on_failure: str = "open"
-    db_path: str = ""
+    db: str = ""
     durability: str = "fast"
     durable_timeout_s: float = 5.0
     synchronous: str = "NORMAL"
@@ -105,9 +106,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
-    def database(self) -> Path:
-        """The path of the database."""
-        return Path(self.db_path).expanduser() if self.db_path else home() / "steadyhelm.db"
+    def database(self) -> DatabaseLocation:
+        """The location of the database."""
+        return DatabaseLocation(self.db or str(home() / "steadyhelm.db"))
 
 
 class Setting(NamedTuple):
@@ -117,6 +118,7 @@ class Setting(NamedTuple):
     check: Callable[[Any], Any]
     about: str
     secret: bool = False
+    former_name: str = ""
 
     @property
     def attribute(self) -> str:
@@ -127,6 +129,11 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """Its environment variable."""
         return PREFIX + self.attribute.upper()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that set it, the one that wins first."""
+        return (self.variable, PREFIX + self.former_name.upper()) if self.former_name else (self.variable,)
 
 
 class LoadedSettings(NamedTuple):
@@ -175,6 +182,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _database(value: Any) -> str:
+    text = _text(value)
+    is_address(text)  # raises SettingsError for an address that is none
+    return text
+
+
 def _switch(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -216,7 +229,12 @@ SETTINGS: Final = (
         _one_of("open", "closed"),
         "closed: in mode enforce, a step that Steadyhelm failed to check is blocked",
     ),
-    Setting("db_path", _text, "the SQLite file; empty for the one in Steadyhelm's own folder"),
+    Setting(
+        "db",
+        _database,
+        "the SQLite file, or postgresql://…; empty for a file in Steadyhelm's own folder",
+        former_name="db_path",
+    ),
     Setting("durability", _one_of("fast", "durable"), "durable: a decision waits until its event is on disk"),
     Setting("durable_timeout_s", _number(0, 3600), "seconds a decision waits at most in durable mode"),
     Setting("synchronous", _one_of("NORMAL", "FULL"), "FULL: survives a power failure, not only a crash"),
@@ -284,6 +302,7 @@ SETTINGS: Final = (
 )
 
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+_BY_FORMER_NAME: Final = {setting.former_name: setting for setting in SETTINGS if setting.former_name}
 
 
 def load(
@@ -301,13 +320,15 @@ def load(
     if found is not None:
         _read_file(found, values, tables, origins)
     for setting in SETTINGS:
-        if setting.variable in environment:
-            values[setting.name] = _check_value(setting, environment[setting.variable])
-            origins[setting.name] = f"environment {setting.variable}"
+        variable = next((name for name in setting.variables if name in environment), None)
+        if variable is not None:
+            values[setting.name] = _check_value(setting, environment[variable])
+            origins[setting.name] = f"environment {variable}"
     for name, value in (arguments or {}).items():
         if value is not None and name not in tables:
-            values[name] = _check_value(_find_setting(name, "argument"), value)
-            origins[name] = "argument"
+            setting = _find_setting(name, "argument")
+            values[setting.name] = _check_value(setting, value)
+            origins[setting.name] = "argument"
     for group, table in tables.items():
         for name, options in _read_tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
             table.setdefault(name, {}).update(options)
@@ -346,8 +367,9 @@ def _read_file(
             table[name] = options
             origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
     for name, value in _flatten(content):
-        values[name] = _check_value(_find_setting(name, str(path)), value)
-        origins[name] = f"file {path}"
+        setting = _find_setting(name, str(path))
+        values[setting.name] = _check_value(setting, value)
+        origins[setting.name] = f"file {path}"
 
 
 def _read_tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
@@ -376,6 +398,8 @@ def _flatten(content: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _find_setting(name: str, where: str) -> Setting:
+    if name in _BY_FORMER_NAME:
+        return _BY_FORMER_NAME[name]
     if name not in _BY_NAME:
         hint = _suggest_setting(name) or f"Settings: {', '.join(_BY_NAME)}."
         raise SettingsError(f"There is no setting {name!r} ({where}). {hint}")

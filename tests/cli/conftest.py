@@ -82,7 +82,7 @@ def listener():
 def _stand_apart(patch, folder):
     for name in [name for name in os.environ if name.startswith("STEADYHELM_")]:
         patch.delenv(name)
-    for name in ("STEADYHELM_DB_PATH", "STEADYHELM_CONFIG"):
+    for name in ("STEADYHELM_DB", "STEADYHELM_DB_PATH", "STEADYHELM_CONFIG"):
         # A hook's commands set them for the processes they start: they go with the test.
         patch.setenv(name, "")
         patch.delenv(name)

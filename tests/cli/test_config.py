@@ -34,7 +34,7 @@ class TestValues:
         monkeypatch.setenv("STEADYHELM_MODE", "guide")
         shown = values("--db", "here.db")
 
-        assert ("here.db", "argument") == shown["db_path"]
+        assert ("here.db", "argument") == shown["db"]
         assert ("guide", "environment STEADYHELM_MODE") == shown["mode"]
         assert (7, "file steadyhelm.toml") == shown["queue_cap"]
         assert (6, "file steadyhelm.toml") == shown["detectors.action_loop.max_repeats"]
@@ -53,7 +53,7 @@ class TestValues:
         """
         Where no database was set, the one that will be used is shown.
         """
-        assert (str(apart / "steadyhelm.db"), "default") == values()["db_path"]
+        assert (str(apart / "steadyhelm.db"), "default") == values()["db"]
 
     def test_secrets(self, apart, monkeypatch):
         """

@@ -146,7 +146,7 @@ def send_one(settings: "Settings") -> "SendResult":
     from steadyhelm.components import build_alert_worker, find_channel, open_store
 
     with TemporaryDirectory(prefix="steadyhelm-") as folder:
-        apart = msgspec.structs.replace(settings, db_path=str(Path(folder) / "test.db"))
+        apart = msgspec.structs.replace(settings, db=str(Path(folder) / "test.db"))
         with closing(open_store(apart)) as store:
             worker = build_alert_worker(settings, store)
             assert worker is not None

@@ -188,7 +188,7 @@ def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
         value = getattr(loaded.settings, setting.attribute)
         if setting.secret and value:
             value = HIDDEN
-        elif setting.name == "db_path":
+        elif setting.name == "db":
             value = str(loaded.settings.database)
         yield SettingValue(name=setting.name, value=value, origin=loaded.origins[setting.name])
     yield from _list_option_values(loaded)

@@ -34,14 +34,14 @@ def parse_severity(text: str) -> Severity:
 class GlobalOptions(NamedTuple):
     """The options given before the subcommand."""
 
-    database: Path | None = None
+    database: str | Path | None = None
     config_file: Path | None = None
 
     def load(self) -> "LoadedSettings":
         """Return the settings, with where each comes from."""
         from steadyhelm.settings import load
 
-        arguments = {"db_path": str(self.database)} if self.database is not None else {}
+        arguments = {"db": str(self.database)} if self.database is not None else {}
         return load(arguments, path=self.config_file)
 
     def open_store(self, *, read_only: bool = True) -> "SQLiteStore":
@@ -49,7 +49,7 @@ class GlobalOptions(NamedTuple):
         from steadyhelm.components import open_store, store_pending
 
         settings = self.load().settings
-        if not settings.database.exists():
+        if not settings.database.may_exist():
             raise NotFoundError(
                 f"There is no database at {settings.database} yet. "
                 "Watch an agent first (`steadyhelm init` shows how), or try `steadyhelm demo`."

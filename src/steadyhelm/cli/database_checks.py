@@ -38,7 +38,7 @@ def check_database(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.components import open_store
     from steadyhelm.stores.opening import find_missing_migrations
 
-    path = settings.database
+    path = settings.database.path
     if not path.exists():
         yield _check_missing_database(path)
         return
@@ -46,7 +46,7 @@ def check_database(settings: "Settings") -> Iterator[Check]:
         missing = find_missing_migrations(path.absolute())
         if not os.access(path, os.W_OK):
             message = f"{path} cannot be written: agents are watched, and nothing is stored"
-            advice = "Make it writable for you, or choose another place with the setting db_path."
+            advice = "Make it writable for you, or choose another place with the setting db."
             yield Check(name="database", status="FAIL", message=message, advice=advice)
         if missing:
             message = f"{path} was written by an older Steadyhelm and lacks the step {missing[0]!r}"
@@ -66,7 +66,7 @@ def _check_missing_database(path: Path) -> Check:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if os.access(folder, os.W_OK):
         return Check(name="database", status="ok", message=f"none yet; the first run creates {path}")
-    advice = "Choose another place with the setting db_path."
+    advice = "Choose another place with the setting db."
     return Check(
         name="database",
         status="FAIL",

@@ -216,9 +216,9 @@ def path(context: typer.Context, as_json: AsJson = False) -> None:
     """Print where the database is, or would be."""
     place = context.obj.load().settings.database
     if as_json:
-        print_json({"path": str(place), "exists": place.exists()})
+        print_json({"path": str(place), "exists": place.may_exist()})
     else:
-        typer.echo(place)
+        typer.echo(str(place))
 
 
 @app.command("migrate")
@@ -227,9 +227,10 @@ def migrate(context: typer.Context) -> None:
     from steadyhelm.stores.opening import read_applied_migrations
 
     place = context.obj.load().settings.database
-    before = read_applied_migrations(place.absolute()) if place.exists() else []
+    file = place.path.absolute()
+    before = read_applied_migrations(file) if file.exists() else []
     with closing(context.obj.open_store(read_only=False)):
-        applied = [step for step in read_applied_migrations(place.absolute()) if step not in before]
+        applied = [step for step in read_applied_migrations(file) if step not in before]
     if not applied:
         say(f"{place} is up to date ({before[-1]}).")
         return

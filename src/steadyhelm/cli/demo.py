@@ -19,6 +19,7 @@ from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
 from steadyhelm.reports.formats import pluralize, response_level, step_number
 from steadyhelm.reports.terminal import console, print_wrapped, safe, severity_label
+from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,10 @@ _OUTCOMES: Final = {"worked": "✔ worked", "ignored": "○ ignored", "worse": "
 def demo(
     context: typer.Context,
     database: Annotated[
-        Path | None, typer.Option("--db", help="Keep the demo in this database, beside what is in it.")
+        str | None,
+        typer.Option(
+            "--db", metavar="FILE|URL", help="Keep the demo in this database, beside what is in it."
+        ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="No pauses.")] = False,
 ) -> None:
@@ -52,34 +56,34 @@ def demo(
     from steadyhelm.cli.demo_past import record_past
 
     shared: GlobalOptions = context.obj
-    path = prepare_database(database or shared.database)
+    where = prepare_database(database or shared.database)
     is_slow = not fast and sys.stdout.isatty()
     out = console()
-    record_past(path)
-    with open_monitor(AGENT, path) as monitor:
+    record_past(where)
+    with open_monitor(AGENT, where) as monitor:
         _record_good_runs(monitor)
-        _print_introduction(out, path)
+        _print_introduction(out, DatabaseLocation(where))
         run_id = _DemoRun(out, monitor, is_slow=is_slow).play()
         monitor.flush()
         _print_report(out, monitor, run_id)
-    _print_next_commands(out, path, run_id)
+    _print_next_commands(out, DatabaseLocation(where), run_id)
 
 
-def prepare_database(given: Path | None) -> Path:
-    """Return the given file, or the path of a demo database, emptied each time."""
+def prepare_database(given: str | Path | None) -> str:
+    """Return the given database, or the path of a demo database, emptied each time."""
     from steadyhelm.settings import home
 
     if given is not None:
-        return given
+        return str(given)
     path = home() / "demo.db"
     for ending in ("", "-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
-    return path
+    return str(path)
 
 
 @contextmanager
 def open_monitor(
-    agent: str, path: Path, *, calibration_runs: int = 30, clock: Callable[[], float] = time.time
+    agent: str, where: str | Path, *, calibration_runs: int = 30, clock: Callable[[], float] = time.time
 ) -> Iterator["DriftMonitor"]:
     """Yield a monitor with default settings: the demo shows the same whatever the settings here are."""
     from steadyhelm.assembly import DriftMonitor
@@ -91,7 +95,7 @@ def open_monitor(
         monitor = DriftMonitor(
             agent,
             alert_webhook="",
-            db_path=path,
+            db_path=where,
             mode="guide",
             config=empty,
             calibration_runs=calibration_runs,
@@ -131,11 +135,11 @@ def _record_good_runs(monitor: "DriftMonitor") -> None:
                 run.record(kind, name, **fields)
 
 
-def _print_introduction(out: "Console", path: Path) -> None:
+def _print_introduction(out: "Console", database: DatabaseLocation) -> None:
     from steadyhelm.cli.demo_agent import GOAL
 
     out.print(f"An agent works on a goal: {GOAL}.")
-    print_wrapped(out, f"Steadyhelm watches every step (mode guide) and keeps it all in {safe(path)}.")
+    print_wrapped(out, f"Steadyhelm watches every step (mode guide) and keeps it all in {safe(database)}.")
     out.print("")
 
 
@@ -257,8 +261,8 @@ def _intervention_row(made: "Intervention") -> tuple[str, ...]:
     )
 
 
-def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
-    steadyhelm = f"steadyhelm --db {shlex.quote(str(path))}"
+def _print_next_commands(out: "Console", database: DatabaseLocation, run_id: str) -> None:
+    steadyhelm = f"steadyhelm --db {shlex.quote(str(database))}"
     out.print("")
     out.print("Commands to try next:")
     for command, why in (
@@ -266,7 +270,7 @@ def _print_next_commands(out: "Console", path: Path, run_id: str) -> None:
         (f"{steadyhelm} interventions", "how often interventions worked, over all runs"),
         (f"{steadyhelm} runs", "all runs, with those of other agents before this one"),
         (f"{steadyhelm} baseline", "what is normal for the agent"),
-        (f"steadyhelm serve --db {shlex.quote(str(path))} --open", "all of it as a page"),
+        (f"steadyhelm serve --db {shlex.quote(str(database))} --open", "all of it as a page"),
         ("steadyhelm init", "watch an agent of your own"),
     ):
         line = f"  {safe(command)}    # {why}"

@@ -40,14 +40,14 @@ _STIFF: Final = (
 )
 
 
-def record_past(path: Path) -> int:
+def record_past(where: str | Path) -> int:
     """Record the past of three agents in this database; return how many runs it has."""
     before = time.time()
     return sum(
         (
-            _record_all("shop-coder", path, _plan_coder(before)),
-            _record_all("web-researcher", path, _plan_researcher(before)),
-            _record_all("support-desk", path, _plan_support(before)),
+            _record_all("shop-coder", where, _plan_coder(before)),
+            _record_all("web-researcher", where, _plan_researcher(before)),
+            _record_all("support-desk", where, _plan_support(before)),
         )
     )
 
@@ -56,12 +56,12 @@ Plan = Iterator[tuple[float, str, Iterator[DemoStep]]]
 """When a run starts, its goal and its steps."""
 
 
-def _record_all(agent: str, path: Path, plan: Plan) -> int:
+def _record_all(agent: str, where: str | Path, plan: Plan) -> int:
     from steadyhelm.budgets.limits import Budget
     from steadyhelm.cli.demo import open_monitor
 
     count, clock = 0, _PastClock()
-    with open_monitor(agent, path, calibration_runs=10, clock=clock) as monitor:
+    with open_monitor(agent, where, calibration_runs=10, clock=clock) as monitor:
         for started_at, goal, steps in plan:
             clock.now = started_at
             if time.time() - started_at < _LATELY_S:
@@ -215,11 +215,11 @@ class LiveDemo:
     """An agent that works, loops, is reminded and recovers, again and again, on a thread of its own.
 
     Args:
-        path: The database it records to.
+        where: The database it records to.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, where: str | Path) -> None:
+        self._where = where
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="steadyhelm-demo", daemon=True)
 
@@ -236,7 +236,7 @@ class LiveDemo:
     def _work(self) -> None:
         from steadyhelm.cli.demo import AGENT, open_monitor
 
-        with open_monitor(AGENT, self._path) as monitor:
+        with open_monitor(AGENT, self._where) as monitor:
             while not self._stopped.is_set():
                 self._play(monitor)
                 self._stopped.wait(_BETWEEN_RUNS_S)

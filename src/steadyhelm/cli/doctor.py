@@ -113,7 +113,7 @@ def _check_settings(shared: GlobalOptions) -> "tuple[Settings, Check]":
     try:
         settings, origins = shared.load()
     except SettingsError as exc:
-        settings = Settings(db_path=str(shared.database) if shared.database is not None else "")
+        settings = Settings(db=str(shared.database or ""))
         advice = "Correct it: until then no monitor starts. The other checks used the defaults."
         return settings, Check(name="settings", status="FAIL", message=str(exc), advice=advice)
     changed = sorted({origin for origin in origins.values() if origin != "default"})

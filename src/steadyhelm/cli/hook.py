@@ -19,6 +19,7 @@ from steadyhelm.errors import FormatError
 from steadyhelm.hooks import client as hook
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
+from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -292,6 +293,6 @@ def _pass_on_options(context: typer.Context) -> None:
     """Apply the options before the command to the hook too, through the environment."""
     shared = context.obj
     if shared is not None and shared.database is not None:
-        os.environ["STEADYHELM_DB_PATH"] = str(shared.database.absolute())
+        os.environ["STEADYHELM_DB"] = DatabaseLocation(str(shared.database)).to_absolute().where
     if shared is not None and shared.config_file is not None:
         os.environ["STEADYHELM_CONFIG"] = str(shared.config_file.absolute())

@@ -81,7 +81,12 @@ def _print_version(wanted: bool) -> None:
 def _read_global_options(
     context: typer.Context,
     database: Annotated[
-        Path | None, typer.Option("--db", help="The database file; by default the one in the settings.")
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="FILE|URL",
+            help="The database: a file, or postgresql://…; by default the one in the settings.",
+        ),
     ] = None,
     config_file: Annotated[
         Path | None,

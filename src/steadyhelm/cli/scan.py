@@ -304,7 +304,7 @@ def _open_baselines(path: Path | None, settings: "Settings") -> Iterator["Store 
 
     if not path.is_file():
         fail(f"--baseline {safe(path)}: there is no such database.", EXIT_USAGE)
-    store = open_store(structs.replace(settings, db_path=str(path)), read_only=True)
+    store = open_store(structs.replace(settings, db=str(path)), read_only=True)
     try:
         yield store
     finally:

@@ -29,7 +29,9 @@ _SERVER_EXTRA: Final = (
 
 def serve(
     context: typer.Context,
-    database: Annotated[Path | None, typer.Option("--db", help="The database to show.")] = None,
+    database: Annotated[
+        str | None, typer.Option("--db", metavar="FILE|URL", help="The database to show.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="The port; 0 lets the system choose one.")
@@ -96,8 +98,8 @@ def _run(
         if is_demo:
             from steadyhelm.cli.demo_past import LiveDemo, record_past
 
-            record_past(store.path)
-            stack.enter_context(LiveDemo(store.path))
+            record_past(settings.database.where)
+            stack.enter_context(LiveDemo(settings.database.where))
         page = read_page()
         access = Access(read_token(home()), store)
         file = find_settings_file()
@@ -121,7 +123,7 @@ def _run(
         url = f"{'https' if certificate else 'http'}://{shown}:{listener.getsockname()[1]}/"
 
         def announce() -> None:
-            say(f"Steadyhelm shows {safe(store.path)} at {url}")
+            say(f"Steadyhelm shows {safe(settings.database.to_absolute())} at {url}")
             say(f"Sign in with the token in {safe(home() / 'server.token')}. Stop with Ctrl+C.")
             if open_page:
                 webbrowser.open(_write_opener(home(), f"{url}#code={access.make_code()}").as_uri())

@@ -2,19 +2,20 @@
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steadyhelm.components import build_alert_worker
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks.log import write_log
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
+from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
     from steadyhelm.engine.health import Health
     from steadyhelm.settings import Settings
     from steadyhelm.sinks.alerts.worker import AlertWorker
+    from steadyhelm.stores.sqlite import SQLiteStore
 
 
 class HookAlerts:
@@ -31,8 +32,8 @@ class HookAlerts:
         # A process that ended may have left some.
         self._is_due = bool(settings.alerts_webhook)
         self._opening = ForkSafeLock()
-        self._workers: dict[Path, tuple[AlertWorker, SQLiteStore]] = {}
-        """By database: its path may be relative to the folder of the hook."""
+        self._workers: dict[DatabaseLocation, tuple[AlertWorker, SQLiteStore]] = {}
+        """By location: a path may be relative to the folder of the hook."""
 
     def mark_due(self) -> None:
         """Remember that an alert waits to be sent."""
@@ -43,19 +44,19 @@ class HookAlerts:
         if not self._is_due:
             return
         self._is_due = False
-        database = self._settings.database.absolute()
+        database = self._settings.database.to_absolute()
         if stays:
             threading.Thread(target=self._wake_worker, args=(database,), daemon=True).start()
         else:
             self._deliver(database)
 
-    def _wake_worker(self, database: Path) -> None:
+    def _wake_worker(self, database: DatabaseLocation) -> None:
         try:
             self._open(database)[0].wake()
         except SteadyhelmError as exc:
             _log_refusal(exc)
 
-    def _deliver(self, database: Path) -> None:
+    def _deliver(self, database: DatabaseLocation) -> None:
         try:
             worker, store = self._open(database)
             worker.deliver_due()
@@ -65,10 +66,10 @@ class HookAlerts:
         except SteadyhelmError as exc:
             _log_refusal(exc)
 
-    def _open(self, database: Path) -> "tuple[AlertWorker, SQLiteStore]":
+    def _open(self, database: DatabaseLocation) -> "tuple[AlertWorker, SQLiteStore]":
         with self._opening:
             if database not in self._workers:
-                store = SQLiteStore(database, synchronous=self._settings.synchronous)
+                store = open_store(database, synchronous=self._settings.synchronous)
                 try:
                     worker = build_alert_worker(self._settings, store, self._health)
                 except SteadyhelmError:

@@ -21,6 +21,7 @@ from steadyhelm.redaction import Redactor
 from steadyhelm.replay import with_soft_limits
 from steadyhelm.settings import load
 from steadyhelm.sink import Loss
+from steadyhelm.stores import open_store
 from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def _open_store(
 ) -> "Iterator[SQLiteStore]":
     deadline.require_time()
     timeout_s = min(lock_timeout_s, deadline.left_s())
-    store = SQLiteStore(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)
+    store = open_store(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)
     try:
         yield store
     finally:

@@ -6,7 +6,7 @@ from steadyhelm.errors import SteadyhelmError
 from steadyhelm.hooks.sessions import MAX_RUNS_PER_SESSION
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.hook_step import get_id, get_number
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
@@ -21,9 +21,9 @@ def status_line(
 ) -> bytes:
     """Return the line for one session of this agent; wait at most that long for a locked store."""
     session = get_id(payload, "session_id")
-    if not session or not settings.database.exists():
+    if not session or not settings.database.may_exist():
         return b"steadyhelm: watching"
-    store = SQLiteStore(settings.database, read_only=True, timeout_s=timeout_s)
+    store = open_store(settings.database, read_only=True, timeout_s=timeout_s)
     try:
         run = _find_latest_run(store, session, agent)
         if run is None:

@@ -3,3 +3,25 @@
 Each role is one class over `StorePart`, which holds the connections and the cached row ids; `SQLiteStore`
 inherits them all. Another database brings its own connections and its own upkeep, and uses the other roles.
 """
+
+import os
+from typing import TYPE_CHECKING
+
+from steadyhelm.stores.locations import DatabaseLocation
+
+if TYPE_CHECKING:
+    from steadyhelm.stores.sqlite import SQLiteStore
+
+
+def open_store(
+    where: str | os.PathLike[str] | DatabaseLocation,
+    *,
+    read_only: bool = False,
+    synchronous: str = "NORMAL",
+    timeout_s: float = 5.0,
+) -> "SQLiteStore":
+    """Return the store at a location; raises StoreError with what to do when it cannot be used."""
+    location = where if isinstance(where, DatabaseLocation) else DatabaseLocation(os.fspath(where))
+    from steadyhelm.stores.sqlite import SQLiteStore  # noqa: PLC0415 - only the one that is used
+
+    return SQLiteStore(location.path, read_only=read_only, synchronous=synchronous, timeout_s=timeout_s)
