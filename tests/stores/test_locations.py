@@ -73,7 +73,9 @@ class TestAddresses:
         """
         What works with a file only names the address, without its password.
         """
-        with pytest.raises(SettingsError, match=r"SQLite file only, not with postgresql://worker@db\.example/x"):
+        with pytest.raises(
+            SettingsError, match=r"SQLite file only, not with postgresql://worker@db\.example/x"
+        ):
             _ = DatabaseLocation("postgresql://worker:s3cret@db.example/x").path
 
     def test_a_relative_file(self, tmp_path, monkeypatch):

@@ -1,0 +1,1 @@
+"""Simulated agents that record to a store, to measure what it takes: see `steadyhelm lab simulate-load`."""

@@ -1,0 +1,187 @@
+"""One process of a load: simulated agents that take turns, and what recording them took."""
+
+import heapq
+import logging
+import resource
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from contextvars import Context
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Self
+
+from msgspec import Struct
+
+from steadyhelm.assembly import DriftMonitor
+from steadyhelm.lab.load.mix import LoadMix
+from steadyhelm.lab.load.simulated_agents import SimulatedAgent
+from steadyhelm.sink import Record, RecordedEvent, Sink
+
+_AGENT_NAMES: Final = 4
+"""The simulated agents share these names, as instances of one program do, and so do the processes."""
+_FLUSH_S: Final = 60.0
+_SAMPLE_S: Final = 1.0
+_GAPS_BEFORE: Final = 20
+
+
+class WorkerPlan(Struct, frozen=True, kw_only=True):
+    """What one process does."""
+
+    database: str
+    config_file: str | None
+    token: str
+    number: int
+    agents: int
+    rate: float
+    seconds: float
+    seed: int
+    mix: LoadMix
+
+
+class WorkerFigures(Struct, frozen=True, kw_only=True):
+    """What one process measured. Memory is sampled once a second, in bytes."""
+
+    recorded: int
+    runs: int
+    late_s: float
+    lags_s: list[float]
+    cpu_s: float
+    memory: list[int]
+    troubles: dict[str, int]
+
+
+class LagSink(Sink):
+    """Measures how long after it was recorded each step is in the store: sinks come after the store."""
+
+    name = "lag"
+
+    def __init__(self) -> None:
+        self.lags_s: list[float] = []
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Measure the steps of a batch."""
+        now = time.time()
+        events = (record.event for record in records if isinstance(record, RecordedEvent))
+        self.lags_s += [now - event.timestamp for event in events]
+
+
+class _Turn(Struct, order=True):
+    """The next step of one agent, by the time at which it is due."""
+
+    due_s: float
+    number: int
+    steps: Any = None
+    run_id: str = ""
+
+
+def run_worker(plan: WorkerPlan) -> WorkerFigures:
+    """Simulate agents for as long as the plan says, and store everything they recorded."""
+    logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
+    random = Random(f"{plan.seed}/{plan.number}")  # noqa: S311 - a simulation
+    lag = LagSink()
+    with _MemorySamples() as memory:
+        monitors = [_open_monitor(plan, name, lag) for name in range(_AGENT_NAMES)]
+        before_s = time.process_time()
+        try:
+            recorded, runs, late_s = _record(plan, monitors, random)
+        finally:
+            for monitor in monitors:
+                monitor.close(_FLUSH_S)
+        cpu_s = time.process_time() - before_s
+    troubles: dict[str, int] = {}
+    for monitor in monitors:
+        for reason, count in monitor.health.totals().items():
+            troubles[reason] = troubles.get(reason, 0) + count
+    return WorkerFigures(
+        recorded=recorded,
+        runs=runs,
+        late_s=late_s,
+        lags_s=lag.lags_s,
+        cpu_s=cpu_s,
+        memory=memory.samples,
+        troubles=troubles,
+    )
+
+
+def list_agent_names(token: str) -> list[str]:
+    """Return the names under which the agents of one load are stored."""
+    return [f"load-{token}-{name}" for name in range(_AGENT_NAMES)]
+
+
+def _open_monitor(plan: WorkerPlan, name: int, lag: LagSink) -> DriftMonitor:
+    return DriftMonitor(
+        list_agent_names(plan.token)[name],
+        alert_webhook="",
+        db_path=plan.database,
+        config=plan.config_file,
+        sinks=[lag],
+    )
+
+
+def _record(plan: WorkerPlan, monitors: Sequence[DriftMonitor], random: Random) -> tuple[int, int, float]:
+    """Record steps when they are due; return how many steps and runs, and by how much the latest was late."""
+    agent = SimulatedAgent(plan.mix, random)
+    turns = [_Turn(_draw_first_due(agent, plan.rate), number) for number in range(plan.agents)]
+    heapq.heapify(turns)
+    recorded = runs = 0
+    late_s = 0.0
+    started = time.monotonic()
+    while turns:
+        turn = turns[0]
+        now = time.monotonic() - started
+        if now >= plan.seconds:
+            break
+        if turn.due_s > now:
+            time.sleep(min(turn.due_s - now, plan.seconds - now))
+            continue
+        late_s = max(late_s, now - turn.due_s)
+        monitor = monitors[turn.number % len(monitors)]
+        if turn.steps is None:
+            turn.steps = agent.list_steps()
+            turn.run_id = f"{plan.token}-{plan.number}-{runs}"
+            runs += 1
+            # In a context of its own: it is no run inside another one.
+            Context().run(monitor.start_run, turn.run_id, agent.make_goal())
+        step = next(turn.steps, None)
+        if step is None:
+            monitor.end_run(turn.run_id)
+            turn.steps = None
+        else:
+            monitor.record_event(run_id=turn.run_id, **step)
+            recorded += 1
+            turn.due_s += agent.draw_gap() / plan.rate
+        heapq.heapreplace(turns, turn)
+    return recorded, runs, late_s
+
+
+def _draw_first_due(agent: SimulatedAgent, rate: float) -> float:
+    """Return when an agent that began long ago makes its next step: otherwise all would begin at once."""
+    due_s = -_GAPS_BEFORE / rate
+    while due_s < 0:
+        due_s += agent.draw_gap() / rate
+    return due_s
+
+
+class _MemorySamples:
+    """Samples the resident memory of this process on a thread of its own, in a `with` block."""
+
+    def __init__(self) -> None:
+        self.samples: list[int] = []
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._is_over.wait(_SAMPLE_S):
+            with suppress(OSError):
+                pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+                self.samples.append(pages * resource.getpagesize())
