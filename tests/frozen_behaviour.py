@@ -31,7 +31,7 @@ from steadyhelm.hooks.sessions import HookSessions, build_hook_parts
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.hook_events.dialects import DIALECTS
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge, with_soft_limits
+from steadyhelm.replay import Judge
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -150,7 +150,7 @@ def _hook(home: str, runs: list[ReadRun]) -> Iterator[Seen]:
     clock = _Clock()
     store = SQLiteStore(Path(home) / "hook.db")
     dialect = DIALECTS["claude-code"]
-    settings = with_soft_limits(load({"mode": "guide", "db_path": str(Path(home) / "hook.db")}).settings)
+    settings = load({"mode": "guide", "db_path": str(Path(home) / "hook.db")}).settings
     sessions = HookSessions(build_hook_parts(settings), dialect, store, clock)
     for n, run in enumerate(runs, 1):
         began, first = _FIRST_RUN_AT + n * _RUN_S, run.events[0].timestamp

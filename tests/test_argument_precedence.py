@@ -222,11 +222,18 @@ class TestArgumentsWin:
 
     def test_a_hard_limit_that_equals_the_default_is_the_users_own(self, build):
         """
-        A limit that is given is acted on, and not only reported, also when it is 50,000.
+        A limit that is given is acted on, and not only noticed, also when it is 50,000; the other default
+        limit is then out of use.
         """
-        assert (False, True) == (
-            read(build(), "resource_spike.limits_set"),
-            read(build(absolute_token_limit=50_000), "resource_spike.limits_set"),
+        soft, given = build(), build(absolute_token_limit=50_000)
+
+        assert (True, False) == (
+            read(soft, "resource_spike.soft_limits"),
+            read(given, "resource_spike.soft_limits"),
+        )
+        assert (300_000, None) == (
+            read(soft, "resource_spike.absolute_duration_limit_ms"),
+            read(given, "resource_spike.absolute_duration_limit_ms"),
         )
 
     def test_a_loop_of_four_can_be_asked_for(self, build):

@@ -27,7 +27,7 @@ from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MES
 from steadyhelm.incidents import Limits, Thresholds
 from steadyhelm.portable_session import FORMAT_VERSION
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, Replay, with_soft_limits
+from steadyhelm.replay import Judge, Replay
 from steadyhelm.testing.traces import AGENT, RUN, events, healthy
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -121,11 +121,10 @@ class TestSavedAnywhere:
 
     def test_a_judge_says_the_same(self):
         """
-        With the settings of a replay, a session that was made by hand says what `steadyhelm scan` says.
+        A session that was made by hand says what `steadyhelm scan` says.
         """
         run_events = trace("aaaabr x" * 4)
-        settings = with_soft_limits(Settings())
-        by_hand = judge(make_session(settings, INFO, BaselineStats(agent_id=AGENT)), run_events)
+        by_hand = judge(make_session(Settings(), INFO, BaselineStats(agent_id=AGENT)), run_events)
 
         assert Judge(Settings()).judge(by_hand.run) == by_hand
 

@@ -38,6 +38,7 @@ from steadyhelm.stores.sqlite import SQLiteStore
 if TYPE_CHECKING:
     from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 
+_HARD_LIMITS: Final = ("absolute_token_limit", "absolute_duration_limit_ms")
 _PENDING_BATCH: Final = 500
 
 
@@ -110,11 +111,15 @@ def _prepare_detector(name: str, settings: Settings, health: Health | None) -> C
 
 
 def complete_options(kind: type[Detector], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with those that follow from the others: limits are the user's if one was set."""
-    completed = dict(options)
-    if "limits_set" in inspect.signature(kind).parameters:
-        completed.setdefault("limits_set", any(option.startswith("absolute_") for option in options))
-    return completed
+    """Return the options with those that follow from the others.
+
+    Where no limit was set the default ones are soft; a limit that was set puts the other default out of use.
+    """
+    if kind.name != "resource_spike":
+        return dict(options)
+    if any(name in options for name in _HARD_LIMITS):
+        return dict.fromkeys(_HARD_LIMITS) | dict(options)
+    return {"soft_limits": True} | dict(options)
 
 
 def _try_make_embedder(settings: Settings, health: Health | None) -> Embedder:

@@ -25,8 +25,6 @@ from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
 from steadyhelm.store import Store
 
-_LIMITS = ("absolute_token_limit", "absolute_duration_limit_ms")
-
 
 class FindingReport(Struct, frozen=True, kw_only=True):
     """One finding; `at` and `evidence` are indices in the run's own `events` list."""
@@ -197,7 +195,7 @@ class Judge:
         self._store = store
         if kinds is not None:
             settings = with_kinds(settings, kinds)
-        self._make_detectors = make_detectors or make_detector_factory(with_soft_limits(settings))
+        self._make_detectors = make_detectors or make_detector_factory(settings)
         self._health = health or Health()
         self._tools = parse_declarations(settings.tools) if tools is None else tools
         self._sessions = Sessions(
@@ -255,17 +253,6 @@ class Judge:
                 uses_profiles=self._settings.budget_from_profiles,
             )
         return self._known[agent_id]
-
-
-def with_soft_limits(settings: Settings) -> Settings:
-    """Return the settings with only the hard limits that were set: real sessions pass every default."""
-    options = dict(settings.detectors.get("resource_spike", {}))
-    given = [name for name in _LIMITS if name in options]
-    if not given:
-        options.setdefault("soft_limits", True)
-    for name in _LIMITS if given else ():
-        options.setdefault(name, None)
-    return structs.replace(settings, detectors={**settings.detectors, "resource_spike": options})
 
 
 def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:

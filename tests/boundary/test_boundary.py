@@ -685,18 +685,22 @@ def test_threads_of_one_run_lose_nothing(watch):
 
 
 class TestLimits:
-    def test_a_limit_nobody_set_is_reported_and_not_acted_on(self, watch):
+    def test_a_limit_nobody_set_is_noticed_and_no_more(self, watch):
         """
-        A run past the usual limit is told about; its model hears nothing, and it goes on.
+        A run past a default limit gets a LOW finding: no alert, no incident, no guidance, and it goes on.
         """
         boundary = watch(mode="enforce")
         with boundary.run("read it all") as run:
             for n in range(30):
                 assert "proceed" == run.before_model().verdict
                 run.after_model(ModelReply(text=f"page {n} tells of {n * n} things", input_tokens=5_000))
-        found = boundary.monitor.get_recent_alerts()
+        boundary.monitor.flush()
+        found = boundary.monitor.store.get_drift_events("agent", run_id=run.run_id, limit=99)
 
-        assert "tokens spent in this run, the limit is 50,000" in found[0].message
+        assert {"LOW"} == {it.severity for it in found if it.detector == "resource_spike"}
+        assert "tokens spent in this run, the limit is 50,000" in found[-1].message
+        assert [] == boundary.monitor.get_recent_alerts()
+        assert [] == boundary.monitor.store.list_incidents("agent")
 
     def test_a_limit_that_was_set_is_acted_on(self, watch):
         """

@@ -130,25 +130,6 @@ class TestFalseAlarm:
 
         assert "declare it: steadyhelm config set tools.search.kind poll" in answer.out
 
-    def test_a_limit_nobody_set_can_be_marked(self, steadyhelm, store, database):
-        """
-        The usual limit of tokens is no promise to the user: marked once, it is silent for this agent.
-        """
-        monitor = DriftMonitor("writer", db_path=database)
-        monitor.start_run("long")
-        monitor.record_event("llm_request", "model", token_count=60_000, output_data="a chapter")
-        monitor.end_run()
-        monitor.flush()
-        steadyhelm("alerts false-alarm {id} --yes", id=store.list_incidents("writer")[0].incident_id)
-        monitor.close()
-
-        monitor = DriftMonitor("writer", db_path=database)
-        monitor.start_run("as long")
-        monitor.record_event("llm_request", "model", token_count=60_000, output_data="another chapter")
-        monitor.end_run()
-        monitor.close()
-
-        assert [] == store.list_incidents("writer", "as long")
 
 
 @pytest.fixture

@@ -40,14 +40,14 @@ class TestValues:
         assert (6, "file steadyhelm.toml") == shown["detectors.action_loop.max_repeats"]
         assert ("fast", "default") == shown["durability"]
 
-    @pytest.mark.parametrize(("set_by_user", "shown"), [("", False), ("absolute_token_limit = 9\n", True)])
+    @pytest.mark.parametrize(("set_by_user", "shown"), [("", True), ("absolute_token_limit = 9\n", False)])
     def test_options_that_follow_from_others(self, apart, set_by_user, shown):
         """
-        What is shown is what is used: limits count as the user's once one of them is set.
+        What is shown is what is used: the limits are soft until one of them is set.
         """
         (apart / "steadyhelm.toml").write_text(f"[detectors.resource_spike]\n{set_by_user}")
 
-        assert (shown, "default") == values()["detectors.resource_spike.limits_set"]
+        assert (shown, "default") == values()["detectors.resource_spike.soft_limits"]
 
     def test_the_database_is_named(self, apart):
         """

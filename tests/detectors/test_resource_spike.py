@@ -160,6 +160,27 @@ class TestSoftLimits:
         assert {Severity.LOW} == {finding.severity for finding in found}
         assert not any(finding.context["hard_limit"] for finding in found)
 
+    def test_a_soft_limit_does_not_go_on(self):
+        """
+        It is noticed when it is passed and at each further quarter; in between there is nothing to decide.
+        """
+        found = findings(ResourceSpike(absolute_token_limit=10_000, soft_limits=True), "r" * 16)
+
+        assert [11, 13, 15] == [it.context["spent"] // 1000 for it in found]
+        assert not any(it.is_ongoing for it in found)
+
+    def test_a_soft_limit_does_not_hide_what_is_unusual(self):
+        """
+        A run past a soft limit is still compared with the agent's own runs.
+        """
+        baseline = usual(mean_tokens_per_run=2000.0, spreads={"tokens": Spread(p50=1000.0, p95=3000.0)})
+        found = findings(ResourceSpike(absolute_token_limit=2_000, soft_limits=True), "r" * 20, baseline)
+
+        assert {"the limit is", "seldom more than"} == {
+            words for it in found for words in ("the limit is", "seldom more than") if words in it.message
+        }
+        assert found[-1].severity is not Severity.LOW
+
 
 class TestAgainstTheBaseline:
     def test_an_agent_that_still_learns_is_not_compared(self):

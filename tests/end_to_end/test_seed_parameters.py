@@ -1,5 +1,7 @@
 """Every parameter of the source design's monitor has the effect that its table names, with its own value."""
 
+import time
+
 import pytest
 
 from steadyhelm import DriftMonitor, Severity
@@ -104,13 +106,16 @@ class TestSpending:
         The hard limits of tokens and of time hold without a baseline, and None is no limit.
         """
         tokens = watch(absolute_token_limit=100)
-        time = watch(absolute_duration_limit_ms=1000)
+        duration = watch(absolute_duration_limit_ms=1000)
         free = watch(absolute_token_limit=None, absolute_duration_limit_ms=None)
         found = []
-        for monitor in (tokens, time, free):
+        for monitor in (tokens, duration, free):
             with monitor.run(goal=GOAL):
-                monitor.record_event("llm_request", "model", timestamp=1000.0, token_count=10)
-                decision = monitor.record_event("llm_request", "model", timestamp=1002.0, token_count=60_000)
+                began = time.time()
+                monitor.record_event("llm_request", "model", timestamp=began, token_count=10)
+                decision = monitor.record_event(
+                    "llm_request", "model", timestamp=began + 2, token_count=60_000
+                )
             found.append("resource_spike" in detectors(decision))
 
         assert [True, True, False] == found

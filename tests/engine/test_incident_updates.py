@@ -24,7 +24,9 @@ def sink():
 
 @pytest.fixture
 def monitor(tmp_path, sink):
-    monitor = DriftMonitor("researcher", db_path=tmp_path / "agents.db", sinks=[sink])
+    monitor = DriftMonitor(
+        "researcher", db_path=tmp_path / "agents.db", sinks=[sink], absolute_token_limit=50_000
+    )
     yield monitor
     monitor.close()
 
@@ -41,12 +43,14 @@ class TestALimitThatStaysPassed:
     def test_its_incident_is_not_stored_at_every_event(self, monitor, sink):
         """
         While nothing but its counts changes, no version is stored; a flush stores the latest.
+
+        At 52, 54 and 56 the outcome of a response is decided.
         """
         monitor.start_run()
-        spend(monitor, 60)
+        spend(monitor, 70)
         monitor.flush()
 
-        assert [50, 59] == [it.last_seq for it in sink.versions]
+        assert [50, 52, 54, 56, 62, 69] == [it.last_seq for it in sink.versions]
 
     def test_its_incident_is_stored_every_ten_seconds(self, monitor, sink):
         """
@@ -75,8 +79,8 @@ class TestALimitThatStaysPassed:
         A run that is suspended leaves its incident as it was then.
         """
         run_id = monitor.start_run()
-        spend(monitor, 57)
+        spend(monitor, 60)
         monitor.suspend(run_id)
         monitor.flush()
 
-        assert [50, 56] == [it.last_seq for it in sink.versions]
+        assert [56, 59] == [it.last_seq for it in sink.versions[-2:]]

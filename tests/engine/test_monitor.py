@@ -24,6 +24,13 @@ def monitor(database):
     monitor.close()
 
 
+@pytest.fixture
+def limited(database):
+    monitor = DriftMonitor("researcher", db_path=database, absolute_token_limit=50_000)
+    yield monitor
+    monitor.close()
+
+
 def loop(monitor, times, **fields):
     """The same search, again and again, with the same answer."""
     return [
@@ -179,23 +186,23 @@ class TestRecording:
         assert ["MED"] == [finding.severity for finding in heard]
         assert ["LOW", "MED"] == [finding.severity for finding in everything]
 
-    def test_a_limit_that_stays_passed_is_stored_now_and_then(self, monitor):
+    def test_a_limit_that_stays_passed_is_stored_now_and_then(self, limited):
         """
         Past a limit every decision has it and the incident goes on; few findings are stored and called back.
         """
         heard = []
-        monitor.on_drift(heard.append)
-        run_id = monitor.start_run()
+        limited.on_drift(heard.append)
+        run_id = limited.start_run()
         decisions = [
-            monitor.record_event("tool_call", f"step_{i}", token_count=1_000, input_data={"page": i})
+            limited.record_event("tool_call", f"step_{i}", token_count=1_000, input_data={"page": i})
             for i in range(60)
         ]
-        monitor.flush()
+        limited.flush()
 
         past = [it for it in decisions for found in it.findings if found.detector == "resource_spike"]
-        kept = monitor.store.get_drift_events(monitor.agent_id, run_id=run_id)
+        kept = limited.store.get_drift_events(limited.agent_id, run_id=run_id)
         assert (10, 1, 1) == (len(past), len(kept), len(heard))
-        incident = monitor.store.list_incidents(agent_id=monitor.agent_id, run_id=run_id)[0]
+        incident = limited.store.list_incidents(agent_id=limited.agent_id, run_id=run_id)[0]
         assert (50, 59, 10) == (incident.opened_seq, incident.last_seq, incident.findings)
 
     def test_callbacks_may_ask_for_the_worse_ones(self, monitor):

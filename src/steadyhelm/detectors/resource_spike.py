@@ -48,8 +48,8 @@ class ResourceSpike(Detector):
         absolute_token_limit: Tokens a run may spend; None for no limit.
         absolute_duration_limit_ms: Milliseconds a run may take; None for no limit.
         spike_multiplier: Standard deviations above the mean that are a spike; None compares quantiles.
-        soft_limits: Passing a hard limit is noticed (LOW), not reported.
-        limits_set: Whether the limits are yours; the usual ones are reported, and nothing is done about them.
+        soft_limits: Passing a limit is noticed (LOW), not reported, and nothing is done about it. So are the
+            default limits of a monitor where the user has set none.
 
     >>> fired_at(ResourceSpike(absolute_token_limit=2_000), "rrrr")  # each reply costs 1,000 tokens
     [2, 3]
@@ -68,7 +68,6 @@ class ResourceSpike(Detector):
         absolute_duration_limit_ms: float | None = 300_000,
         spike_multiplier: float | None = None,
         soft_limits: bool = False,
-        limits_set: bool = True,
     ) -> None:
         for setting, value in (
             ("absolute_token_limit", absolute_token_limit),
@@ -81,7 +80,6 @@ class ResourceSpike(Detector):
         self.absolute_duration_limit_ms = absolute_duration_limit_ms
         self.spike_multiplier = spike_multiplier
         self.soft_limits = soft_limits
-        self.limits_set = limits_set
         self._memory = _Memory()
         self._run = RunInfo(agent_id="", run_id="")
         self._limits: tuple[BaselineStats, dict[str, float]] | None = None
@@ -105,15 +103,11 @@ class ResourceSpike(Detector):
         if memory.started_at < 0:
             memory.started_at = event.timestamp - event.duration_ms / 1000
         memory.duration_ms = max(memory.duration_ms, (event.timestamp - memory.started_at) * 1000)
-        token_limit, duration_limit = self.absolute_token_limit, self.absolute_duration_limit_ms
-        if token_limit is not None and memory.tokens > token_limit:
-            score = max(_MIN_TOKEN_SCORE, (memory.tokens - token_limit) / token_limit)
-            return self._report_limit(event, score, "tokens", "tokens", memory.tokens, token_limit)
-        if duration_limit is not None and memory.duration_ms > duration_limit:
-            return self._report_limit(
-                event, _DURATION_SCORE, "duration_ms", "ms", memory.duration_ms, duration_limit
-            )
-        return self._check_baseline(event, baseline) if baseline.is_calibrated else None
+        passed = self._check_limits(event)
+        if passed is not None and not self.soft_limits:
+            return passed
+        unusual = self._check_baseline(event, baseline) if baseline.is_calibrated else None
+        return unusual or passed
 
     def end(self, baseline: BaselineStats) -> DriftEvent | None:
         """Compare the whole run with the agent's runs before it."""
@@ -135,21 +129,33 @@ class ResourceSpike(Detector):
                 return self._report_trend(last, measure, label, shift)
         return None
 
+    def _check_limits(self, event: TraceEvent) -> DriftEvent | None:
+        tokens, duration_ms = self._memory.tokens, self._memory.duration_ms
+        token_limit, duration_limit = self.absolute_token_limit, self.absolute_duration_limit_ms
+        if token_limit is not None and tokens > token_limit:
+            score = max(_MIN_TOKEN_SCORE, (tokens - token_limit) / token_limit)
+            return self._report_limit(event, score, "tokens", "tokens", tokens, token_limit)
+        if duration_limit is not None and duration_ms > duration_limit:
+            return self._report_limit(event, _DURATION_SCORE, "duration_ms", "ms", duration_ms, duration_limit)
+        return None
+
     def _report_limit(
         self, event: TraceEvent, score: float, measure: str, label: str, spent: float, limit: float
-    ) -> DriftEvent:
+    ) -> DriftEvent | None:
+        ongoing = self._note_ongoing(f"limit of {label}", spent, limit)
+        if ongoing and self.soft_limits:
+            return None
         return self.finding(
             event,
             score=_NOTICED_SCORE if self.soft_limits else score,
             message=f"{spent:,.0f} {label} spent in this run, the limit is {limit:,.0f}",
             suggested_action="Stop, or hand over what there is; raise the limit if this run is worth it.",
-            hard_limit=self.limits_set and not self.soft_limits,
-            only_reported=not self.limits_set,
+            hard_limit=not self.soft_limits,
             subject=measure,
             spent=spent,
             limit=limit,
             **self._totals(),
-            **self._note_ongoing(f"limit of {label}", spent, limit),
+            **ongoing,
         )
 
     def _note_ongoing(self, name: str, spent: float, limit: float) -> dict[str, Any]:

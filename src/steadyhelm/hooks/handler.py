@@ -18,7 +18,6 @@ from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
 from steadyhelm.recordings.lenient_json import repair_json
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import with_soft_limits
 from steadyhelm.settings import load
 from steadyhelm.sink import Loss
 from steadyhelm.stores import open_store
@@ -68,7 +67,7 @@ def handle_request(request: HookRequest) -> bytes | None:
 
 def _handle(request: HookRequest) -> bytes:
     command, agent, mode = _parse_options(request.arguments)
-    settings = with_soft_limits(load({"mode": mode}).settings)
+    settings = load({"mode": mode}).settings
     if settings.disabled:
         request.remove_note()
         return b"steadyhelm: off" if command == STATUS_LINE else b""
@@ -212,7 +211,7 @@ def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
     Wait at most as long for the store, and for another process that records them.
     """
     with contextlib.suppress(Exception):
-        settings = with_soft_limits(load().settings)
+        settings = load().settings
         if waiting_steps.list_due():
             with _open_store(settings, Deadline(timeout_s), lock_timeout_s=timeout_s) as store:
                 until = Deadline(2 * timeout_s + _RECORDING_MARGIN_S)

@@ -152,8 +152,6 @@ def choose_verdict(
 
 def first_level(finding: DriftEvent) -> DriftAction:
     """Return the action a finding calls for when there was no response yet."""
-    if finding.context.get("only_reported"):
-        return DriftAction.CONTINUE  # a usual limit that the user did not set is only reported
     action = FIRST_LEVEL[finding.severity]
     if action.level > DriftAction.INJECT_REMINDER.level and not is_direct_evidence(finding):
         return DriftAction.INJECT_REMINDER

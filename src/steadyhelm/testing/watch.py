@@ -21,7 +21,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.recordings.recognition import open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Judge, Judged, with_soft_limits
+from steadyhelm.replay import Judge, Judged
 from steadyhelm.reports.evidence import EvidenceFormatter
 from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
@@ -87,7 +87,7 @@ class Watch(DriftMonitor):
         Monitor.__init__(
             self,
             agent_id,
-            make_detectors=make_detector_factory(with_soft_limits(self.settings)),
+            make_detectors=make_detector_factory(self.settings),
             dispatch=Dispatch([self._memory], health=health, durable=True),
             capture=Capture(self._redactor),
             health=health,

@@ -20,7 +20,7 @@ from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.fingerprints import fingerprint
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import with_kinds, with_soft_limits
+from steadyhelm.replay import with_kinds
 from steadyhelm.settings import Settings
 
 _REPEATS: Final = 5
@@ -49,7 +49,7 @@ class DetectorCost(Struct, frozen=True, kw_only=True):
 
 def measure_cost(settings: Settings, runs: Sequence[ReadRun], *, kind: str = "loop") -> DetectorCost:
     """Return what all detectors of a kind cost together on these runs."""
-    make = make_detector_factory(with_soft_limits(with_kinds(settings, {kind})))
+    make = make_detector_factory(with_kinds(settings, {kind}))
     alone = [(run.info, run.events) for run in runs]
     given = [(info, [_add_fingerprints(event) for event in events]) for info, events in alone]
     joined = _join_runs(alone)
