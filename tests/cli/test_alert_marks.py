@@ -131,7 +131,6 @@ class TestFalseAlarm:
         assert "declare it: steadyhelm config set tools.search.kind poll" in answer.out
 
 
-
 @pytest.fixture
 def endless(store, database):
     monitor = DriftMonitor("researcher", db_path=database)

@@ -74,6 +74,7 @@ _MAKERS = {
     "lowpw": lambda rng: rng.choice(_WORDS) + str(rng.randint(10, 9999)),
     "wordpw": lambda rng: rng.choice(_WORDS) + rng.choice(_WORDS),
     "phrase": lambda rng: " ".join(rng.sample(_WORDS, 4)),
+    "wallet": lambda rng: " ".join(rng.choices(_WORDS, k=rng.choice((12, 24)))),
     "dashed": lambda rng: "-".join(rng.sample(_WORDS, 4)),
     "uuid": lambda rng: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
     "pair64": lambda rng: base64.b64encode(f"ann:{make_password(rng)}".encode()).decode(),

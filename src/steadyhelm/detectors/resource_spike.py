@@ -136,7 +136,9 @@ class ResourceSpike(Detector):
             score = max(_MIN_TOKEN_SCORE, (tokens - token_limit) / token_limit)
             return self._report_limit(event, score, "tokens", "tokens", tokens, token_limit)
         if duration_limit is not None and duration_ms > duration_limit:
-            return self._report_limit(event, _DURATION_SCORE, "duration_ms", "ms", duration_ms, duration_limit)
+            return self._report_limit(
+                event, _DURATION_SCORE, "duration_ms", "ms", duration_ms, duration_limit
+            )
         return None
 
     def _report_limit(

@@ -49,6 +49,7 @@ class CommandRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     position: int = 0
     after: tuple[str, ...] = ()
     needs: str = ""
+    is_assigned: bool = False
     is_careful: bool = False
 
 
@@ -167,6 +168,8 @@ def _apply(
         is_plain = not argument.startswith("-") and arguments[index - 1] not in with_value
         plain += is_plain and is_counting
         is_counted = is_plain and is_counting and plain == rule.position and rule.needs in flags
+        if rule.is_assigned and is_plain and is_counting and 0 < argument.find("=") < len(argument) - 1:
+            yield from _judge(rule, index, argument.find("=") + 1, argument)
         is_counting = is_counting or argument in rule.after
         start = _find_pair(rule, arguments, index) if rule.pair else _find_start(rule, arguments, index)
         if is_counted or (start >= 0 and is_counting):

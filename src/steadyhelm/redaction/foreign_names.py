@@ -10,9 +10,9 @@ from steadyhelm.redaction.tokens import Span
 from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
 _BEHIND: Final = (
-    r"[\"'\\*\u300d]{0,6}(?P<op>(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
-    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u662f|\\{1,4}u306f)|(?:\s\w{1,10}){0,2}\s(?=\S*[0-9]))"
-    r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>[^\s\"'\\,;`\u3002\u300d\uff0c]{4,200})"
+    r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
+    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u662f|\\{1,4}u306f)|(?:\s\w{1,10}){0,2}:?\s(?=\S*[0-9]))"
+    r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>(?:(?![\"'\\,;`])[!-~]){4,200})"
 )
 """What is between the word and the value: a sign, or a word such as `is`."""
 

@@ -42,7 +42,8 @@ _VALUE_WORD: Final = (
 )
 _ASSIGN: Final = re.compile(
     rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
-    r"(?::[ ]?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)|(?<=[ ])(?:string|String|\[\]byte)[ ]{1,4}=(?!=)"
+    r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
+    r"|(?<=[ ])(?:string|String|\[\]byte)[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
     rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}})?"
     r"(?:<code>)?"
@@ -83,18 +84,19 @@ _SAID_BEFORE: Final = re.compile(
 _COMMA: Final = re.compile(rf"(?P<quote>[\])]?{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
 _CALL: Final = re.compile(rf"\([ ]?(?=[bfruN@]{{0,2}}{QUOTE})")
 _CHAIN: Final = re.compile(
-    rf"{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
+    rf"\]?{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
     rf"|press_?[sS]equentially|set_?[tT]ext|enter_?\w{{0,10}}|write|paste)\([ ]?(?={QUOTE})"
 )
 _FLAG: Final = re.compile(r"[ \t]{1,4}(?![-<|>&;])")
 _QUALIFIER: Final = (
-    r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de)[ \t]{1,3}"
+    r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
+    r"|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
     r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?)"
 )
 _IS: Final = re.compile(
     rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
     r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
-    r"|ist|lautet|war|est|sera|es|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
 _WORDS_AND_COLON: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,8}:[ ]")
@@ -102,6 +104,7 @@ _WORDS_AND_COLON: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,8}:[ ]")
 _USER_AND_PASSWORD: Final = re.compile(
     r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
 )
+_BRACED: Final = re.compile(r"[ ]?=[ ]?\{([^{}\s\"'\\]{4,200})\}(;?)")
 _GAP: Final = re.compile(rf"{SPACE}{{1,6}}(?:[0-9][ ](?=\S))?")
 _MULTIPART: Final = re.compile(
     rf"{QUOTE}[^\r\n\\]{{0,80}}(?:{SPACE}{{1,2}}[Cc]ontent-[^\r\n\\]{{1,80}}){{0,2}}{BREAK}{{2}}"
@@ -113,7 +116,9 @@ _HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
 _WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")
 _XML_VALUE: Final = re.compile(r"[^<&\r\n\\\]]{1,400}")
 _LOGIN_BEFORE: Final = re.compile(
-    r"(?:login|machine|default|user|account)(?:\s|\\n)+\S{1,60}(?:\s|\\n)+\Z", re.IGNORECASE
+    r"(?:login|machine|default|user|account)(?:\s|\\[nr])+\S{1,60}(?:\s|\\[nr])+"
+    r"(?:(?:\+OK|331)[^\r\n\\]{0,60}(?:\s|\\[nr])+)?\Z",
+    re.IGNORECASE,
 )
 _CALL_BEFORE: Final = re.compile(
     r"(?:define|putenv|setenv|[sS]et\w{0,30}|put|add\w{0,20}|append|header|option|param|with\w{0,20}|environ"
@@ -356,6 +361,15 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     return not is_another_name and (looks_secret(word) or (not is_resource and looks_like_password(word)))
 
 
+def _read_braced(text: str, name: Name) -> Value | None:
+    """Read the value in the braces of a connection string: `Uid=ann;Pwd={hunter2};`."""
+    match = _BRACED.match(text, name.end)
+    if not match or not is_likely_secret(match[1], name):
+        return None
+    is_variable = match[1].isidentifier() and ";" not in text[max(0, name.start - 1) : name.start] + match[2]
+    return None if is_variable else Value(*match.span(1), "")
+
+
 def _read_user_and_password(text: str, name: Name) -> Value | None:
     """Read the second half of `credentials: ann / hunter2`."""
     match = _USER_AND_PASSWORD.match(text, name.end)
@@ -373,7 +387,7 @@ def _read_multipart(text: str, name: Name) -> Value | None:
 
 
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
-    _read_assigned, _read_element, _read_pair, _read_before, _read_second, _read_call,
+    _read_braced, _read_assigned, _read_element, _read_pair, _read_before, _read_second, _read_call,
     _read_flag, _read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
 )  # fmt: skip
 """The forms, in the order in which they are tried."""
