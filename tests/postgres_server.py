@@ -60,6 +60,10 @@ class PostgresServer:
         # A collation that is not C, as most servers have: an order that relies on the default one fails.
         icu = ("--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8", "--encoding=UTF8")
         self._run("initdb", "-D", self._data, "-U", USER, "--auth=trust", "--no-sync", *icu)
+        self.launch()
+
+    def launch(self):
+        """Start the server, or start it again, and wait until it accepts connections."""
         places = {"unix_socket_directories": str(self._folder)}
         places |= {"listen_addresses": "127.0.0.1" if self._port else ""}
         places |= {"port": str(self._port)} if self._port else {}

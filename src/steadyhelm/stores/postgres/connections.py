@@ -16,8 +16,9 @@ from steadyhelm.errors import StoreError
 from steadyhelm.fingerprints import hash_bytes
 from steadyhelm.store import Result
 from steadyhelm.stores.database import Cursor
+from steadyhelm.stores.locations import hide_password
 from steadyhelm.stores.postgres.dialect import DIALECT, PostgresDialect
-from steadyhelm.stores.postgres.errors import ConflictError, hide_password, is_lost, translate_errors
+from steadyhelm.stores.postgres.errors import ConflictError, is_lost, translate_errors
 from steadyhelm.stores.postgres.schema import SCHEMA
 from steadyhelm.stores.postgres.translation import register, translate
 
@@ -37,14 +38,25 @@ class PostgresConnection:
 
     dialect: PostgresDialect = DIALECT
 
-    def __init__(self, raw: "psycopg.Connection[Any]", connections: "PostgresConnections") -> None:
+    def __init__(
+        self, raw: "psycopg.Connection[Any]", connections: "PostgresConnections", *, reopens: bool = False
+    ) -> None:
         self.raw = raw
         self.connections = connections
+        self._reopens = reopens
         self.changes_noted = 0
         """How many changes the transaction has noted so far."""
 
     def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run a statement; `?` or `:name` stands for a value."""
+        try:
+            return self.raw.execute(translate(sql), values)
+        except psycopg.Error as exc:
+            if not self._reopens or not is_lost(exc):
+                raise
+        # The server may have been started anew. Each statement is a transaction of its own: nothing is lost.
+        self.raw.close()
+        self.raw = self.connections.connect(read_only=True)
         return self.raw.execute(translate(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> Cursor:
@@ -104,13 +116,17 @@ class PostgresConnections:
 
     # --- opening ----------------------------------------------------------------------------------
 
-    def open(self, *, read_only: bool) -> PostgresConnection:
-        """Return a new connection, in no transaction."""
+    def connect(self, *, read_only: bool) -> "psycopg.Connection[Any]":
+        """Return a new connection of the driver, in no transaction."""
         self._require_open()
         with translate_errors(self.url):
             raw = psycopg.connect(self.url, autocommit=True, **self._build_options(read_only=read_only))
         register(raw)
-        return PostgresConnection(raw, self)
+        return raw
+
+    def open(self, *, read_only: bool) -> PostgresConnection:
+        """Return a new connection, in no transaction."""
+        return PostgresConnection(self.connect(read_only=read_only), self)
 
     @contextlib.contextmanager
     def opened(self, *, read_only: bool = False) -> Iterator[PostgresConnection]:
@@ -173,26 +189,11 @@ class PostgresConnections:
             self._give_back(reader, idle)
 
     def _take_reader(self) -> PostgresConnection:
-        """Return a connection that is alive: a server may have been started anew in the meantime."""
         self._require_open()
-        while True:
-            with self._idle_lock:
-                reader = self._idle.pop() if self._idle else None
-            if reader is None:
-                return self.open(read_only=True)
-            if self._is_alive(reader):
-                return reader
-            reader.raw.close()
-
-    def _is_alive(self, connection: PostgresConnection) -> bool:
-        if not connection.is_usable():
-            return False
-        try:
-            # What the server said in the meantime, such as that it ends, is read without a round trip.
-            connection.raw.pgconn.consume_input()
-        except psycopg.Error:
-            return False
-        return connection.raw.pgconn.status == psycopg.pq.ConnStatus.OK
+        with self._idle_lock:
+            if self._idle:
+                return self._idle.pop()
+        return PostgresConnection(self.connect(read_only=True), self, reopens=True)
 
     def _give_back(self, reader: PostgresConnection, idle: list[PostgresConnection]) -> None:
         with self._idle_lock:
@@ -303,7 +304,7 @@ class PostgresConnections:
     @contextlib.contextmanager
     def aside(self) -> Iterator[PostgresConnection]:
         """Yield a second writing connection, whose statements are transactions of their own."""
-        if self._aside is None or not self._is_alive(self._aside):
+        if self._aside is None or not self._aside.is_usable():
             self._aside = self.open(read_only=False)
         yield self._aside
 

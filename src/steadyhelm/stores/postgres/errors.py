@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
 from psycopg import errors
 
 from steadyhelm.errors import SettingsError, StoreError
+from steadyhelm.stores.locations import hide_password
 
 _CONFLICTS: Final = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 _LOST: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
@@ -16,6 +17,7 @@ _LOST: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnect
 UNSTORABLE_ERRORS: Final = (
     *(OverflowError, TypeError, ValueError),
     *(psycopg.DataError, psycopg.IntegrityError, psycopg.InterfaceError, psycopg.ProgrammingError),
+    errors.ProgramLimitExceeded,  # a text that is too long for an index
 )
 
 _SECRET_OPTIONS: Final = ("password", "sslpassword", "passfile", "sslkey")
@@ -23,24 +25,6 @@ _SECRET_OPTIONS: Final = ("password", "sslpassword", "passfile", "sslkey")
 
 class ConflictError(StoreError):
     """Another process was in the way, or the connection was lost: the transaction may be tried again."""
-
-
-def hide_password(url: str) -> str:
-    """Return the address without anything secret.
-
-    >>> hide_password("postgresql://me:secret@db.example/runs?password=also")
-    'postgresql://me@db.example/runs'
-    """
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "postgresql://…"
-    user = f"{quote(unquote(parts.username))}@" if parts.username else ""
-    host = parts.netloc.rpartition("@")[2] if "," in parts.netloc else (parts.hostname or "") + port
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET_OPTIONS]
-    shown = urlunsplit((parts.scheme, user + host, parts.path, urlencode(kept, safe="/"), ""))
-    return shown if "://" in shown else shown.replace(":", "://", 1)
 
 
 def find_secrets(url: str) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.errors import StoreError
-from steadyhelm.fingerprints import hash_bytes
 from steadyhelm.journal.abandoned import describe_pending
 from steadyhelm.store import PruneCounts
+from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
 from steadyhelm.stores.postgres.errors import translate_errors
 from steadyhelm.stores.postgres.partitions import (
@@ -67,9 +67,8 @@ class PostgresUpkeep(SQLUpkeep, SQLRetention):
 
     @property
     def journal_path(self) -> Path:
-        """Where records wait that could not be stored yet: in the user's own folder."""
-        digest = hash_bytes(self._connections.name.encode()) & 0xFFFFFFFFFFFFFFFF
-        return Path.home() / ".steadyhelm" / f"postgres-{digest:016x}"
+        """Where records wait that could not be stored yet: in Steadyhelm's own folder."""
+        return DatabaseLocation(self._connections.url).journal_path
 
     def get_version(self) -> str:
         """Return a value that differs after anything was written, by this process or another.

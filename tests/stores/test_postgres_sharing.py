@@ -1,0 +1,183 @@
+"""Several processes write to one PostgreSQL database, to the same agents, at once."""
+
+import json
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from steadyhelm.policy.alerting import AlertPolicy
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.stores.postgres import PostgresStore
+from steadyhelm.testing.store_records import AT, a_delivery, a_summary, an_event, an_incident
+
+WRITERS = 4
+BATCHES = 12
+AGENTS = [f"agent-{n}" for n in range(6)]
+
+# Each writer names the agents in another order, ends runs, and opens the same incident of each agent as all
+# others do. Nothing but the first error counts: a sink that fails is what users would see.
+WRITER = """
+import random, sys
+from steadyhelm.sinks.store import StoreSink
+from steadyhelm.stores.postgres import PostgresStore
+from steadyhelm.testing.store_records import AT, a_summary, an_event, an_incident
+
+url, me, batches, agents = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(",")
+sink = StoreSink(PostgresStore(url), channels=("webhook",))
+order = random.Random(me)
+print("ready", flush=True)
+sys.stdin.readline()
+for batch in range(batches):
+    order.shuffle(agents)
+    records = []
+    for agent in agents:
+        run = f"run-{me}-{batch}"
+        for seq in range(4):
+            records.append(an_event(seq, agent_id=agent, run_id=run, action_name=f"tool {batch} {seq % 3}"))
+        records.append(an_event(me * 1000 + batch, agent_id=agent, run_id="shared"))
+        records.append(a_summary(run, agent_id=agent, task_type="fix", outcome="done", tool_calls=4))
+        records.append(an_incident(f"{agent}-{me}-{batch}", agent_id=agent, run_id="shared"))
+    sink.write(records)
+sink.close()
+"""
+
+CLAIMER = """
+import json, sys
+from steadyhelm.stores.postgres import PostgresStore
+store = PostgresStore(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+claimed = []
+while found := store.claim_deliveries(now=10.0, lease_s=100.0, limit=3):
+    claimed += [delivery.delivery_id for delivery in found]
+print(json.dumps(claimed))
+"""
+
+
+def run_at_once(script, *arguments):
+    """What several processes print that begin at the same moment; each gets its number."""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, *(str(it).replace("{me}", str(me)) for it in arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for me in range(WRITERS)
+    ]
+    for child in children:
+        assert "ready\n" == child.stdout.readline(), child.stderr.read()
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    ended = [child.communicate() for child in children]
+    assert [0] * WRITERS == [child.returncode for child in children], [errors for _, errors in ended]
+    return [printed for printed, _ in ended]
+
+
+@pytest.fixture
+def store(postgres_url):
+    opened = PostgresStore(postgres_url)
+    yield opened
+    opened.close()
+
+
+class TestWriters:
+    def test_nothing_is_lost_or_done_twice(self, store, postgres_url):
+        """
+        Four processes write to the same six agents, in different orders.
+
+        Every event is stored and every sum is right; each agent learns from each run once; the incidents of
+        an agent, all within one cooldown, lead to one alert; no deadlock reaches a writer.
+        """
+        run_at_once(WRITER, postgres_url, "{me}", BATCHES, ",".join(AGENTS))
+
+        assert [] == store.check()
+        per_agent = WRITERS * BATCHES
+        assert [per_agent + 1] * len(AGENTS) == [agent.runs for agent in store.list_agents()]
+        assert per_agent == store.find_run("shared", agent_id=AGENTS[0]).events
+        assert [per_agent] * len(AGENTS) == [baseline.calibration_runs for baseline in store.list_baselines()]
+        assert [per_agent] * len(AGENTS) == [profile.tasks for profile in store.list_profiles()]
+        assert sorted(AGENTS) == sorted(delivery.agent_id for delivery in store.list_deliveries())
+
+    def test_an_alert_is_claimed_once(self, store, postgres_url):
+        """
+        Four processes take alerts from the outbox: none gets one that another has.
+        """
+        for number in range(100):
+            store.enqueue(a_delivery(f"{number}", next_at=1.0))
+        claimed = [it for printed in run_at_once(CLAIMER, postgres_url) for it in json.loads(printed)]
+
+        assert sorted(str(number) for number in range(100)) == sorted(claimed)
+
+
+class TestDeliveries:
+    def test_a_lease_that_expired_settles_nothing(self, store):
+        """
+        A sender that was slower than its lease does not overwrite what its successor recorded.
+
+            first    claims ........................ settles as failed: ignored
+            second             claims, settles as sent
+        """
+        store.enqueue(a_delivery(next_at=1.0))
+        (first,) = store.claim_deliveries(now=2.0, lease_s=5.0)
+        (second,) = store.claim_deliveries(now=8.0, lease_s=5.0)
+
+        assert store.settle_delivery("delivery", "sent", attempts=second.attempts)
+        assert not store.settle_delivery("delivery", "failed", attempts=first.attempts)
+        assert ["sent"] == [delivery.state for delivery in store.list_deliveries()]
+
+    def test_the_server_has_the_clock(self, store):
+        """
+        Without a time, what is due is decided by the clock of the server.
+        """
+        with store.reading() as connection:
+            (now,) = connection.execute("SELECT extract(epoch FROM now())::float8").fetchone()
+        store.enqueue(a_delivery("due", next_at=now - 1.0))
+        store.enqueue(a_delivery("later", next_at=now + 1000.0))
+        (claimed,) = store.claim_deliveries(lease_s=500.0)
+
+        assert "due" == claimed.delivery_id
+        assert [] == store.claim_deliveries(lease_s=500.0)
+
+
+class TestSink:
+    def test_a_deadlock_is_tried_again(self, store, postgres_url):
+        """
+        A transaction that the server ends because two wait for each other is done again, and succeeds.
+        """
+        attempts = []
+
+        def work():
+            attempts.append(1)
+            store.write([an_event(len(attempts))])
+            if len(attempts) == 1:
+                raise psycopg.errors.DeadlockDetected("planned")
+
+        store.run_transaction(work)
+
+        assert ([1, 1], 1) == (attempts, store.find_run("run").events)
+
+    def test_a_batch_three_times(self, store):
+        """
+        A batch whose acknowledgement was lost comes again, twice: everything is as if it came once.
+        """
+        sink = StoreSink(store, channels=("webhook",), policy=AlertPolicy())
+        batch = [
+            an_event(0),
+            a_summary("run", task_type="fix", outcome="done", events=1, tool_calls=1, ended_at=AT + 1),
+            an_incident("i", run_id="other", agent_id="other"),
+        ]
+        for _ in range(3):
+            sink.write(batch)
+
+        assert (1, 1, 1, 1) == (
+            store.find_run("run").events,
+            store.list_baselines()[0].calibration_runs,
+            store.list_profiles()[0].tasks,
+            len(store.list_deliveries()),
+        )
+        assert [] == store.check()
