@@ -69,6 +69,7 @@ PARAMETERS = {
     "budget": Parameter(
         Budget(steps=3), "[budget]\nsteps = 9\ntokens = 9", "budget_steps", ("BUDGET_STEPS", "8")
     ),
+    "judge": Parameter("", 'judge = "openai:m"', "judge", ("JUDGE", "anthropic:m")),
     "settings": Parameter({"queue_cap": 2000}, "queue_cap = 10", "queue_cap", ("QUEUE_CAP", "20")),
     "detectors": Parameter(
         {"action_loop": {"max_repeats": None}},

@@ -70,6 +70,10 @@ if TYPE_CHECKING:
     from steadyhelm.incidents import Incident as Incident
     from steadyhelm.installation import install as install
     from steadyhelm.installation import uninstall as uninstall
+    from steadyhelm.judge import JudgeVerdict as JudgeVerdict
+    from steadyhelm.judge import Question as Question
+    from steadyhelm.judges.anthropic_messages import AnthropicJudge as AnthropicJudge
+    from steadyhelm.judges.openai_chat import OpenAIJudge as OpenAIJudge
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
     from steadyhelm.portable_session import make_session as make_session
     from steadyhelm.portable_session import save_session as save_session
@@ -124,6 +128,10 @@ _HOMES: "Final" = {
     "GoalReminderInjector": "steadyhelm.goals.reminders:GoalReminderInjector",
     "GoalTree": "steadyhelm.goals.tree:GoalTree",
     "Incident": "steadyhelm.incidents:Incident",
+    "Question": "steadyhelm.judge:Question",
+    "OpenAIJudge": "steadyhelm.judges.openai_chat:OpenAIJudge",
+    "JudgeVerdict": "steadyhelm.judge:JudgeVerdict",
+    "AnthropicJudge": "steadyhelm.judges.anthropic_messages:AnthropicJudge",
     "Intervention": "steadyhelm.decisions:Intervention",
     "LoopDetection": "steadyhelm.compat.strategies:LoopDetection",
     "LoopEvent": "steadyhelm.compat.strategies:LoopEvent",

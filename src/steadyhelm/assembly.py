@@ -19,6 +19,7 @@ from steadyhelm.components import (
     build_alert_worker,
     look_up_price,
     make_detector_factory,
+    make_judge_worker,
     make_keeper,
     make_steering,
     make_store_sink,
@@ -91,6 +92,9 @@ class DriftMonitor(Monitor):
         detectors: Options by detector, such as `{"goal_drift": {"enabled": False}}`.
         settings: Any other setting by its name, such as `{"policy.ask_threshold": 0.8}`; an argument of its
             own counts more.
+        judge: A model that judges what rules cannot: `"openai:MODEL"`, `"anthropic:MODEL"`, an `OpenAIJudge`
+            or `AnthropicJudge` with a client of yours, or a function that takes a `Question`. None leaves it
+            to the settings, where it is off.
         sinks: Further sinks that receive every record.
         config: A settings file, instead of the one that would be found.
         make_detectors: Returns fresh detectors for each run, instead of those that are installed.
@@ -122,6 +126,7 @@ class DriftMonitor(Monitor):
         budget: Budget | None = None,
         detectors: dict[str, dict[str, Any]] | None = None,
         settings: Mapping[str, Any] | None = None,
+        judge: Any = None,
         sinks: Sequence[Sink] = (),
         config: str | Path | None = None,
         make_detectors: Callable[[], Sequence[Detector]] | None = None,
@@ -143,6 +148,7 @@ class DriftMonitor(Monitor):
                     "alerts.cooldown_s": alert_cooldown,
                     "alerts.webhook": alert_webhook,
                     "guidance.remind_every": remind_every,
+                    "judge": judge if isinstance(judge, str) else None,
                     "db": str(db_path) if db_path is not None else None,
                 }
             )
@@ -161,7 +167,8 @@ class DriftMonitor(Monitor):
             },
             path=Path(config) if config is not None else None,
         ).settings
-        self._assemble(agent_id, loaded, goal_description or "", sinks, make_detectors, clock)
+        own_judge = None if isinstance(judge, str) else judge
+        self._assemble(agent_id, loaded, goal_description or "", sinks, make_detectors, own_judge, clock)
 
     def _assemble(
         self,
@@ -170,6 +177,7 @@ class DriftMonitor(Monitor):
         goal: str,
         sinks: Sequence[Sink],
         make_detectors: Callable[[], Sequence[Detector]] | None,
+        judge: Any,
         clock: Callable[[], float],
     ) -> None:
         """Build every part from the settings, and start."""
@@ -177,6 +185,7 @@ class DriftMonitor(Monitor):
         read_data_files()
         health = Health()
         store = _try_open_store(settings, health)
+        worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._make_store_sink(settings, store)] if store is not None else []
         log = IncidentLog(
@@ -212,6 +221,7 @@ class DriftMonitor(Monitor):
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
             on_failure=settings.on_failure,
+            judge=None if settings.disabled else worker,
             clock=clock,
         )
         for sink in sinks:

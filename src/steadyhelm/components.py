@@ -22,9 +22,11 @@ from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
 from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.steering import Steering
-from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
+from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.journal.abandoned import has_abandoned
+from steadyhelm.judging.limits import JudgeLimits
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
@@ -227,6 +229,45 @@ def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
         return None
     counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
     return cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
+
+
+def make_judge_worker(
+    settings: Settings,
+    given: Any,
+    *,
+    store: Store | None,
+    health: Health,
+    clock: Callable[[], float] = time.time,
+) -> JudgeWorker | None:
+    """Return what asks the judge that is given, or that the settings name; None when there is none."""
+    if given is None and not settings.judge:
+        return None
+    from steadyhelm.engine.judge_account import DailyAccount  # noqa: PLC0415 - most monitors have no judge
+    from steadyhelm.judges.building import build_judge  # noqa: PLC0415 - the same
+
+    daily = JudgeLimits(
+        settings.judging_daily_calls, settings.judging_daily_tokens, settings.judging_daily_cost_usd
+    )
+    return JudgeWorker(
+        build_judge(settings.judge if given is None else given, timeout_s=settings.judging_deadline_s),
+        health=health,
+        daily=DailyAccount(daily, store, clock, utc_offset_h=settings.budget_utc_offset_h),
+        run_limits=JudgeLimits(
+            settings.judging_run_calls, settings.judging_run_tokens, settings.judging_run_cost_usd
+        ),
+        deadline_s=settings.judging_deadline_s,
+        price=functools.partial(_price_answer, clock),
+    )
+
+
+def _price_answer(
+    clock: Callable[[], float], model: str, input_tokens: int, output_tokens: int
+) -> float | None:
+    """Return what a judge's answer cost; None where no price is known."""
+    try:
+        return cost_usd(model, input_tokens, output_tokens, at=clock())
+    except MissingExtraError:
+        return None
 
 
 def find_channel(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, Self, get_args, runtime_checka
 import msgspec
 from msgspec import Struct, structs
 
-from steadyhelm.errors import FormatError
+from steadyhelm.errors import FormatError, SteadyhelmError
 
 Subject = Literal["loop", "goal", "reply"]
 """What a question is about: a repetition, a goal, or a message of the user."""
@@ -42,6 +42,9 @@ MIN_BELIEF: Final = 0.5
 
 MAX_QUOTE_CHARS: Final = 300
 MAX_EVIDENCE_IDS: Final = 10
+
+MAX_ANSWER_TOKENS: Final = 300
+"""What a model may use for its answer."""
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -107,6 +110,16 @@ class JudgeVerdict(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
+class NoVerdictError(SteadyhelmError):
+    """A judge did not answer as it was asked to: why, and what that has used all the same."""
+
+    def __init__(self, reason: str, *, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.input_tokens = input_tokens
+        self.output_tokens = output_tokens
+
+
 @runtime_checkable
 class ModelJudge(Protocol):
     """Whatever answers questions. It may take its time, and it may fail: both only cost its verdict."""
@@ -119,8 +132,9 @@ class ModelJudge(Protocol):
 class JudgedReport(Struct, frozen=True, kw_only=True):
     """The metadata of a `judged` event: a verdict, the question it answers, and the weight it has.
 
-    Without a verdict the label is `none`, and `reason` says why. `addressed` says that the text shown tried
-    to address the judge: then nothing is judged healthy.
+    Without a verdict the label is `none`, and `reason` says why. `asked` is whether the judge was asked: an
+    equal question is answered from memory, and beyond a limit nobody is asked. `addressed` says that the text
+    shown tried to address the judge: then nothing is judged healthy.
     """
 
     question_id: str
@@ -137,6 +151,7 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost_usd: float | None = None
     reason: str = ""
+    asked: bool = True
     addressed: bool = False
 
     @classmethod
@@ -147,6 +162,7 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
         weight: float = FIXED_WEIGHT,
         *,
         reason: str = "",
+        asked: bool = True,
         addressed: bool = False,
     ) -> Self:
         """Return the report of a verdict."""
@@ -159,6 +175,7 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
             evidence=question.evidence,
             weight=weight,
             reason=reason,
+            asked=asked,
             addressed=addressed,
             **structs.asdict(verdict),
         )
@@ -197,6 +214,7 @@ def read_judged(metadata: Mapping[str, Any] | None) -> JudgedReport | None:
     except (msgspec.MsgspecError, TypeError, ValueError):
         return None
     is_share = 0.0 <= report.confidence <= 1.0 and 0.0 <= report.weight <= 1.0
+    is_share = is_share and min(report.input_tokens, report.output_tokens, report.cost_usd or 0.0) >= 0
     known = (DRIFT_LABELS[report.about], HEALTHY_LABELS[report.about], UNSURE, NO_VERDICT)
     return report if is_share and report.label in known else None
 

@@ -98,6 +98,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     checkpoints_folder: str = ""
     checkpoints_per_run: int = 20
     otel_enabled: bool = False
+    judge: str = ""
+    judging_run_calls: int = 10
+    judging_run_tokens: int = 60_000
+    judging_run_cost_usd: float = 0.1
+    judging_daily_calls: int = 500
+    judging_daily_tokens: int = 1_000_000
+    judging_daily_cost_usd: float = 1.0
+    judging_deadline_s: float = 20.0
     server_public_url: str = ""
     server_trace_url: str = ""
     server_allow_hosts: tuple[str, ...] = ()
@@ -186,6 +194,13 @@ def _database(value: Any) -> str:
     text = _text(value)
     is_address(text)  # raises SettingsError for an address that is none
     return text
+
+
+def _judge(value: Any) -> str:
+    package, _, model = value.partition(":") if isinstance(value, str) else ("?", "", "")
+    if value and (package not in {"openai", "anthropic"} or not model):
+        raise ValueError("openai:MODEL, anthropic:MODEL, or empty for none")
+    return str(value)
 
 
 def _switch(value: Any) -> bool:
@@ -295,6 +310,14 @@ SETTINGS: Final = (
     Setting("checkpoints.folder", _text, "where checkpoints are kept; empty keeps them in memory"),
     Setting("checkpoints.per_run", _number(1, 10_000, whole=True), "checkpoints kept of one run"),
     Setting("otel.enabled", _switch, "report findings to OpenTelemetry"),
+    Setting("judge", _judge, "a model that judges what rules cannot: openai:MODEL or anthropic:MODEL"),
+    Setting("judging.run_calls", _number(0, whole=True), "questions asked about one run; 0 for no limit"),
+    Setting("judging.run_tokens", _number(0, whole=True), "tokens of them; 0 for no limit"),
+    Setting("judging.run_cost_usd", _number(0), "dollars of them, where the price is known; 0 for no limit"),
+    Setting("judging.daily_calls", _number(0, whole=True), "questions asked in a day; 0 for no limit"),
+    Setting("judging.daily_tokens", _number(0, whole=True), "tokens of a day's questions; 0 for no limit"),
+    Setting("judging.daily_cost_usd", _number(0), "dollars of them, where the price is known; 0: no limit"),
+    Setting("judging.deadline_s", _number(0.1, 600), "seconds after which a question is given up"),
     Setting("server.public_url", _text, "the page's address: alerts and log lines link to it"),
     Setting("server.trace_url", _text, "an address with {trace_id}, where traces are shown elsewhere"),
     Setting("server.allow_hosts", _texts, "further names under which the page may be asked for"),

@@ -44,6 +44,10 @@ class Capture:
         whole = _clean(cut_text(text) if is_a(text, str) else to_text(text))
         return self._redactor.redact_text(whole) if self._redacts and whole else whole
 
+    def redact(self, text: str) -> str:
+        """Return a text without secrets, whatever may be stored: for what leaves this machine."""
+        return self._redactor.redact_text(text) if text else text
+
     def name(self, name: object) -> str:
         """Return the name of a tool, an agent, a task type or a version: short and redacted."""
         if type(name) is str and len(name) <= MAX_NAME_CHARS:

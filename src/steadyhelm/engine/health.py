@@ -22,9 +22,14 @@ _NOTED: Final = frozenset(
         "late event not judged",
         "other event at a place already taken",
         "live run put aside to make room",
+        "no verdict of the judge",
+        "question for the judge not asked",
         "run continued in a forked process",
         "run id seen twice",
         "store could not be written for a while",
+        "verdict of the judge after the end of its run",
+        "verdict that cannot be read",
+        "worst case of a judge's answer stays reserved",
     }
 )
 """What is worth knowing, and cost no record."""

@@ -12,6 +12,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent, Kind, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Subject
+from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import QuestionMemory
 from steadyhelm.judging.severity_shifts import SeverityShifts, describe_step
 
@@ -30,9 +31,13 @@ _CORRECTIONS_KEPT: Final = 32
 
 
 class VerdictMemory(Struct):
-    """What verdicts have changed in a run; `corrections` are the places of messages that were corrections."""
+    """What verdicts have changed in a run, and what they have used.
+
+    `corrections` are the places of messages that were corrections.
+    """
 
     shifts: SeverityShifts = field(default_factory=SeverityShifts)
+    used: JudgeAmounts = JudgeAmounts()
     applied: list[str] = field(default_factory=list)
     corrections: list[int] = field(default_factory=list)
 
@@ -75,7 +80,10 @@ def apply_verdict(
     totals: Totals,
 ) -> VerdictEffect:
     """Apply what a `judged` event reports, once: severity moves by one step at most."""
-    key = f"{report.question_id}/{report.subject}"
+    if report.asked:
+        tokens = report.input_tokens + report.output_tokens
+        memory.used = memory.used.add(JudgeAmounts(1, tokens, report.cost_usd or 0.0))
+    key = f"{report.question_id}/{report.subject}/{report.place}"
     if key in memory.applied:
         return VerdictEffect()
     memory.applied = [*memory.applied, key][-_APPLIED_KEPT:]
@@ -117,8 +125,7 @@ def _build_finding(event: TraceEvent, report: JudgedReport, memory: VerdictMemor
         # One correction is noticed; a second in a row is reported.
         score = MED_FROM if memory.is_repeated(report) else _NOTICED_SCORE
     words = describe_step(_KINDS[report.about], 1)
-    quoted = f"{words}: “{report.quote}”" if report.quote else words
-    return _make_finding(event, report, score, quoted, _ADVICE[report.about])
+    return _make_finding(event, report, score, words, _ADVICE[report.about])
 
 
 def _build_addressed_finding(event: TraceEvent, report: JudgedReport) -> DriftEvent:

@@ -36,6 +36,7 @@ from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import LiveRuns, Run
 from steadyhelm.engine.run_recorder import RunRecorder
@@ -59,6 +60,7 @@ from steadyhelm.events import (
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.forks import call_after_fork
 from steadyhelm.incidents import Incident
+from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
@@ -88,6 +90,7 @@ class Monitor:
         sample_rate: The share of runs that is recorded.
         most_live: Live runs held in memory; the oldest is suspended when there are more.
         on_failure: What happens to a step that could not be judged: `open` lets it pass, `closed` refuses it.
+        judge: Answers the questions that runs raise; None raises none.
         clock: Returns the time.
         make_id: Returns an id for a run that has none.
     """
@@ -113,6 +116,7 @@ class Monitor:
         most_live: int = 10_000,
         disabled: bool = False,
         on_failure: str = "open",
+        judge: JudgeWorker | None = None,
         clock: Callable[[], float] = time.time,
         make_id: Callable[[], str] = new_id,
     ) -> None:
@@ -138,7 +142,12 @@ class Monitor:
             daily=daily,
         )
         self._sessions = Sessions(
-            make_detectors=make_detectors, health=health, mode=mode, tools=tools, steering=steering
+            make_detectors=make_detectors,
+            health=health,
+            mode=mode,
+            tools=tools,
+            steering=steering,
+            make_questioner=None if judge is None else functools.partial(Questioner, capture.redact),
         )
         self.runs = LiveRuns(most_live)
         self._services = services = RunServices(
@@ -150,6 +159,7 @@ class Monitor:
             price=price,
             knowledge=knowledge,
             daily=daily,
+            judge=judge,
         )
         self._set_inner_locks()
         self._checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
@@ -627,6 +637,8 @@ class Monitor:
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
         deadline = time.monotonic() + timeout_s
+        if self._services.judge is not None:
+            self._services.judge.close()
         self._starter.wait_for_answers(timeout_s / 2)
         self._starter.give_up_waiting()
         self.suspend_all()
@@ -646,6 +658,8 @@ class Monitor:
         self._dispatch.after_fork()
         if self._services.daily is not None:
             self._services.daily.after_fork()
+        if self._services.judge is not None:
+            self._services.judge.after_fork()
         self._set_inner_locks()
         self._services.listeners.after_fork()
         self._starter.after_fork()

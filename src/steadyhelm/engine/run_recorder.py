@@ -25,12 +25,15 @@ from steadyhelm.events import (
     BUDGET_DECIDED,
     DAILY_BUDGET,
     GUIDANCE_DELIVERED,
+    JUDGED,
     STATE_TRANSITION,
     TOOL_CALL,
     new_id,
 )
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
+from steadyhelm.judge import JudgedReport
+from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.sink import DailyGrant, Record, RecordedEvent, SavedState
@@ -165,7 +168,33 @@ class RunRecorder:
             services.listeners.notify(decision)
         if seen is not None and seen.incidents:
             services.listeners.notify_incidents(seen.incidents)
+        if seen is not None and seen.questions and services.judge is not None:
+            services.judge.ask(self, seen.questions)
         return decision
+
+    def record_judged(self, report: JudgedReport) -> bool:
+        """Record what a judge answered; False when the run has ended. Runs on the judge's thread."""
+        if not self.is_live:
+            return False
+        services = self._services
+        payload = services.capture.encode(None, None, report.to_metadata(), None)
+        # It happened with the step before: time does not pass by it.
+        seen = self._work(
+            partial(
+                self._observe,
+                *(payload, STATE_TRANSITION, JUDGED, self.session.last_at or None, None, 0, 0.0),
+                *(None, None, None, VERDICTS),
+            )
+        )
+        if seen is not None and seen.decision.findings:
+            services.listeners.notify_findings(seen.decision.findings)
+        if seen is not None and seen.incidents:
+            services.listeners.notify_incidents(seen.incidents)
+        return True
+
+    def get_judge_spending(self) -> JudgeAmounts:
+        """Return what judges have used for this run."""
+        return self.session.judge_spending
 
     def take_guidance(self) -> Decision:
         """Return the latest decision with guidance for the model, once; PROCEED when there is none.

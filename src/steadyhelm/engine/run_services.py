@@ -8,6 +8,7 @@ from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.sink import Record
@@ -41,6 +42,7 @@ class RunServices:
         price: Returns the cost of a model call from its metadata and time; None to look up none.
         knowledge: Has what runs are compared with, in memory; None where every run starts with it.
         daily: Has what the agent has spent today, in memory; None where no limit is set for a day.
+        judge: Answers the questions of runs; None where there is no judge.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RunServices:
         daily: DailyLedger | None = None,
         clock: Callable[[], float] = time.time,
         price: Price | None = None,
+        judge: JudgeWorker | None = None,
     ) -> None:
         self.agent_id = agent_id
         self.capture = capture
@@ -63,6 +66,7 @@ class RunServices:
         self.price = price
         self.knowledge = knowledge
         self.daily = daily
+        self.judge = judge
         self.listeners = Listeners(health)
         self.inner_locks: Sequence[ForkSafeLock] = ()
         """Locks that a thread may hold when a finalizer of the host calls us: it waits for no run then."""

@@ -15,6 +15,7 @@ from steadyhelm.decisions import Verdict
 from steadyhelm.engine.agent_knowledge import AgentKnowledge, Reference, SuspendedRun, take_suspended
 from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.live_runs import LiveRuns, find_live_run
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
@@ -296,6 +297,8 @@ class RunStarter:
                 parent.session.drift.budget.return_reserve(budget)
 
     def _is_sampled(self, run_id: str, parent_run_id: str | None) -> bool:
+        if is_judging():
+            return False  # what a judge does is no work of an agent
         parent = self._runs.get(parent_run_id) if parent_run_id else None
         if parent is not None:
             return parent.is_sampled  # a child without its parent would make no sense

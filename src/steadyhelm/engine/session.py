@@ -51,6 +51,7 @@ from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.goals.work_signals import find_written_path
 from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.judge import Question, read_judged
+from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import Questioner, RunFacts
 from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
 
@@ -207,6 +208,11 @@ class Session:
     def tool_kinds(self) -> dict[str, str]:
         """The kinds of tools that are known, by name."""
         return {name: it.kind for name, it in self._tools.items() if it.kind}
+
+    @property
+    def judge_spending(self) -> JudgeAmounts:
+        """What judges have used for this run."""
+        return self._verdicts.used
 
     @property
     def is_drifting(self) -> bool:

@@ -15,6 +15,7 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo
+from steadyhelm.judging.questioner import Questioner
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 
@@ -30,12 +31,14 @@ class Sessions:
         mode: Mode = "observe",
         tools: Mapping[str, ToolDeclaration] | None = None,
         steering: Steering | None = None,
+        make_questioner: Callable[[], Questioner] | None = None,
     ) -> None:
         self._make_detectors = make_detectors
         self._health = health
         self._mode: Mode = mode
         self.tools = dict(tools or {})
         self.steering = steering or Steering()
+        self._make_questioner = make_questioner
 
     def begin(
         self,
@@ -62,6 +65,7 @@ class Sessions:
             thresholds=reference.thresholds if reference is not None else None,
             tools=self.tools if reference is None else add_kinds(self.tools, reference.tools),
             health=self._health,
+            questioner=None if self._make_questioner is None else self._make_questioner(),
         )
         if state is not None:
             try:

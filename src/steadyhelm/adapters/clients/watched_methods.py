@@ -15,6 +15,7 @@ from steadyhelm.adapters.clients.streams import (
 )
 from steadyhelm.adapters.clients.translate import ApiFormat
 from steadyhelm.boundary.driver import is_asking
+from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.errors import RunStopped
 
 Method = Callable[..., Any]
@@ -78,7 +79,7 @@ class WatchedMethods:
         Raises:
             RunStopped: The request must not be made.
         """
-        if self.watcher.monitor.disabled or is_asking() or _is_sending.get():
+        if self.watcher.monitor.disabled or is_asking() or is_judging() or _is_sending.get():
             return None
         exchange = None
         with self.watcher.boundary.guard("request"):
