@@ -104,6 +104,17 @@ class TestGoalBand:
         texts = [*ON_GOAL, *OFF_GOAL, *ON_GOAL * 5] * 10
         assert MAX_GOAL_QUESTIONS == len(find_goal_questions(texts))
 
+    def test_a_finding_is_asked_about_at_the_next_step(self) -> None:
+        """What a rule reports need not look suspicious here; the question shows one step more."""
+        tracker, band = GoalTracker(), GoalBand()
+        tracker.start(GOAL)
+        due = []
+        for seq, text in enumerate([*ON_GOAL, *ON_GOAL]):
+            event = make_reply(seq, text)
+            tracker.observe(event)
+            due.append(band.observe(event, tracker, is_found=seq == 1))
+        assert due[:3] == [False, False, True]
+
     def test_a_run_without_a_goal_raises_none(self) -> None:
         """There is nothing to compare with."""
         assert [] == find_goal_questions([*ON_GOAL, *OFF_GOAL, "ok", "ok", "ok", "ok"], goal="")
@@ -124,6 +135,19 @@ class TestGoalBand:
             due.append(band.observe(event, tracker))
         assert tracker.changes == 1
         assert not any(due)
+
+
+class TestReplyBand:
+    def test_an_answer_to_an_agent_that_only_asked_is_known_as_one(self) -> None:
+        """Nobody is asked whether an answer to a question corrects anything; after work it may."""
+        notes = RunNotes()
+        notes.add(make_reply(0, "Shall I sort the list upwards or downwards?"))
+        notes.add(make_reply(1, "not downwards", USER_MESSAGE))
+        assert notes.is_answer
+        notes.add(make_call(2))
+        notes.add(make_reply(3, "I sorted the list. Shall I go on?"))
+        notes.add(make_reply(4, "not downwards, please", USER_MESSAGE))
+        assert not notes.is_answer
 
 
 class TestLoopBand:

@@ -14,6 +14,7 @@ MIN_STEPS_BETWEEN: Final = 4
 _STEPS_TO_WAIT: Final = 2
 """Steps after a suspicion until the question is asked: it shows what the agent did next."""
 
+_STEPS_TO_WAIT_IF_FOUND: Final = 1
 _MIN_DRIFT: Final = 0.28
 _MIN_RISE: Final = 0.13
 """How much the average must have risen within the latest comparisons: a habit of the agent is no change."""
@@ -31,7 +32,8 @@ class GoalBand(Struct):
     """Where the drift from the goal is uncertain: it has risen, or steps could not be compared.
 
     It measures the average drift of the steps as `goal_drift` does, from words alone and without a baseline,
-    and asks earlier than that detector reports.
+    and asks earlier than that detector reports. `due` is the step at which a question is asked; a suspicion
+    that fades before is dropped, a finding (`is_found`) is not.
     """
 
     steps: int = 0
@@ -39,32 +41,37 @@ class GoalBand(Struct):
     not_compared: int = 0
     recent: list[float] = field(default_factory=list)
     due: int | None = None
+    is_found: bool = False
     asked: int = 0
     asked_at: int = -MIN_STEPS_BETWEEN
     changes: int = 0
 
-    def observe(self, event: TraceEvent, tracker: GoalTracker) -> bool:
-        """Record an event that the tracker has read; return whether a question about the goal is due."""
+    def observe(self, event: TraceEvent, tracker: GoalTracker, *, is_found: bool = False) -> bool:
+        """Record an event that the tracker has read; return whether a question about the goal is due.
+
+        `is_found` is whether a rule has a finding about the goal here.
+        """
         if tracker.changes != self.changes:
             self.changes, self.compared, self.not_compared = tracker.changes, 0, 0
-            self.recent, self.due = [], None
+            self.recent, self.due, self.is_found = [], None, False
         if event.action_type not in {TOOL_CALL, LLM_REQUEST} or not tracker.current:
             return False
         self.steps += 1
         self._add_drift(_measure_drift(event, tracker))
+        if is_found:
+            self.is_found = True
+            soon = self.steps + _STEPS_TO_WAIT_IF_FOUND
+            self.due = soon if self.due is None else min(soon, self.due)
         is_due = self.due is not None and self.steps >= self.due
-        return is_due and self.can_ask
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether another question about the goal may be asked at this step."""
-        return self.asked < MAX_GOAL_QUESTIONS and self.steps - self.asked_at >= MIN_STEPS_BETWEEN
+        is_allowed = self.asked < MAX_GOAL_QUESTIONS and self.steps - self.asked_at >= MIN_STEPS_BETWEEN
+        return is_due and is_allowed
 
     def record_question(self) -> None:
         """Count a question about the goal, whatever was the reason to ask it."""
         self.asked += 1
         self.asked_at = self.steps
-        self.due, self.not_compared, self.recent = None, 0, self.recent[-1:]
+        self.due, self.is_found = None, False
+        self.not_compared, self.recent = 0, self.recent[-1:]
 
     def _add_drift(self, drift: float | None) -> None:
         if drift is None:
@@ -81,7 +88,7 @@ class GoalBand(Struct):
         is_raised = average >= _MIN_DRIFT and average - lowest >= _MIN_RISE
         if self.due is None and is_raised and self.compared >= _MIN_COMPARED:
             self.due = self.steps + _STEPS_TO_WAIT
-        elif self.due is not None and average < _FADED_SHARE * _MIN_DRIFT:
+        elif not self.is_found and average < _FADED_SHARE * _MIN_DRIFT:
             self.due = None
 
 

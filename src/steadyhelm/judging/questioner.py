@@ -107,12 +107,11 @@ class Questioner:
         self, event: TraceEvent, findings: Sequence[DriftEvent], facts: RunFacts
     ) -> Question | None:
         memory = self.memory
-        is_uncertain = memory.goal.observe(event, facts.goal)
         is_found = any(it.kind == "goal" for it in findings)
+        is_due = memory.goal.observe(event, facts.goal, is_found=is_found)
         incident = facts.incidents.get("goal")
         subject = GOAL_PATTERN if incident is None else incident.incident_id
-        is_waiting = subject in memory.waiting or not facts.goal.current
-        if not (is_uncertain or is_found) or not memory.goal.can_ask or is_waiting:
+        if not is_due or subject in memory.waiting:
             return None
         memory.goal.record_question()
         self._note_asked(subject, GOAL_PATTERN)
@@ -129,7 +128,7 @@ class Questioner:
         self, event: TraceEvent, label: ReplyLabel, facts: RunFacts, before: int
     ) -> Question | None:
         """Ask about a message; its pattern names the message before, for corrections in a row."""
-        if not is_reply_uncertain(label):
+        if not is_reply_uncertain(label) or self.memory.notes.is_answer:
             return None
         subject = str(event.seq)
         self._note_asked(subject)
@@ -161,6 +160,9 @@ class Questioner:
 
 
 def _name_alike(event: TraceEvent) -> str:
-    """Return the pattern of steps that resemble each other and that no rule has noticed."""
-    subject = event.action_name if event.action_type == TOOL_CALL else "alike replies"
-    return name_pattern("loop", subject, "")
+    """Return the pattern of steps that resemble each other and that no rule has noticed.
+
+    It is no finding's: that such steps are healthy says nothing about what a rule reports later.
+    """
+    steps = f"calls of {event.action_name}" if event.action_type == TOOL_CALL else "replies"
+    return name_pattern("loop", f"{steps} that are alike", "")

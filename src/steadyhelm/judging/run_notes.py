@@ -31,7 +31,8 @@ class RunNotes(Struct):
     """The latest steps of a run, the user's latest message, and what was said before it.
 
     `said_before` is what the agent said before that message, `asked_before` the user's message before it,
-    `calls` the number of steps the agent has taken.
+    `calls` the number of steps the agent has taken, and `is_answer` whether it had done nothing but ask
+    before that message.
     """
 
     steps: list[StepNote] = field(default_factory=list)
@@ -40,6 +41,7 @@ class RunNotes(Struct):
     said_before: str = ""
     asked_before: str = ""
     calls: int = 0
+    is_answer: bool = False
     conversation: ReplyTracker = field(default_factory=ReplyTracker)
 
     def add(self, event: TraceEvent) -> ReplyLabel | None:
@@ -50,6 +52,7 @@ class RunNotes(Struct):
             return None
         if kind == USER_MESSAGE:
             self.said_before, self.asked_before = self.conversation.answer, self.message
+            self.is_answer = self.conversation.only_asked
             self.message, self.message_seq = cut_middle(event.text, MESSAGE_CHARS), event.seq
         elif kind in {TOOL_CALL, LLM_REQUEST}:
             self.calls += 1
