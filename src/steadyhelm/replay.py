@@ -20,6 +20,8 @@ from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
+from steadyhelm.judge import Question
+from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
@@ -116,10 +118,13 @@ class Replay:
         self._answers: list[FirstResponse] = []
         self._action = DriftAction.CONTINUE
         self._place = 0
+        self.questions: Sequence[Question] = ()
+        """What a judge is to be asked after the latest event."""
 
     def observe(self, event: TraceEvent) -> list[FindingReport]:
         """Judge this event and return its findings, without those that merely go on."""
         seen = self._session.observe(event)
+        self.questions = seen.questions
         listed = [finding for finding in seen.decision.findings if not finding.is_ongoing]
         found = self._take(int(event.event_id), listed, seen.incidents)
         if seen.decision.action.level > self._action.level:
@@ -177,6 +182,7 @@ class Judge:
         tools: What is known about tools, by name, instead of what the settings say.
         mode: The mode that decides the verdicts; actions are the same in every mode.
         make_detectors: Returns fresh detectors for each run, instead of those the settings name.
+        make_questioner: Returns what raises questions for a judge about one run; None raises none.
     """
 
     def __init__(
@@ -189,6 +195,7 @@ class Judge:
         tools: Mapping[str, ToolDeclaration] | None = None,
         mode: Mode = "observe",
         make_detectors: Callable[[], Sequence[Detector]] | None = None,
+        make_questioner: Callable[[], Questioner] | None = None,
     ) -> None:
         self._settings = settings
         self._mode: Mode = mode
@@ -204,6 +211,7 @@ class Judge:
             mode=mode,
             tools=self._tools,
             steering=make_steering(settings),
+            make_questioner=make_questioner,
         )
         self._known: dict[str, StoredKnowledge] = {}
 

@@ -100,6 +100,7 @@ READS = {
     "lab simulate": ("runs.jsonl --bootstrap 5", {"is_harmless"}),
     "lab false-alarms": ("runs.jsonl", {"sets"}),
     "lab simulate-load": ("--agents 5 --rate 5 --seconds 1 --processes 1", {"recorded", "stored", "lost"}),
+    "lab judge": ("runs.jsonl --oracle", {"sets", "replies", "weight"}),
 }
 # These take minutes, a trained model or the folder of labelled data; their documents are tested with the lab.
 SLOW = {"lab train", "lab apply", "lab accuracy"}

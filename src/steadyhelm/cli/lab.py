@@ -17,6 +17,7 @@ from steadyhelm.cli.lab_bench import (
     read_runs,
     splice,
 )
+from steadyhelm.cli.lab_judge import judge
 from steadyhelm.cli.lab_load import simulate_load
 from steadyhelm.cli.lab_training import apply_model, train
 from steadyhelm.cli.output import (
@@ -50,6 +51,7 @@ app.command("splice")(splice)
 app.command("simulate-load")(simulate_load)
 app.command("train")(train)
 app.command("apply")(apply_model)
+app.command("judge")(judge)
 
 
 class FindingKind(enum.StrEnum):

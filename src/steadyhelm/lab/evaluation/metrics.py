@@ -45,8 +45,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
         if self.value is None:
             return "undefined"
         if self.low is None or self.high is None:
-            return _format_figure(self.value)
-        return f"{_format_figure(self.value)} [{_format_figure(self.low)}, {_format_figure(self.high)}]"
+            return format_figure(self.value)
+        return f"{format_figure(self.value)} [{format_figure(self.low)}, {format_figure(self.high)}]"
 
 
 Statistic = Callable[[Counts], float | None]
@@ -163,6 +163,11 @@ def _divide(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _format_figure(value: float) -> str:
+def format_figure(value: float) -> str:
+    """Return a figure in three decimals at most, without the 0 before the point.
+
+    >>> format_figure(0.5), format_figure(1.0)
+    ('.5', '1')
+    """
     text = f"{value:.3f}".rstrip("0").rstrip(".")
     return text.removeprefix("0") if text.startswith("0.") else text

@@ -1,0 +1,176 @@
+"""`steadyhelm lab judge`: what a judge changes on labelled runs and replies, and what it costs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steadyhelm.cli.lab_bench import get_exit_status, read_run_sets, read_runs
+from steadyhelm.cli.output import EXIT_USAGE, AsJson, confirm, fail, print_json, show_progress
+from steadyhelm.reports.formats import pluralize
+from steadyhelm.reports.terminal import safe, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steadyhelm.lab.evaluation.labelled_runs import RunSet
+    from steadyhelm.lab.judging.answers import Answers
+    from steadyhelm.lab.judging.figures import SetFigures
+    from steadyhelm.lab.judging.judged_replies import ReplyFigures
+    from steadyhelm.lab.judging.measure import JudgeMeasurement
+    from steadyhelm.recordings.run_file import ReadRun
+
+
+def judge(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="Run files, folders of them, or a Steadyhelm database."),
+    ] = None,
+    replies: Annotated[
+        Path | None,
+        typer.Option("--replies", help="Labelled replies, JSON Lines; learns weights by project."),
+    ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Answer from the labels: the most that a judge can reach.")
+    ] = False,
+    oracle_errors: Annotated[
+        float, typer.Option("--oracle-errors", min=0.0, max=1.0, help="The share of wrong answers.")
+    ] = 0.0,
+    verdicts: Annotated[
+        Path | None, typer.Option("--import", help="Answer from this file of verdicts, JSON Lines.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", help="Write the unanswered questions to this file, JSON Lines.")
+    ] = None,
+    learn: Annotated[
+        list[Path] | None,
+        typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
+    ] = None,
+    learn_from: Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")] = 60,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="Only runs of this group, such as a tier; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Makes another choice of wrong answers.")] = 0,
+    wrong: Annotated[
+        bool, typer.Option("--wrong", help="Name every run that is still judged wrongly.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a judge changes. Counts what is found, false alarms, questions, tokens and cost.
+
+    Without --oracle or --import nobody answers: only the questions are counted, or exported.
+    """
+    from steadyhelm.lab.judging.measure import JudgeMeasurement
+
+    if not paths and replies is None:
+        fail("give run files, or --replies FILE.", EXIT_USAGE)
+    if oracle and verdicts is not None:
+        fail("--oracle and --import exclude each other.", EXIT_USAGE)
+    if oracle_errors and not oracle:
+        fail("--oracle-errors needs --oracle.", EXIT_USAGE)
+    if export is not None and export.exists():
+        confirm(f"{safe(export)} exists. Replace it?", yes=yes)
+    settings = context.obj.load().settings
+    answers = _choose_answers(verdicts, oracle, oracle_errors, seed)
+    measurement = JudgeMeasurement(settings, answers)
+    sets = _select_groups(read_run_sets(paths), group) if paths else []
+    teachers = read_runs(learn)[:learn_from] if learn else []
+    figures = _measure_sets(measurement, sets, teachers)
+    told = [] if replies is None else [_measure_replies(measurement, replies)]
+    _print_report(measurement, answers, figures, told, wrong=wrong, as_json=as_json)
+    if export is not None:
+        _export(measurement, export)
+    raise typer.Exit(get_exit_status(sets))
+
+
+def _choose_answers(
+    verdicts: Path | None,
+    oracle: bool,
+    errors: float,
+    seed: int,
+) -> "Answers":
+    from steadyhelm.lab.judging.answers import ImportedAnswers, NoAnswers, Oracle
+    from steadyhelm.lab.judging.verdict_files import read_verdicts
+
+    if oracle:
+        return Oracle(errors=errors, seed=seed)
+    if verdicts is not None:
+        found, bad = read_verdicts(verdicts)
+        for line in bad:
+            say(f"steadyhelm: {safe(verdicts)}:{line.line}: {safe(line.reason)}")
+        return ImportedAnswers(found)
+    return NoAnswers()
+
+
+def _select_groups(sets: "Sequence[RunSet]", groups: list[str] | None) -> "list[RunSet]":
+    from msgspec import structs
+
+    if not groups:
+        return list(sets)
+    chosen = [
+        structs.replace(one, runs=[run for run in one.runs if str(run.extra.get("tier", "")) in groups])
+        for one in sets
+    ]
+    if not any(one.runs for one in chosen):
+        fail(f"no run is in the group {safe(', '.join(groups))}.", EXIT_USAGE)
+    return [one for one in chosen if one.runs]
+
+
+def _measure_sets(
+    measurement: "JudgeMeasurement", sets: "Sequence[RunSet]", teachers: "Sequence[ReadRun]"
+) -> "list[SetFigures]":
+    with show_progress("Judging", sum(len(one.runs) for one in sets)) as on_run:
+        return measurement.measure_sets(sets, teachers=teachers, on_run=on_run)
+
+
+def _measure_replies(measurement: "JudgeMeasurement", path: Path) -> "ReplyFigures":
+    from steadyhelm.lab.judging.judged_replies import count_folds
+    from steadyhelm.lab.training.labelled_replies import read_replies
+
+    if not path.is_file():
+        fail(f"there is no file {safe(path)}.", EXIT_USAGE)
+    known = read_replies(path)
+    with show_progress("Learning", count_folds(known)) as on_fold:
+        return measurement.measure_replies(path.stem, known, on_fold=on_fold)
+
+
+def _print_report(
+    measurement: "JudgeMeasurement",
+    answers: "Answers",
+    sets: "Sequence[SetFigures]",
+    replies: "Sequence[ReplyFigures]",
+    *,
+    wrong: bool,
+    as_json: bool,
+) -> None:
+    from steadyhelm.lab.judging.answers import AskedJudge, ImportedAnswers
+    from steadyhelm.lab.judging.measure import JudgeReport
+    from steadyhelm.lab.judging.report_text import format_replies, format_set, format_weight
+
+    unusable = answers.list_problems() if isinstance(answers, ImportedAnswers) else {}
+    failures = dict(answers.failures) if isinstance(answers, AskedJudge) else {}
+    for line, reason in unusable.items():
+        say(f"steadyhelm: verdict in line {line}: {safe(reason)}")
+    for reason, count in failures.items():
+        say(f"steadyhelm: no verdict, {pluralize(count, 'time')}: {safe(reason)}")
+    report = JudgeReport(
+        sets=list(sets),
+        replies=list(replies),
+        weight=measurement.weight,
+        failures=failures,
+        unusable=unusable,
+    )
+    if as_json:
+        print_json(report)
+        return
+    parts = [format_set(one, wrong=wrong) for one in sets] + [format_replies(one) for one in replies]
+    typer.echo("\n\n".join([*parts, format_weight(report.weight)]))
+
+
+def _export(measurement: "JudgeMeasurement", path: Path) -> None:
+    from steadyhelm.lab.judging.verdict_files import write_questions
+
+    written = write_questions(path, measurement.list_open_questions())
+    say(f"Wrote {pluralize(written, 'question')} to {safe(path)}.")

@@ -1,0 +1,1 @@
+"""What a judge changes, measured on labelled runs and replies."""

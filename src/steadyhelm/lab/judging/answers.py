@@ -1,0 +1,171 @@
+"""Answer questions in the lab: from labels, from a file, or by asking a judge."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final, NamedTuple, Protocol
+
+from steadyhelm.judge import (
+    DRIFT_LABELS,
+    HEALTHY_LABELS,
+    UNSURE,
+    JudgeVerdict,
+    ModelJudge,
+    Question,
+)
+from steadyhelm.judging.blocks import is_quoted
+from steadyhelm.lab.judging.verdict_files import ImportedVerdict
+
+CHARS_PER_TOKEN: Final = 4
+"""About so many characters of English are one token; used where a judge does not report its tokens."""
+
+VERDICT_TOKENS: Final = 60
+_HASH_RANGE: Final = 1 << 32
+
+
+class Answer(NamedTuple):
+    """A verdict, and how long it took; None where nobody measured."""
+
+    verdict: JudgeVerdict
+    seconds: float | None = None
+
+
+class Answers(Protocol):
+    """Whatever answers questions in the lab."""
+
+    def answer(self, question: Question, truth: bool | None) -> Answer:
+        """Return the answer. `truth` is whether it is drift, by the labels; None where they do not say."""
+        ...
+
+
+class NoAnswers:
+    """Nobody answers: shows which questions would be asked."""
+
+    def answer(self, question: Question, truth: bool | None) -> Answer:  # noqa: ARG002
+        """Return a verdict that changes nothing."""
+        return Answer(JudgeVerdict(label=UNSURE, confidence=0.0))
+
+
+class Oracle:
+    """Answers from labels: the most that a cascade can reach, or a judge that errs now and then.
+
+    Args:
+        errors: The share of wrong answers.
+        seed: Makes another choice of the questions that are answered wrongly.
+    """
+
+    def __init__(self, *, errors: float = 0.0, seed: int = 0) -> None:
+        self._errors = errors
+        self._seed = seed
+
+    def answer(self, question: Question, truth: bool | None) -> Answer:
+        """Return what the labels say, or the opposite for the given share of questions."""
+        if truth is None:
+            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0))
+        labels = DRIFT_LABELS if truth != self._errs(question) else HEALTHY_LABELS
+        return Answer(JudgeVerdict(label=labels[question.about], confidence=1.0))
+
+    def _errs(self, question: Question) -> bool:
+        """Decide by the question's content: the same question is answered the same whenever it is asked."""
+        key = f"{self._seed}/{question.question_id}".encode()
+        drawn = int.from_bytes(blake2b(key, digest_size=4).digest())
+        return drawn < self._errors * _HASH_RANGE
+
+
+class ImportedAnswers:
+    """Answers from a file of verdicts; `used` has the ids that were asked for, `unusable` lines by reason."""
+
+    def __init__(self, verdicts: dict[str, ImportedVerdict]) -> None:
+        self._verdicts = verdicts
+        self.used: set[str] = set()
+        self.unusable: dict[int, str] = {}
+
+    def answer(self, question: Question, truth: bool | None) -> Answer:  # noqa: ARG002
+        """Return the verdict of the file; one that changes nothing where there is none."""
+        found = self._verdicts.get(question.question_id)
+        if found is None:
+            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0))
+        self.used.add(question.question_id)
+        reason = _explain_unusable(question, found)
+        if reason:
+            self.unusable[found.line] = reason
+            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0))
+        return Answer(
+            JudgeVerdict(label=found.label, confidence=found.confidence, quote=found.quote),
+            found.seconds,
+        )
+
+    def list_problems(self) -> dict[int, str]:
+        """Return the lines that could not be used, with the reason."""
+        unknown = {
+            it.line: "no such question is asked about these runs"
+            for key, it in self._verdicts.items()
+            if key not in self.used
+        }
+        return dict(sorted({**unknown, **self.unusable}.items()))
+
+
+def _explain_unusable(question: Question, given: ImportedVerdict) -> str:
+    if given.label not in question.labels:
+        return f"the label must be one of {', '.join(question.labels)}"
+    if given.quote and not is_quoted(given.quote, question.text):
+        return "the quote does not occur in what the question shows"
+    return ""
+
+
+class AskedJudge:
+    """Asks a judge, each question once; counts the answers that cannot be used by reason.
+
+    Args:
+        judge: The judge to ask.
+        max_questions: Questions after which nobody is asked any more; None for no limit.
+        clock: Returns seconds, for the latency.
+    """
+
+    def __init__(
+        self,
+        judge: ModelJudge,
+        *,
+        max_questions: int | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._judge = judge
+        self._left = max_questions
+        self._clock = clock
+        self._known: dict[str, Answer] = {}
+        self.failures: Counter[str] = Counter()
+
+    def answer(self, question: Question, truth: bool | None) -> Answer:  # noqa: ARG002
+        """Return the verdict of the judge; one that changes nothing where it fails or may not be asked."""
+        known = self._known.get(question.question_id)
+        if known is not None:
+            return known
+        if self._left is not None and self._left <= 0:
+            self.failures["not asked: the limit of questions is reached"] += 1
+            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0))
+        self._left = None if self._left is None else self._left - 1
+        answer = self._known[question.question_id] = self._ask(question)
+        return answer
+
+    def _ask(self, question: Question) -> Answer:
+        began = self._clock()
+        try:
+            verdict = self._judge.judge(question)
+        except Exception as exc:  # noqa: BLE001 - a judge may fail in any way; the measurement goes on
+            self.failures[type(exc).__name__] += 1
+            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0), self._clock() - began)
+        seconds = self._clock() - began
+        if verdict.label not in question.labels or not 0.0 <= verdict.confidence <= 1.0:
+            self.failures["not one of the labels, or no share"] += 1
+        elif verdict.quote and not is_quoted(verdict.quote, question.text):
+            self.failures["a quote of what was not shown"] += 1
+        else:
+            return Answer(verdict, seconds)
+        return Answer(JudgeVerdict(label=UNSURE, confidence=0.0), seconds)
+
+
+def count_tokens(question: Question, verdict: JudgeVerdict) -> int:
+    """Return the tokens of a question and its answer: as reported, or estimated by length."""
+    reported = verdict.input_tokens + verdict.output_tokens
+    return reported or len(question.text) // CHARS_PER_TOKEN + VERDICT_TOKENS
