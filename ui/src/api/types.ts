@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: c707317e015f3a2ebb7fab40d529cf7a1fc92b96cba8b6ae8f51e4ff7ecb62f7
+// Generated from the server's schema by `npm run types`. Schema: 8f586431c677e63b5bc04abfcd7d4b7c2a1bf6281d193d7a7baa84e4d1ff8127
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -203,8 +203,6 @@ export interface ColumnSeries {
   readonly failed: readonly number[];
   readonly repeated: readonly number[];
   readonly repeated_inside: readonly number[];
-  readonly tokens: readonly number[];
-  readonly cost_usd: readonly (number | null)[];
 }
 
 /** What somebody wrote about an incident. */

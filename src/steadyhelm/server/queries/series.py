@@ -11,6 +11,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.normal import read_bands
+from steadyhelm.server.queries.packed_counts import PackedCounts
 from steadyhelm.server.queries.rows import evidence_decoder, make_loop_badge, make_response
 from steadyhelm.server.queries.runs import read_run, read_tools
 from steadyhelm.server.records.common import RunRow
@@ -160,28 +161,29 @@ def _read_columns(
 ) -> ColumnSeries:
     width = -(-(until - since + 1) // most)
     ids = _find_name_ids(connection, [tool.name for tool in tools[:NAMED_TOOLS]])
-    ranges = " OR ".join(f"seq BETWEEN {it.first} AND {it.last}" for it in episodes) or "0"
-    by_tool = "".join(f", sum(type = 0 AND name = {name})" for name in ids)
+    inside = " OR ".join(f"seq BETWEEN {it.first} AND {it.last}" for it in episodes) or "0 = 1"
+    counts = PackedCounts(
+        [*(f"type = 0 AND name = {name}" for name in ids), "type = 0", "type = 1", "type = 3", "type != 0"],
+        ["failed != 0", "last_same IS NOT NULL", f"last_same IS NOT NULL AND ({inside})"],
+        width,
+    )
     rows = connection.execute(
-        f"""SELECT min(seq), max(seq), min(ts), sum(type = 1), sum(type = 3), sum(type = 2 OR type < 0),
-            sum(failed), sum(last_same IS NOT NULL), sum(last_same IS NOT NULL AND ({ranges})), sum(tokens),
-            sum(cost_usd), sum(type = 0){by_tool}
-        FROM events WHERE run = ? AND seq >= ? AND seq <= ? GROUP BY (seq - ?) / ?""",
-        (run.key, since, until, since, width),
+        f"""SELECT (seq - ?) / ?, min(ts), {", ".join(counts.sums)}
+        FROM events WHERE run = ? AND seq >= ? AND seq <= ? GROUP BY 1 ORDER BY 1""",
+        (since, width, run.key, since, until),
     ).fetchall()
+    columns = [counts.unpack(row[2:]) for row in rows]
     return ColumnSeries(
-        first=[row[0] + 1 for row in rows],
-        last=[row[1] + 1 for row in rows],
-        at=[round(row[2] - run.started_at, 3) for row in rows],
-        calls=[[*row[12:], row[11] - sum(row[12:])] for row in rows],
-        replies=[row[3] for row in rows],
-        users=[row[4] for row in rows],
-        states=[row[5] for row in rows],
-        failed=[row[6] for row in rows],
-        repeated=[row[7] for row in rows],
-        repeated_inside=[row[8] for row in rows],
-        tokens=[row[9] for row in rows],
-        cost_usd=[row[10] for row in rows],
+        first=[since + row[0] * width + 1 for row in rows],
+        last=[min(since + (row[0] + 1) * width - 1, until) + 1 for row in rows],
+        at=[round(row[1] - run.started_at, 3) for row in rows],
+        calls=[column[:-6] for column in columns],
+        replies=[column[-6] for column in columns],
+        users=[column[-5] for column in columns],
+        states=[column[-4] for column in columns],
+        failed=[column[-3] for column in columns],
+        repeated=[column[-2] for column in columns],
+        repeated_inside=[column[-1] for column in columns],
     )
 
 

@@ -120,8 +120,6 @@ class ColumnSeries(Record, frozen=True, kw_only=True):
     failed: list[int]
     repeated: list[int]
     repeated_inside: list[int]
-    tokens: list[int]
-    cost_usd: list[float | None]
 
 
 class ScoreSeries(Record, frozen=True, kw_only=True):
