@@ -256,6 +256,7 @@ def make_judge_worker(
             settings.judging_run_calls, settings.judging_run_tokens, settings.judging_run_cost_usd
         ),
         deadline_s=settings.judging_deadline_s,
+        weight=settings.judging_weight,
         price=functools.partial(_price_answer, clock),
     )
 

@@ -203,14 +203,14 @@ def name_pattern(kind: str, subject: str, detector: str) -> str:
     return f"{kind}/{subject or detector}"
 
 
-def read_judged(metadata: Mapping[str, Any] | None) -> JudgedReport | None:
+def read_judged(metadata: object) -> JudgedReport | None:
     """Return what a `judged` event reports; None for anything that no judge of ours can have said.
 
     >>> read_judged({"label": "healthy"}) is None
     True
     """
     try:
-        report = msgspec.convert(dict(metadata or {}), JudgedReport)
+        report = msgspec.convert(dict(metadata) if isinstance(metadata, Mapping) else {}, JudgedReport)
     except (msgspec.MsgspecError, TypeError, ValueError):
         return None
     is_share = 0.0 <= report.confidence <= 1.0 and 0.0 <= report.weight <= 1.0

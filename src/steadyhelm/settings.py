@@ -20,6 +20,7 @@ from steadyhelm.engine.capture import PAYLOAD_MODES, PayloadMode
 from steadyhelm.environment import CONFIG, PREFIX, get_home
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
+from steadyhelm.judge import FIXED_WEIGHT
 from steadyhelm.stores.locations import DatabaseLocation, is_address
 
 FILE_NAME: Final = "steadyhelm.toml"
@@ -106,6 +107,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     judging_daily_tokens: int = 1_000_000
     judging_daily_cost_usd: float = 1.0
     judging_deadline_s: float = 20.0
+    judging_weight: float = FIXED_WEIGHT
     server_public_url: str = ""
     server_trace_url: str = ""
     server_allow_hosts: tuple[str, ...] = ()
@@ -318,6 +320,7 @@ SETTINGS: Final = (
     Setting("judging.daily_tokens", _number(0, whole=True), "tokens of a day's questions; 0 for no limit"),
     Setting("judging.daily_cost_usd", _number(0), "dollars of them, where the price is known; 0: no limit"),
     Setting("judging.deadline_s", _number(0.1, 600), "seconds after which a question is given up"),
+    Setting("judging.weight", _number(0, 1), "how far verdicts of the judge are trusted"),
     Setting("server.public_url", _text, "the page's address: alerts and log lines link to it"),
     Setting("server.trace_url", _text, "an address with {trace_id}, where traces are shown elsewhere"),
     Setting("server.allow_hosts", _texts, "further names under which the page may be asked for"),

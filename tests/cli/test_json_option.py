@@ -70,6 +70,7 @@ READS = {
     "alerts deliveries": ("", {"deliveries"}),
     "alerts test": ("--url http://127.0.0.1:9/", {"ok", "error", "status"}),
     "interventions": ("", {"by", "since", "counted", "rows", "together"}),
+    "judge": ("", {"since", "summary"}),
     "corrections": ("runs.jsonl", {"runs"}),
     "baseline": ("", {"baselines"}),
     "baseline list": ("", {"baselines"}),

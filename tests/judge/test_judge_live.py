@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from judge_endpoint import WAIT_S, Client, Endpoint, answer
+from typer.testing import CliRunner
 
 from steadyhelm import DriftMonitor
+from steadyhelm.cli.main import app
 from steadyhelm.engine.judge_account import DailyAccount
 from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_ASKED
 from steadyhelm.errors import SettingsError
@@ -545,3 +547,48 @@ class TestSettings:
             wait_until(lambda: list_judged(monitor))
         assert endpoint.bodies[0]["model"] == "some-model"
         assert list_judged(monitor)[0]["label"] == "healthy"
+
+
+class TestWhatIsKept:
+    def test_an_exported_run_is_scanned_with_its_verdicts(self, make_monitor, endpoint, wait_until, tmp_path):
+        """
+        aaa|a  a scan of the exported file clears the same incident, and the endpoint is not asked again.
+        """
+        monitor = make_monitor()
+        with monitor.run(goal="read it"):
+            loop(monitor)
+            wait_until(lambda: list_judged(monitor))
+            loop(monitor, calls=1)
+        monitor.close()
+        file = tmp_path / "runs.jsonl"
+        run_command("export", "-o", str(file), db=tmp_path / "s.db")
+        report = json.loads(run_command("scan", str(file), "--format", "json", expect=3))["runs"][0]
+        assert [it["severity"] for it in report["findings"]] == ["LOW", "MED", "LOW"]
+        assert report["incidents"][0]["message"].endswith("judged healthy")
+        assert len(endpoint.asked) == 1
+
+    def test_the_command_sums_up_what_was_asked_and_changed(
+        self, make_monitor, endpoint, wait_until, tmp_path
+    ):
+        """
+        `steadyhelm judge`: verdicts by label, what was not asked, tokens, and incidents that changed.
+        """
+        monitor = make_monitor(settings={"judging.daily_calls": 1})
+        for number in range(2):
+            with monitor.run(goal=f"read it {number}"):
+                loop(monitor)
+                wait_for(wait_until, monitor, number + 1)
+        monitor.close()
+        summary = json.loads(run_command("judge", "--json", db=tmp_path / "s.db"))["summary"]
+        assert summary["verdicts"] == {"loop": {"healthy": 1}}
+        assert summary["not_asked"] == {"the limit of calls of the day is reached": 1}
+        assert (summary["asked"], summary["input_tokens"], summary["output_tokens"]) == (1, 700, 40)
+        assert (summary["cleared"], summary["raised"]) == (1, 0)
+        assert "loop: healthy" in run_command("judge", db=tmp_path / "s.db")
+
+
+def run_command(*arguments, db=None, expect=0):
+    """Run a command in this process and return what it prints to stdout."""
+    done = CliRunner().invoke(app, [*(("--db", str(db)) if db is not None else ()), *arguments])
+    assert done.exit_code == expect, done.output
+    return done.stdout

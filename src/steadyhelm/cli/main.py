@@ -20,6 +20,7 @@ from steadyhelm.cli import (
     export,
     init,
     interventions,
+    judge,
     lab,
     models,
     profile,
@@ -55,6 +56,7 @@ app.command("show")(show.show)
 app.command("traces")(traces.traces)
 app.add_typer(alerts.app, name="alerts")
 app.command("interventions")(interventions.interventions)
+app.command("judge")(judge.judge)
 app.command("corrections")(corrections.corrections)
 app.command("replies")(replies.replies)
 app.add_typer(baseline.app, name="baseline")

@@ -12,7 +12,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from steadyhelm.events import JUDGED
 from steadyhelm.fingerprints import to_plain_data
+from steadyhelm.judge import read_judged
 
 EntryKind = Literal["user_message", "llm_output", "tool_call", "tool_result", "error", "state"]
 
@@ -173,7 +175,15 @@ def _read_metadata(kind: EntryKind, raw: dict[str, Any], index: int) -> dict[str
         kept[key] = value
         if len(kept) == _MAX_METADATA_KEYS:
             break
+    if kind == "state" and raw.get("name") == JUDGED:
+        kept |= _read_verdict(raw.get("meta"))
     return kept
+
+
+def _read_verdict(meta: Any) -> dict[str, Any]:
+    """Return what a judge answered, as an export writes it; empty when that cannot be read."""
+    report = read_judged(meta.get("metadata") if isinstance(meta, dict) else None)
+    return {} if report is None else report.to_metadata()
 
 
 def _is_small(key: str, value: Any) -> bool:

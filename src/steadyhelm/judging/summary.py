@@ -1,0 +1,72 @@
+"""Sum up what a judge was asked, what it used, and what its verdicts changed."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Incident
+from steadyhelm.judge import NO_VERDICT, JudgedReport
+from steadyhelm.judging.severity_shifts import describe_step
+
+
+class JudgeSummary(Struct, frozen=True, kw_only=True):
+    """What a judge was asked and what it changed.
+
+    `asked` counts questions that were sent, `remembered` those answered by an equal one before, `not_asked`
+    and `no_verdict` the others by reason. `verdicts` counts labels by what they are about.
+    `raised`, `lowered` and `cleared` count incidents.
+    """
+
+    runs: int
+    asked: int
+    remembered: int
+    verdicts: dict[str, dict[str, int]] = field(default_factory=dict)
+    no_verdict: dict[str, int] = field(default_factory=dict)
+    not_asked: dict[str, int] = field(default_factory=dict)
+    addressed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    raised: int = 0
+    lowered: int = 0
+    cleared: int = 0
+
+
+def summarise_judging(
+    reports: Sequence[JudgedReport], incidents: Iterable[Incident], *, runs: int
+) -> JudgeSummary:
+    """Return the summary of what was recorded in some runs."""
+    verdicts: dict[str, Counter[str]] = {}
+    no_verdict: Counter[str] = Counter()
+    not_asked: Counter[str] = Counter()
+    for report in reports:
+        if report.label != NO_VERDICT:
+            verdicts.setdefault(report.about, Counter())[report.label] += 1
+        else:
+            (no_verdict if report.asked else not_asked)[report.reason] += 1
+    costs = [report.cost_usd for report in reports if report.cost_usd is not None]
+    changes = Counter(_name_change(incident) for incident in incidents)
+    return JudgeSummary(
+        runs=runs,
+        asked=sum(report.asked for report in reports),
+        remembered=sum(not it.asked and it.label != NO_VERDICT for it in reports),
+        verdicts={about: dict(labels) for about, labels in sorted(verdicts.items())},
+        no_verdict=dict(no_verdict),
+        not_asked=dict(not_asked),
+        addressed=sum(report.addressed for report in reports),
+        input_tokens=sum(report.input_tokens for report in reports),
+        output_tokens=sum(report.output_tokens for report in reports),
+        cost_usd=sum(costs) if costs else None,
+        raised=changes["raised"],
+        lowered=changes["lowered"],
+        cleared=changes["cleared"],
+    )
+
+
+def _name_change(incident: Incident) -> str:
+    """Return what verdicts changed about an incident; empty for nothing."""
+    if describe_step(incident.kind, -1) in incident.message:
+        return "cleared" if incident.severity is Severity.LOW else "lowered"
+    return "raised" if describe_step(incident.kind, 1) in incident.message else ""
