@@ -381,7 +381,7 @@ class TestAnswers:
 
         boundary = watch(mode="enforce", ask=ask)
         with boundary.run("find it") as run:
-            steers = look(run, 0, turns=9)
+            steers = look(run, 0, turns=10)
 
         assert "find it" in asked[0]
         assert "lookup called" in asked[0]
@@ -399,7 +399,7 @@ class TestAnswers:
         boundary = watch(mode="enforce", ask=lambda _: answer)
         run = boundary.start_run("find it")
 
-        assert verdict == look(run, 0, turns=9)[-1].verdict
+        assert verdict == look(run, 0, turns=10)[-1].verdict
         assert (answer is False) == isinstance(run.finish(), RunStopped)
 
     @pytest.mark.parametrize("ask", [lambda _: 1 / 0, lambda _: None])
@@ -410,7 +410,7 @@ class TestAnswers:
         boundary = watch(mode="enforce", ask=ask)
         run = boundary.start_run("find it")
 
-        assert "stop" == look(run, 0, turns=9)[-1].verdict
+        assert "stop" == look(run, 0, turns=10)[-1].verdict
         assert isinstance(run.finish(), RunStopped)
 
     @pytest.mark.parametrize(("answer", "verdict"), [("Yes.", "proceed"), ("no", "stop")])
@@ -421,7 +421,7 @@ class TestAnswers:
         boundary = watch(mode="enforce", ask=lambda _: answer)
         run = boundary.start_run("find it")
 
-        assert verdict == look(run, 0, turns=9)[-1].verdict
+        assert verdict == look(run, 0, turns=10)[-1].verdict
         run.end()
         assert f"user user {answer}" in story(boundary)
 
@@ -432,7 +432,7 @@ class TestAnswers:
         can = {"before_model": {"guide", "stop"}, "before_tool": {"deny", "ask"}}
         boundary = watch(can, mode="enforce", ask=lambda _: "no")
         run = boundary.start_run("find it")
-        refused = [it.text for it in look(run, 0, turns=9) if it.verdict == "deny"]
+        refused = [it.text for it in look(run, 0, turns=10) if it.verdict == "deny"]
 
         assert "Not called: the run is being stopped." in refused
         assert "stop" == run.before_model().verdict
@@ -447,7 +447,7 @@ class TestAnswers:
         run = boundary.start_run("Book a flight to Oslo")
         run.after_model(ModelReply(text="I have booked the flight to Oslo for you, it leaves on Monday."))
         run.record_user_message("Forget the flight. New task: translate the rental contract into French.")
-        look(run, 0, turns=9)
+        look(run, 0, turns=10)
 
         assert "translate the rental contract into French" in asked[0]
         assert "Oslo" not in asked[0].partition("Noticed")[0]
@@ -512,6 +512,36 @@ class TestAnswers:
         daily = boundary.monitor.daily_budget()
         assert (2, 12, 13) == (len(asked), daily.steps_used, daily.steps_limit)
         assert all("the agent's daily budget is used up" in question for question in asked)
+
+    def test_the_call_after_a_rollback_is_recorded(self, watch):
+        """
+        A rollback changes what the model is given: the call is made, and its reply is an event.
+        """
+        boundary = watch(mode="enforce")
+        with boundary.run("find it") as run:
+            steers = look(run, 1, turns=7)
+            before = run.before_model(key="m", state="8")
+            run.after_model(ModelReply(text="back"), key="m")
+
+        assert "rollback" == before.verdict
+        assert "rollback" not in [it.verdict for it in steers]
+        assert "llm llm back" in story(boundary)
+
+    def test_a_rollback_that_fails_is_not_asked_for_again(self, watch):
+        """
+        An adapter that cannot go back says so: what comes next is stronger, and the loop does not go on.
+        """
+        boundary = watch(mode="enforce")
+        run, verdicts = boundary.start_run("find it"), []
+        for turn in range(1, 40):
+            steers = look(run, turn)
+            verdicts += [it.verdict for it in steers]
+            if steers[0].verdict == "rollback":
+                run.report_failed_rollback("the conversation is not here any more")
+
+        assert isinstance(run.finish(), RunStopped)
+        assert (1, "stop") == (verdicts.count("rollback"), verdicts[-1])
+        assert len(story(boundary)) < 60
 
     def test_what_came_too_late_is_reported(self, watch):
         """

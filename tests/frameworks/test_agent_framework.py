@@ -574,7 +574,7 @@ class TestApprovals:
             asked.append(question)
             return "look in the archive"
 
-        agent = monitors("enforce").wrap(agent_of(looks(9), requests=requests), ask=ask)
+        agent = monitors("enforce").wrap(agent_of(looks(10), requests=requests), ask=ask)
         response = run(agent)
 
         assert [] == response.user_input_requests

@@ -1,6 +1,7 @@
 """What every adapter promises: one table of scenes, played by every framework in every way it has."""
 
 import asyncio
+import itertools
 
 import pytest
 from conftest import WANTED, stage_of
@@ -302,7 +303,7 @@ class TestSteered:
             pytest.skip(stage.cannot["ask"])
         monitor = monitors("enforce")
         # An agent that is taken back by a denied call is, before anybody is asked.
-        asked_at = 10 if getattr(stage, "rolls_back_calls", False) else 9
+        asked_at = 9 if "rollback" in cannot(stage) else 10
         turns = lookups(12 if "deny" in cannot(stage) else asked_at)
         scene = Scene(turns=turns, answers=["look in the archive", "and then stop"])
         played = stage.play(scene, monitor, how)
@@ -329,6 +330,26 @@ class TestSteered:
         assert GOAL in played.requests[3]
         assert "no entry for" not in played.requests[3]
         assert guidance_of(monitor)[0] in played.requests[3]
+        assert len(played.requests) == len(steps(monitor, "llm_request"))
+
+    def test_an_agent_that_repeats_denied_calls_is_taken_back(self, stage, how, monitors):
+        """
+        Calls that were denied and are asked for again lead to a rollback: the model no longer sees them.
+        """
+        for missing in {"deny", "rollback"} & set(cannot(stage)):
+            pytest.skip(stage.cannot[missing])
+        monitor = monitors("enforce")
+        played = stage.play(Scene(turns=lookups(8)), monitor, how)
+
+        returns = [
+            event
+            for event in events_of(monitor, runs_of(monitor)[0].run_id, told=True)
+            if event.action_name == "rolled_back"
+        ]
+        assert 1 == len(returns)
+        seen = [request.count("no entry for") for request in played.requests]
+        assert any(later < earlier for earlier, later in itertools.pairwise(seen)), seen
+        assert len(played.requests) == len(steps(monitor, "llm_request"))
 
     def test_a_stop_of_the_models_own_making_passes_unchanged(self, stage, how, monitors):
         """

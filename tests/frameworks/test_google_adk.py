@@ -448,7 +448,7 @@ class TestConfirmed:
         The user allows a call that they were asked about: it is made, once, and the run goes on.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         asked = talk.say()
         assert 1 == monitor.status()["live_runs"]
         talk.say(confirmed(YES)(asked))
@@ -461,7 +461,7 @@ class TestConfirmed:
         The user says no: the call is not made, and the caller of the runner receives the stop.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         asked = talk.say()
         with pytest.raises(RunStopped):
             talk.say(confirmed(NO)(asked))
@@ -474,7 +474,7 @@ class TestConfirmed:
         The user says what to do instead: the model hears it in place of a result.
         """
         monitor, requests = monitors("enforce"), []
-        talk = watched(monitor, agent("a", *lookups(9), requests=requests), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10), requests=requests), ask="confirmation")
         talk.say(confirmed(INSTEAD)(talk.say()))
 
         told = ["call_refused", "user: look in the archive", "model: done"]
@@ -486,7 +486,7 @@ class TestConfirmed:
         Two calls wait at once; one is allowed and made, the other is not.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(8), A_PAIR), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(9), A_PAIR), ask="confirmation")
         talk.say(confirmed(YES, INSTEAD)(talk.say()))
 
         told = ["user: Go on.", "call_refused", "user: look in the archive"]
@@ -498,7 +498,7 @@ class TestConfirmed:
         A question that is never answered ends with its run when the user says something else.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         talk.say()
         talk.say("Never mind.")
 
@@ -510,7 +510,7 @@ class TestConfirmed:
         Nobody answers once the runner is closed: the run ends.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         talk.say()
         asyncio.run(talk.runner.close())
 
@@ -521,7 +521,7 @@ class TestConfirmed:
         An agent whose session is thrown away is not asked about but stopped.
         """
         monitor = monitors("enforce")
-        inner = AgentTool(agent("inner", *lookups(9)))
+        inner = AgentTool(agent("inner", *lookups(10)))
         talk = watched(
             monitor, agent("outer", calls("inner", request="find it"), tools=[inner]), ask="confirmation"
         )
@@ -549,7 +549,7 @@ class TestConfirmed:
         """
         monitor = monitors("enforce")
         end = calls("finish_task", "e", result="none") if mode == "task" else says("none")
-        inner = agent("inner", *lookups(9), end, mode=mode, description="looks things up")
+        inner = agent("inner", *lookups(10), end, mode=mode, description="looks things up")
         root = agent("outer", calls("inner", "i", request="find it"), sub_agents=[inner])
         talk = watched(monitor, root, ask="confirmation")
         talk.say(confirmed(YES)(talk.say()))
@@ -564,7 +564,7 @@ class TestConfirmed:
         Who has not asked the question takes the answer as a turn of the user, in a run of its own.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         asked = talk.say()
         own = [it for it in talk.runner.plugin_manager.plugins if not isinstance(it, SteadyhelmPlugin)]
         talk.runner.plugin_manager.plugins = own
@@ -580,7 +580,7 @@ class TestConfirmed:
         Whatever form an answer has, it is read as the framework reads it.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         asked = talk.say()
         with nullcontext() if answer.get("confirmed") else pytest.raises(RunStopped):
             talk.say(confirmed(answer)(asked))
@@ -602,7 +602,7 @@ class TestConfirmed:
         A host that has its own way to ask gives a function; the framework's way is not needed.
         """
         monitor, questions = monitors("enforce"), []
-        talk = watched(monitor, agent("a", *lookups(9)), ask=lambda it: questions.append(it) or "Try b.")
+        talk = watched(monitor, agent("a", *lookups(10)), ask=lambda it: questions.append(it) or "Try b.")
         talk.say()
 
         assert GOAL in questions[0]
@@ -982,7 +982,7 @@ class TestLeft:
         A caller who reads no further than the question may answer it: the run goes on.
         """
         monitor = monitors("enforce")
-        talk = watched(monitor, agent("a", *lookups(9)), ask="confirmation")
+        talk = watched(monitor, agent("a", *lookups(10)), ask="confirmation")
         asked = {"user_id": USER, "session_id": "one", "new_message": types.UserContent(GOAL)}
 
         async def until_asked():

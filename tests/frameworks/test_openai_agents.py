@@ -941,7 +941,7 @@ class TestAskedByInterruptions:
         A call that is rejected without a message is a no: the run stops, and its caller receives the stop.
         """
         monitor = monitors("enforce")
-        agent = agent_with(*again(9))
+        agent = agent_with(*again(10))
         runner, result = self._interrupted(monitor, agent)
         state = result.to_state()
         state.reject(result.interruptions[0])
@@ -955,7 +955,7 @@ class TestAskedByInterruptions:
         Rejected, it is not made; what the user said is a turn of theirs, and the model hears it.
         """
         monitor = monitors("enforce")
-        agent = agent_with(*again(9))
+        agent = agent_with(*again(10))
         runner, result = self._interrupted(monitor, agent)
         state = result.to_state()
         state.reject(result.interruptions[0], rejection_message="look in the archive")
@@ -972,10 +972,10 @@ class TestAskedByInterruptions:
         Another call of the same tool in the same answer is made at once.
         """
         monitor = monitors("enforce")
-        agent = agent_with(*again(8), turn(call("lookup", "c9", key="a"), call("lookup", "c10", key="b")))
+        agent = agent_with(*again(9), turn(call("lookup", "c10", key="a"), call("lookup", "c11", key="b")))
         _, result = self._interrupted(monitor, agent)
 
-        assert ["c9"] == [item.call_id for item in result.interruptions]
+        assert ["c10"] == [item.call_id for item in result.interruptions]
         assert "lookup(key=b) -> no entry for b" in story(monitor)
 
     def test_the_hosts_own_tools_are_not_touched(self, monitors):
@@ -988,7 +988,7 @@ class TestAskedByInterruptions:
             async def on_llm_end(self, context, agent, response):
                 seen.append(lookup.needs_approval)
 
-        self._interrupted(monitors("enforce"), agent_with(*again(9)), hooks=Looking())
+        self._interrupted(monitors("enforce"), agent_with(*again(10)), hooks=Looking())
 
         assert {False} == {*seen, lookup.needs_approval}
 
@@ -997,7 +997,7 @@ class TestAskedByInterruptions:
         A tool that a server brings cannot wait for an answer: it is refused instead, and that is reported.
         """
         monitor = monitors("enforce")
-        agent = agent_with(*again(9, "page", number=1), tools=[], mcp_servers=[Ledger()])
+        agent = agent_with(*again(10, "page", number=1), tools=[], mcp_servers=[Ledger()])
         _, result = self._interrupted(monitor, agent)
 
         assert ("done", []) == (result.final_output, result.interruptions)
@@ -1048,7 +1048,7 @@ class TestAskedByInterruptions:
         """
         A run that began elsewhere begins again here, with the same goal, and its calls are seen.
         """
-        agent = agent_with(*again(9))
+        agent = agent_with(*again(10))
         _, result = self._interrupted(monitors("enforce"), agent)
         written = result.to_state().to_string()
 

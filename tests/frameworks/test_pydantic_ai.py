@@ -657,7 +657,7 @@ class TestAsking:
     def paused(self, monitor, **options):
         """An agent that has been asked about, and what came of it."""
         options.setdefault("output_type", [str, DeferredToolRequests])
-        agent = monitor.wrap(scripted(*lookups(9), **options))
+        agent = monitor.wrap(scripted(*lookups(10), **options))
         return agent, run(agent)
 
     def test_a_question_comes_back_as_a_call_that_waits(self, monitors):
@@ -716,7 +716,7 @@ class TestAsking:
         The user can be asked in a run whose own output type allows for it.
         """
         monitor = monitors("enforce")
-        agent = monitor.wrap(scripted(*lookups(9)))
+        agent = monitor.wrap(scripted(*lookups(10)))
 
         assert isinstance(run(agent, output_type=[str, DeferredToolRequests]).output, DeferredToolRequests)
 
@@ -740,7 +740,7 @@ class TestAsking:
         allow = HandleDeferredToolCalls(
             handler=lambda _ctx, requests: requests.build_results(approve_all=True)
         )
-        agent = monitor.wrap(scripted(*[both] * 9, capabilities=[allow]))
+        agent = monitor.wrap(scripted(*[both] * 10, capabilities=[allow]))
         run(agent)
 
         told = story(monitor)
@@ -759,7 +759,7 @@ class TestAsking:
             return "look in the archive"
 
         requests = []
-        agent = monitor.wrap(scripted(*lookups(9), requests=requests), ask=ask)
+        agent = monitor.wrap(scripted(*lookups(10), requests=requests), ask=ask)
         run(agent)
 
         assert "The agent does not make progress" in questions[0]

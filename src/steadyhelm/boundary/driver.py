@@ -42,8 +42,6 @@ class Boundary:
             count as asked for together.
         control: Exceptions by which the framework controls its own flow: they are no failures.
         encloses: Whether other agents can start inside its runs; the requests of a client enclose none.
-        rolls_back_calls: Whether a call that is denied at the level of a rollback leads to one, before the
-            next model call; otherwise a rollback comes only after a step.
     """
 
     def __init__(
@@ -56,7 +54,6 @@ class Boundary:
         sees_models: bool = True,
         control: tuple[type[BaseException], ...] = (),
         encloses: bool = True,
-        rolls_back_calls: bool = False,
     ) -> None:
         if not isinstance(monitor, Monitor):
             raise SettingsError(f"An agent is watched by a monitor, such as a DriftMonitor; got {monitor!r}.")
@@ -70,7 +67,6 @@ class Boundary:
         self.sees_models = sees_models
         self.control = control
         self.encloses = encloses
-        self.rolls_back_calls = rolls_back_calls
         asking: frozenset[Verdict] = frozenset(("ask",) if ask is not None else ())
         self.can = {place: frozenset(verdicts) | asking for place, verdicts in can.items()}
         proceed: frozenset[Verdict] = frozenset(("proceed",))

@@ -121,12 +121,15 @@ class AgentRun:
             self._swallow("before_model", exc)
 
     def before_model(self, *, key: str = "", state: str | None = None) -> Instruction:
-        """Record that a model call begins; return what to do: proceed, guide, rollback, ask or stop."""
+        """Record that a model call begins; return what to do: proceed, guide, rollback, ask or stop.
+
+        After a rollback the call is made at once, from the state of the checkpoint.
+        """
         self.begin_model_call(key=key, state=state)
         instruction = self.take_instruction("before_model")
-        if instruction.verdict in {"stop", "rollback"}:
+        if instruction.verdict == "stop":
             with self.lock:
-                self._model_calls.pop(key, None)  # the call is not made now
+                self._model_calls.pop(key, None)  # the call is not made
         return instruction
 
     def after_model(self, reply: ModelReply | None = None, *, key: str = "", error: object = None) -> None:
@@ -274,6 +277,16 @@ class AgentRun:
     def report_not_carried_out(self, why: str) -> None:
         """Report that the latest decision could not be carried out: it is not judged."""
         self._monitor.not_carried_out(why, run_id=self.run_id)
+
+    def report_failed_rollback(self, why: str) -> None:
+        """Report that a rollback could not be carried out: from now on stronger decisions take its place.
+
+        The loop it was for would otherwise lead to one after the other, and to nothing else.
+        """
+        self.report_not_carried_out(why)
+        self.set_capabilities(
+            {point: [it for it in verdicts if it != "rollback"] for point, verdicts in self.can.items()}
+        )
 
     # --- the end ---------------------------------------------------------------------------------
 

@@ -40,7 +40,6 @@ class RunOwner(Protocol):
     verdicts: frozenset[Verdict]
     ask: Callable[[str], str | bool] | None
     sees_models: bool
-    rolls_back_calls: bool
     control: tuple[type[BaseException], ...]
 
     def guard(self, where: str) -> AbstractContextManager[None]:
@@ -85,7 +84,7 @@ class RunInstructions:
             call.args,
             run_id=run.run_id,
             started_seq=call.started_seq,
-            rolls_back=run.boundary.rolls_back_calls and "rollback" in run.can.get("before_model", ()),
+            rolls_back="rollback" in run.can.get("before_model", ()),
         )
         if decision is UNDECIDED:
             return self.judge_failure("before_tool")

@@ -81,7 +81,6 @@ class TheStage:
 
     name = "langchain"
     ways: tuple[How, ...] = ("sync", "async", "stream", "async stream")
-    rolls_back_calls = True
 
     def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
         """Build the agent, watch it (with no monitor: leave it as it is) and let it work."""

@@ -269,7 +269,7 @@ def _edit(context: ChatContext, live: AgentFrameworkRunState, instruction: Instr
 
 def _append_guidance(context: ChatContext, instruction: Instruction, run: AgentRun) -> None:
     if instruction.verdict == "rollback":
-        run.report_not_carried_out("the model's provider keeps the conversation")
+        run.report_failed_rollback("the model's provider keeps the conversation")
     if instruction.text:
         context.messages = [*context.messages, _make_message(instruction.text)]
 

@@ -300,7 +300,7 @@ class Exchange:
         if version == self.conversation.version and is_known(label):
             checkpoint = structs.replace(instruction.checkpoint, label=label)
             return structs.replace(instruction, checkpoint=checkpoint)
-        self.run.report_not_carried_out("the state to return to is not one of the current conversation")
+        self.run.report_failed_rollback("the state to return to is not one of the current conversation")
         return structs.replace(instruction, verdict="guide")
 
     # --- the reply -------------------------------------------------------------------------------

@@ -159,11 +159,18 @@ class ModelCalls:
         if instruction.verdict == "rollback" and instruction.checkpoint is not None:
             length = find_length(instruction.checkpoint.label, messages)
             if length is None:
-                self.run.report_not_carried_out("the conversation was rewritten since")
+                self.run.report_failed_rollback("the conversation was rewritten since")
             else:
                 del messages[length:]
+                self._forget_repeated_calls()
         if instruction.verdict in {"guide", "rollback"} and instruction.text:
             messages.append({"role": "user", "content": instruction.text})
+
+    def _forget_repeated_calls(self) -> None:
+        """Clear CrewAI's own count of equal calls, which ends a run at the fifth: they are taken back."""
+        counts = getattr(self.executor, "_tool_call_counts", None)
+        if is_a(counts, dict):
+            counts.clear()
 
 
 class _CrewToolCall:

@@ -274,5 +274,5 @@ def _localize(run: AgentRun, instruction: Instruction, view: AgentView) -> Instr
     length, _, owner = instruction.checkpoint.label.partition(" ")
     if owner == str(view):
         return structs.replace(instruction, checkpoint=structs.replace(instruction.checkpoint, label=length))
-    run.report_not_carried_out("the checkpoint is in another agent's view of the conversation")
+    run.report_failed_rollback("the checkpoint is in another agent's view of the conversation")
     return Instruction(verdict="guide", text=instruction.text, decision=instruction.decision)

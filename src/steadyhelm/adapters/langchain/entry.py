@@ -291,7 +291,7 @@ class GraphCall:
             yield from self._return_to_checkpoint(agent, instruction)
         except Exception as exc:  # noqa: BLE001 - a checkpointer's own failure is not the agent's
             if self.context.run is not None:
-                self.context.run.report_not_carried_out(
+                self.context.run.report_failed_rollback(
                     f"the graph could not be taken back: {type(exc).__name__}"
                 )
             self.config = self._config_at({})

@@ -62,7 +62,7 @@ class GraphReturn(GraphBubbleUp):
 
 def make_boundary(monitor: Monitor, can: Capabilities = CALLBACKS_ONLY, ask: Ask | None = None) -> Boundary:
     """Return a boundary for LangChain's agents; the exceptions LangGraph steers itself by are no failures."""
-    return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,), rolls_back_calls=True)
+    return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,))
 
 
 def make_message(text: str) -> HumanMessage:

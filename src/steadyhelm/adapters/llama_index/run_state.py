@@ -72,8 +72,6 @@ class WorkflowRun:
         """Announce a model call; return its messages, or its prompt, with guidance and rollbacks applied."""
         messages = given if is_a(given, (list, tuple)) else ()
         instruction = self.run.before_model(key=key, state=ConversationEdits.state(messages))
-        if instruction.verdict == "rollback":
-            self.run.begin_model_call(key=key)  # it is made at once, from where it was taken back to
         if is_a(given, str):
             return f"{given}\n\n{instruction.text}" if instruction.text else given
         self._edits.add(instruction, len(messages))

@@ -129,7 +129,7 @@ class SteadyhelmRunHooks(RunHooks):
             # The server keeps the conversation: guidance is added once, and a rollback is not possible.
             return [*items, _make_message(instruction.text)] if instruction.verdict == "guide" else items
         if instruction.verdict == "rollback" and not self._can_roll_back(instruction, items):
-            self.run.report_not_carried_out("the conversation is no longer the one it was")
+            self.run.report_failed_rollback("the conversation is no longer the one it was")
             instruction = Instruction(verdict="guide", text=instruction.text, decision=instruction.decision)
         if instruction.verdict in {"guide", "rollback"}:
             self._edits = self._edits or ConversationEdits()

@@ -71,7 +71,7 @@ class Guidance:
         if instruction.checkpoint is not None:
             ids = [message.get("tracking_id") for message in messages]
             if agent.model.stateful or instruction.checkpoint.label not in ids:
-                run.report_not_carried_out("the conversation of the checkpoint is not here any more")
+                run.report_failed_rollback("the conversation of the checkpoint is not here any more")
             else:
                 del messages[ids.index(instruction.checkpoint.label) + 1 :]
         texts = self._texts.setdefault(agent, {})
