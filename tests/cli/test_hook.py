@@ -2,6 +2,7 @@ import json
 import sqlite3
 
 import pytest
+from whole_program import process
 
 from steadyhelm.hooks.client import is_hook_event
 from steadyhelm.hooks.deadline import Deadline
@@ -593,7 +594,10 @@ def test_status_line_of_an_unknown_session(session):
         (["hook"], True),
         (["hook", "--agent", "codex"], True),
         (["hook", "statusline"], True),
+        (["hook", "--agent", "codex", "--mode", "guide"], True),
+        (["hook", "--agent", "codex", '{"type": "agent-turn-complete"}'], True),
         (["hook", "install", "--agent", "codex"], False),
+        (["hook", "--agent", "codex", "instal"], False),
         (["hook", "--help"], False),
         (["scan", "hook"], False),
         ([], False),
@@ -604,3 +608,14 @@ def test_events_are_told_from_commands(arguments, expected):
     What an agent runs is told apart from what a person types before anything is loaded.
     """
     assert expected is is_hook_event(arguments)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("instal", "install"), ("stauts", "status")])
+def test_a_misspelt_command_suggests_the_right_one(typed, meant):
+    """
+    A misspelt command is answered, with a status that no agent takes for a refusal, as it would take 2.
+    """
+    answer = process("hook", typed)
+
+    assert f"Did you mean '{meant}'" in answer.err
+    assert 1 == answer.status

@@ -1,9 +1,10 @@
 """`steadyhelm hook`: the commands a person types: install, uninstall, status."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+import typer.core
 
 from steadyhelm.cli.output import (
     EXIT_FAILED,
@@ -26,7 +27,21 @@ if TYPE_CHECKING:
 
     from steadyhelm.hooks.installer import SettingsChange
 
+
+class _HookGroup(typer.core.TyperGroup):
+    """The commands; one that does not exist fails with 1: an agent takes the 2 of a hook for a refusal."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as exc:
+            exc.exit_code = EXIT_FAILED  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
+    cls=_HookGroup,
     help="Watch Claude Code, Codex CLI, Gemini CLI or Cursor.",
     rich_markup_mode=None,
 )

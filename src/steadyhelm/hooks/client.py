@@ -31,7 +31,7 @@ from steadyhelm.hooks.deadline import (
     interrupt_after,
     set_alarm,
 )
-from steadyhelm.hooks.request import HookRequest, try_lock
+from steadyhelm.hooks.request import STATUS_LINE, HookRequest, try_lock
 
 try:
     import _socket
@@ -51,15 +51,21 @@ _RESIDENT_PATIENCE_S = 10.0
 _LATE_PAUSE_S = 0.1
 _MAX_FILES = 256
 """More than a hook has open."""
-_PERSON_COMMANDS = ("install", "uninstall", "status")
+_WITH_VALUE = ("--agent", "--mode")
+"""The options of a hook; the word after one is its value."""
 
 
 def is_hook_event(arguments: "list[str]") -> bool:
-    """Return whether these arguments of `steadyhelm` are a hook's, and not a person's."""
+    """Return whether these arguments of `steadyhelm` are a hook's, and not a person's.
+
+    A command that is misspelt is a person's: it must not fail in silence, as a hook does.
+    """
     if arguments[:1] != ["hook"]:
         return False
     rest = arguments[1:]
-    return not any(word in _PERSON_COMMANDS or word in {"--help", "-h"} for word in rest)
+    words = [word for place, word in enumerate(rest) if not place or rest[place - 1] not in _WITH_VALUE]
+    commands = [word for word in words if word.replace("-", "").isalpha() and word[0] != "-"]
+    return not any(word in {"--help", "-h"} for word in words) and all(it == STATUS_LINE for it in commands)
 
 
 def main(arguments: "list[str]") -> None:
