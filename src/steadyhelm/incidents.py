@@ -6,7 +6,7 @@ A loop of forty calls is one incident with forty findings, not forty alerts.
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field, structs, to_builtins
 
 from steadyhelm.decisions import Intervention
 from steadyhelm.findings import DriftEvent, Kind, Severity
@@ -54,6 +54,14 @@ class Incident(Struct, frozen=True, kw_only=True):
     def pattern(self) -> str:
         """What it is about in a few words, by which incidents are grouped: its subject, else its detector."""
         return self.subject or self.detector.replace("_", " ")
+
+    def drop_texts(self) -> "Incident":
+        """Return the incident without what its interventions quote: plans, messages, the host's reasons."""
+        bare = (
+            structs.replace(it, guidance="", not_carried_out=it.not_carried_out and "not carried out")
+            for it in self.interventions
+        )
+        return structs.replace(self, interventions=tuple(bare))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the incident as plain data, one key per field."""

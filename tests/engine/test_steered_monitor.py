@@ -82,6 +82,28 @@ class TestWithoutText:
         files = [path.read_bytes() for path in database.parent.iterdir()]
         assert [False] * len(files) == [b"Smith" in content for content in files]
 
+    @pytest.mark.parametrize("payloads", ["none", "hashes"])
+    def test_a_suspended_run_is_stored_without_what_only_guidance_needs(self, database, payloads):
+        """
+        The saved state has no plan and no guidance, and the host's reasons are nowhere; the loop goes on.
+        """
+        monitor = DriftMonitor("researcher", db_path=database, mode="guide", payloads=payloads)
+        run_id = monitor.start_run()
+        monitor.plan([{"step": "Call Mrs Smith", "status": "in_progress"}, "Hang up"])
+        said = search(monitor, 3)
+        monitor.not_carried_out("Mr Jones is away")
+        monitor.suspend(run_id)
+        monitor.flush()
+        files = [path.read_bytes() for path in database.parent.iterdir()]
+        monitor.start_run(run_id=run_id)
+        again = search(monitor)
+        (incident,) = incidents(monitor)
+
+        assert any("Call Mrs Smith" in decision.guidance for decision in said)
+        assert not any(text in content for content in files for text in (b"Mrs Smith", b"Mr Jones"))
+        assert again[-1].findings
+        assert "not carried out" == incident.interventions[0].not_carried_out
+
 
 class TestNewGoal:
     def test_guidance_states_it(self, monitor):

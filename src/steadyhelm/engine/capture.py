@@ -165,8 +165,7 @@ class Capture:
         if isinstance(record, RecordedEvent):
             return RecordedEvent(self._strip_event(record.event), drift=record.drift, limits=record.limits)
         if isinstance(record, Incident):
-            unquoted = tuple(structs.replace(it, guidance="") for it in record.interventions)
-            return structs.replace(record, interventions=unquoted)
+            return record.drop_texts()
         if isinstance(record, DailyGrant):
             return structs.replace(record, reason="")
         return record

@@ -62,6 +62,10 @@ class IncidentTracker(Struct):
         for kind in self.outcomes.running.keys() - (given & self.outcomes.answered.keys()):
             self.outcomes.drop(kind)
 
+    def drop_texts(self) -> "IncidentTracker":
+        """Return it without what interventions quote."""
+        return structs.replace(self, open={kind: it.drop_texts() for kind, it in self.open.items()})
+
     @property
     def answered(self) -> dict[str, LastResponse]:
         """The latest intervention against each kind of drift."""

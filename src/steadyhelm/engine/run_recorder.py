@@ -452,7 +452,8 @@ class RunRecorder:
         return state if self.postponed is None else None
 
     def _save(self, at: float | None) -> bytes:
-        services, run, state = self._services, self.session.run, self.session.state()
+        services, run = self._services, self.session.run
+        state = self.session.state(keeps_text=services.capture.keeps_text)
         at = services.clock() if at is None else at
         saved = SavedState(services.agent_id, run.run_id, state, at)
         self._put_records(*self._incident_updates.take_held(), saved)

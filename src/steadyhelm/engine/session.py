@@ -330,22 +330,30 @@ class Session:
 
     # --- saved, restored, rolled back -------------------------------------------------------------
 
-    def state(self) -> bytes:
-        """Return everything needed to resume this run later, or elsewhere."""
+    def state(self, *, keeps_text: bool = True) -> bytes:
+        """Return everything needed to resume this run later, or elsewhere.
+
+        Without text, the plan, the user's latest words and the texts of interventions are left out: they
+        serve guidance only. What detectors compare with stays.
+        """
+        incidents, drift = self._incidents, self.drift.state()
+        if not keeps_text:
+            incidents = incidents.drop_texts()
+            drift = structs.replace(drift, user_words="")
         return msgspec.msgpack.encode(
             _State(
                 STATE_VERSION,
                 self._totals,
-                self._incidents,
+                incidents,
                 self._runner.state(),
                 self._fatigue,
                 self._trust.trust,
-                self.drift.state(),
+                drift,
                 self._goal,
                 self._refusal,
                 self._clean,
                 self.run.epoch,
-                self.plan,
+                self.plan if keeps_text else PlanTracker(),
                 self._written,
                 SavedJudging(self._verdicts, None if self._questioner is None else self._questioner.memory),
                 self._places,
