@@ -84,6 +84,23 @@ class TestOpenAI:
 
         assert [f"user: {GOAL}", "model: ", "add(a=1, b=2) -> 3", "model: It is 3."] == story(monitor)
 
+    def test_a_library_that_asks_again_corrects_nobody(self, client, monitors):
+        """
+        `instructor` sends an invalid answer back as a user message: it is recorded, and is no correction.
+        """
+        monitor = monitors("guide")
+        wrong = Turn(says='{"name": "Bo", "age": "many"}')
+        error = "1 validation error for Age\nage\n  Input should be a valid integer [type=int_type]"
+        again = f"Correct your JSON ONLY RESPONSE, based on the following errors:\n{error}"
+        watched, messages = client(*[wrong] * 4, IT_IS_3, watch=monitor), [USER]
+        for _ in range(5):
+            reply = watched.chat.completions.create(model="gpt-scripted", messages=messages)
+            messages = [*messages, reply.choices[0].message, {"role": "user", "content": again}]
+
+        told = [step for it in runs_of(monitor) for step in story(monitor, it.run_id)]
+        assert 4 == told.count(f"user: {again}")
+        assert [] == [it for it in monitor.store.list_incidents("agent") if it.kind == "correction"]
+
     def test_a_stream_is_the_librarys_own(self, client, monitor):
         """
         What `create(stream=True)` gives is a Stream like any other, and is told when it has been read.
