@@ -75,14 +75,22 @@ def _find_usages(response: Any) -> Iterator[tuple[int, int]]:
     extra, raw = read_field(response, "additional_kwargs"), read_field(response, "raw")
     message = read_field(read_field(response, "message"), "additional_kwargs")
     for holder in (extra, message, raw):
+        if holder is MISSING or holder is None:
+            continue
         for usage in (holder, _get(holder, "usage"), _get(holder, "usage_metadata")):
+            if usage is None:
+                continue
             tokens = _find_count(usage, _INPUT_TOKENS), _find_count(usage, _OUTPUT_TOKENS)
             if any(tokens):
                 yield tokens
 
 
 def _find_count(usage: Any, names: tuple[str, ...]) -> int:
-    return next((count for name in names if (count := to_count(_get(usage, name)))), 0)
+    for name in names:
+        found = _get(usage, name)
+        if found is not None and (count := to_count(found)):
+            return count
+    return 0
 
 
 def _get(holder: Any, name: str) -> Any:
