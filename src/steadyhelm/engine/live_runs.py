@@ -122,11 +122,7 @@ class LiveRuns:
 
     def enter(self, run_id: str) -> None:
         """Let the code in this context belong to that run from here on."""
-        stack = _stack.get()
-        if len(stack) >= _STACK_PRUNED_FROM:
-            # Runs that ended in another context are still on the stack of this one.
-            stack = tuple(entry for entry in stack if _is_live(entry))
-        _stack.set((*stack, _Entry(self._number, run_id)))
+        _push(_stack.get(), _Entry(self._number, run_id))
 
     def leave(self, run_id: str) -> None:
         """Let the code in this context not belong to that run any more."""
@@ -134,7 +130,7 @@ class LiveRuns:
 
     def activate(self, run_id: str) -> "RunActivation":
         """Return a context manager: code in its block belongs to that run."""
-        return RunActivation(self, run_id)
+        return RunActivation(_Entry(self._number, run_id))
 
     def continue_in_child(self, pid: int) -> None:
         """Rename every run in a forked process: two processes never share one."""
@@ -164,22 +160,31 @@ class LiveRuns:
 
 
 class RunActivation:
-    """A block of code that belongs to one run, whatever its context belonged to before."""
+    """A block of code that belongs to one run, whatever its context belonged to before.
 
-    __slots__ = ("_before", "_run_id", "_runs")
+    One may be used for several blocks, one after the other.
+    """
 
-    def __init__(self, runs: LiveRuns, run_id: str) -> None:
-        self._runs = runs
-        self._run_id = run_id
+    __slots__ = ("_before", "_entry")
+
+    def __init__(self, entry: _Entry) -> None:
+        self._entry = entry
         self._before: tuple[_Entry, ...] = ()
 
     def __enter__(self) -> None:
         self._before = _stack.get()
-        self._runs.enter(self._run_id)
+        _push(self._before, self._entry)
 
     def __exit__(self, *exc: object) -> None:
         # The context may be another one by now, as with a generator that is left: no token, no error.
         _stack.set(self._before)
+
+
+def _push(stack: tuple[_Entry, ...], entry: _Entry) -> None:
+    if len(stack) >= _STACK_PRUNED_FROM:
+        # Runs that ended in another context are still on the stack of this one.
+        stack = tuple(it for it in stack if _is_live(it))
+    _stack.set((*stack, entry))
 
 
 def _is_live(entry: _Entry) -> bool:

@@ -7,6 +7,7 @@ conversation there and nowhere else.
 import sys
 import weakref
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -248,16 +249,14 @@ class SteadyhelmHooks:
     async def _run_inside(self, context: Any, next_fn: Callable[[Any], Any]) -> AsyncIterator[Any]:
         """Execute a stage inside the agent run: an agent that starts in it is a child."""
         live = self._live.get(_key(context))
+        inside = nullcontext() if live is None else live.run.activate()
         events = next_fn(context)
         try:
             while True:
                 try:
-                    if live is None:
+                    # Step by step: what the caller does between two steps is outside the run.
+                    with inside:
                         event = await anext(events)
-                    else:
-                        # Step by step: what the caller does between two steps is outside the run.
-                        with live.run.activate():
-                            event = await anext(events)
                 except StopAsyncIteration:
                     return
                 yield event
