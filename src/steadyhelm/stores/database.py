@@ -67,6 +67,21 @@ class Dialect(Protocol):
     def insert_rows(self, connection: Any, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Insert rows of a run by seq; those that are there already are left unchanged."""
 
+    def add_tool_totals(self, connection: Any, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add to the totals of tools of runs: run, name, calls, errors, tokens, duration."""
+
+    def add_run_totals(self, connection: Any, rows: Sequence[tuple[object, ...]]) -> int:
+        """Add to the totals of runs, the run last. Returns how many of the runs are there."""
+
+    def set_scores(self, connection: Any, rows: Sequence[tuple[object, ...]]) -> None:
+        """Set the top score, if it is one, and the last score of runs, the run last."""
+
+    def insert_findings(self, connection: Any, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert findings, the run second, and add to the totals of their runs how many were new."""
+
+    def write_marks(self, connection: Any, run: int) -> None:
+        """Store what an ended run had reached at steps 1, 2, 4, 8 and so on."""
+
     def delete_first_payloads(self, connection: Any, run: int, last: int) -> int:
         """Delete the payloads of a run's events up to one; the events follow. Returns how many."""
 

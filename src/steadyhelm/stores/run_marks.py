@@ -1,19 +1,17 @@
 """What runs had reached at steps 1, 2, 4, 8 and so on: the bands of clean runs are taken from it."""
 
+import sqlite3
 from typing import Final
 
-from steadyhelm.stores.database import Connection
-
 _SUMS: Final = """
-    SELECT coalesce(sum(tokens * 1.0), 0), coalesce(sum(cost_usd), 0.0)
-    FROM events WHERE run = ? AND seq >= ? AND seq < ?"""
+    SELECT total(tokens), total(cost_usd) FROM events WHERE run = ? AND seq >= ? AND seq < ?"""
 _SCORE: Final = "SELECT score FROM scores WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
 _INSERT: Final = """
     INSERT INTO run_marks VALUES (?, ?, ?, ?, ?) ON CONFLICT (run, step) DO UPDATE SET
         score = excluded.score, tokens = excluded.tokens, cost_usd = excluded.cost_usd"""
 
 
-def write_marks(connection: Connection, run: int) -> None:
+def write_marks(connection: sqlite3.Connection, run: int) -> None:
     """Store what an ended run had reached at each of these steps."""
     (last,) = connection.execute("SELECT max(seq) FROM events WHERE run = ?", (run,)).fetchone()
     rows: list[tuple[int, int, float | None, int, float]] = []

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.sink import Record
+from steadyhelm.stores.run_marks import write_marks
 
 if TYPE_CHECKING:
     from steadyhelm.stores.batch import Batch
@@ -25,6 +26,24 @@ _INSERT_PAYLOADS: Final = "INSERT INTO payloads VALUES {rows}"
 _OLD_PAYLOADS: Final = """
     SELECT payload, run, seq FROM events
     WHERE run = ? AND seq > ? AND payload IS NOT NULL AND ts < ? ORDER BY seq LIMIT ?"""
+_ADD_TOTALS: Final = """
+    UPDATE runs SET events = events + ?, tokens = tokens + ?, tool_calls = tool_calls + ?,
+        llm_calls = llm_calls + ?, errors = errors + ?, duration_ms = duration_ms + ?,
+        cost_usd = cost_usd + ?, payloads = payloads + ?, repeated = repeated + ?,
+        reply_bytes = reply_bytes + ?, last_at = max(last_at, ?),
+        state = CASE WHEN ? = 1 AND state = 'suspended' THEN 'running' ELSE state END
+    WHERE id = ?"""
+_ADD_TOOL_TOTALS: Final = """
+    INSERT INTO run_tools VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET
+        calls = run_tools.calls + excluded.calls, errors = run_tools.errors + excluded.errors,
+        tokens = run_tools.tokens + excluded.tokens,
+        duration_ms = run_tools.duration_ms + excluded.duration_ms"""
+_SET_SCORES: Final = """
+    UPDATE runs SET top_score = max(coalesce(top_score, ?1), ?1), last_score = ?2 WHERE id = ?3"""
+_INSERT_FINDING: Final = """
+    INSERT INTO findings (agent, run, ts, severity, score, detector, kind, event_id, message,
+        suggested_action, context_json)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, ts, event_id) DO NOTHING"""
 _INSERT_CHANGE: Final = "INSERT INTO changes (at, what, run, agent) VALUES (?, ?, ?, ?)"
 _CHANGES_DELETED_EVERY: Final = 512
 
@@ -56,6 +75,28 @@ class SQLiteDialect:
     ) -> None:
         """Insert rows of a run by seq; those that are there already are left unchanged."""
         _insert(connection, _INSERT.format(table=table), rows)
+
+    def add_tool_totals(self, connection: sqlite3.Connection, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add to the totals of tools of runs: run, name, calls, errors, tokens, duration."""
+        connection.executemany(_ADD_TOOL_TOTALS, rows)
+
+    def add_run_totals(self, connection: sqlite3.Connection, rows: Sequence[tuple[object, ...]]) -> int:
+        """Add to the totals of runs, the run last. Returns how many of the runs are there."""
+        return connection.executemany(_ADD_TOTALS, rows).rowcount
+
+    def set_scores(self, connection: sqlite3.Connection, rows: Sequence[tuple[object, ...]]) -> None:
+        """Set the top score, if it is one, and the last score of runs, the run last."""
+        connection.executemany(_SET_SCORES, rows)
+
+    def insert_findings(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert findings, the run second, and add to the totals of their runs how many were new."""
+        for run, of_run in itertools.groupby(rows, key=lambda row: row[1]):
+            added = connection.executemany(_INSERT_FINDING, list(of_run)).rowcount
+            connection.execute("UPDATE runs SET findings = findings + ? WHERE id = ?", (added, run))
+
+    def write_marks(self, connection: sqlite3.Connection, run: int) -> None:
+        """Store what an ended run had reached at steps 1, 2, 4, 8 and so on."""
+        write_marks(connection, run)
 
     def delete_first_payloads(self, connection: sqlite3.Connection, run: int, last: int) -> int:
         """Delete the payloads of a run's events up to one; the events follow. Returns how many."""

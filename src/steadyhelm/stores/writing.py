@@ -18,27 +18,12 @@ from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
-from steadyhelm.stores.run_marks import write_marks
 from steadyhelm.stores.spending import write_grants, write_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
-_SET_SCORES: Final = """
-    UPDATE runs SET top_score = max(coalesce(top_score, :top), :top), last_score = :last WHERE id = :run"""
 _ADD_FLAGS: Final = """
     UPDATE runs SET top_severity = max(top_severity, ?), kinds = kinds | ?, responses = responses | ?
     WHERE id = ?"""
-_ADD_TOTALS: Final = """
-    UPDATE runs SET events = events + ?, tokens = tokens + ?, tool_calls = tool_calls + ?,
-        llm_calls = llm_calls + ?, errors = errors + ?, duration_ms = duration_ms + ?,
-        cost_usd = cost_usd + ?, payloads = payloads + ?, repeated = repeated + ?,
-        reply_bytes = reply_bytes + ?, last_at = max(last_at, ?),
-        state = CASE WHEN ? = 1 AND state = 'suspended' THEN 'running' ELSE state END
-    WHERE id = ?"""
-_ADD_TOOL_TOTALS: Final = """
-    INSERT INTO run_tools VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, name) DO UPDATE SET
-        calls = run_tools.calls + excluded.calls, errors = run_tools.errors + excluded.errors,
-        tokens = run_tools.tokens + excluded.tokens,
-        duration_ms = run_tools.duration_ms + excluded.duration_ms"""
 _SET_EARLIER_START: Final = """
     UPDATE runs SET started_at = ? WHERE id = ? AND start_known = 0 AND (started_at > ? OR started_at = 0)"""
 _START_RUN: Final = """
@@ -59,10 +44,6 @@ _END_RUN: Final = """
 _SAVE_STATE: Final = """
     INSERT INTO states VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE SET state = excluded.state,
         saved_at = excluded.saved_at"""
-_INSERT_FINDING: Final = """
-    INSERT INTO findings (agent, run, ts, severity, score, detector, kind, event_id, message,
-        suggested_action, context_json)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, ts, event_id) DO NOTHING"""
 # Review and acknowledgement belong to people: the engine does not overwrite them.
 _UPSERT_INCIDENT: Final = """
     INSERT INTO incidents (incident_id, agent, run, detector, kind, severity, peak, message, suggested_action,
@@ -203,9 +184,9 @@ def _write_batch(connection: Connection, batch: Batch, new_runs: dict[int, int])
     batch.events.sort()
     if not connection.dialect.insert_events(connection, batch):
         raise _OutdatedError(_OUTDATED)
-    connection.executemany(_ADD_TOOL_TOTALS, _build_tool_rows(all_totals))
+    connection.dialect.add_tool_totals(connection, _build_tool_rows(all_totals))
     rows = [_build_total_row(totals) for totals in all_totals]
-    if rows and connection.executemany(_ADD_TOTALS, rows).rowcount != len(rows):
+    if rows and connection.dialect.add_run_totals(connection, rows) != len(rows):
         raise _OutdatedError(_OUTDATED)
     _update_times(connection, all_totals, new_runs)
     _write_points(connection, batch)
@@ -217,11 +198,11 @@ def _write_batch(connection: Connection, batch: Batch, new_runs: dict[int, int])
 def _write_points(connection: Connection, batch: Batch) -> None:
     if batch.points:
         connection.dialect.insert_rows(connection, "scores", batch.points)
-        connection.executemany(
-            _SET_SCORES,
+        connection.dialect.set_scores(
+            connection,
             [
-                {"top": totals.top_score, "last": totals.last_score, "run": totals.run}
-                for totals in batch.totals.values()
+                (totals.top_score, totals.last_score, totals.run)
+                for totals in sorted(batch.totals.values(), key=lambda it: it.run)
                 if totals.top_score is not None
             ],
         )
@@ -272,14 +253,13 @@ def _update_times(connection: Connection, all_totals: Iterable[RunTotals], new_r
 
 def _write_other_records(connection: Connection, batch: Batch) -> None:
     changed_runs = {totals.run for totals, _ in batch.incidents.values()}
+    findings: list[tuple[object, ...]] = []
     for totals in sorted(batch.totals.values(), key=lambda it: it.run):
         if totals.state_changes:
             _write_state_changes(connection, totals)
             changed_runs.add(totals.run)
-        if totals.findings:
-            rows = [_build_finding_row(totals, finding) for finding in totals.findings]
-            added = connection.executemany(_INSERT_FINDING, rows).rowcount
-            connection.execute("UPDATE runs SET findings = findings + ? WHERE id = ?", (added, totals.run))
+        findings += [_build_finding_row(totals, finding) for finding in totals.findings]
+    connection.dialect.insert_findings(connection, findings)
     if batch.incidents:
         rows = [_build_incident_row(totals, incident) for totals, incident in batch.incidents.values()]
         connection.executemany(_UPSERT_INCIDENT, rows)
@@ -322,7 +302,7 @@ def _write_state_changes(connection: Connection, totals: RunTotals) -> None:
         else:
             connection.execute(_END_RUN, _build_end_values(run, record))
             connection.execute("DELETE FROM states WHERE run = ?", (run,))
-            write_marks(connection, run)
+            connection.dialect.write_marks(connection, run)
             totals.cached.calls.forget()
     if totals.is_resumed:
         connection.execute("UPDATE runs SET state = 'running' WHERE id = ? AND state = 'suspended'", (run,))

@@ -25,6 +25,7 @@ from steadyhelm.stores.postgres.translation import register, translate
 _MOST_IDLE: Final = 4
 _ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.01
+_LOCK_AGENTS: Final = "SELECT pg_advisory_xact_lock(k) FROM unnest(%s::bigint[]) k"
 _SILENCE_S: Final = 30
 """How long a network may be silent, or a frozen client hold its locks, until the connection is lost."""
 
@@ -311,9 +312,11 @@ class PostgresConnections:
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Wait until no other process is in a transaction that locked one of these agents."""
         keys = sorted({hash_bytes(b"agent " + it.encode("utf-8", "replace")) for it in agent_ids})
+        if self._owner != threading.get_ident() or self._writer is None:
+            raise StoreError("Agents can only be locked inside a transaction.")
         if keys:
-            with self.transaction() as connection:
-                connection.raw.execute("SELECT pg_advisory_xact_lock(k) FROM unnest(%s::bigint[]) k", (keys,))
+            with translate_errors(self.url):
+                self._writer.raw.execute(_LOCK_AGENTS, (keys,))
 
     def require_database(self) -> None:
         """Do nothing: a lost server is noticed by the next statement."""
