@@ -22,7 +22,7 @@ def test_an_incident_links_to_the_page(tmp_path, monkeypatch, caplog):
         incident = next(it for it in monitor.store.list_incidents() if it.kind == "loop")
         alerts = [Alert.from_body(it.body) for it in monitor.store.list_deliveries()]
         monitor.close()
-    link = f"https://helm.example.com/x/#/incidents?group={incident.incident_id}"
+    link = f"https://helm.example.com/x/#/incidents/{incident.incident_id}"
     assert any(f" or {link}" in record.getMessage() for record in caplog.records)
     assert ("Page", link) in [fact for alert in alerts for fact in list_facts(alert)]
 

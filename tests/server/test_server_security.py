@@ -122,6 +122,15 @@ class TestSessions:
         client.cookies.clear()
         assert 401 == client.get(RUNS, headers={"steadyhelm-secret": secret}).status_code
 
+    def test_over_tls_the_cookie_is_for_tls_alone(self, live):
+        """A proxy with TLS that no setting names: the browser's origin says that it uses it."""
+        secure = []
+        for origin in (live.url, live.url.replace("http:", "https:")):
+            with live.client(origin=origin) as client:
+                cookie = client.post(SESSION, json={"token": live.token}).headers["set-cookie"]
+                secure.append("Secure" in cookie.split("; "))
+        assert [False, True] == secure
+
     def test_signing_out_ends_it(self, live, visitor):
         """After signing out, cookie and secret are worth nothing."""
         client, response = visitor, visitor.post(SESSION, json={"token": live.token})
@@ -199,6 +208,7 @@ class TestRequests:
         [
             *("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "0.0.0.0"),
             *("xn--lcalhost-r8a", "127.1", "2130706433", "[::ffff:10.0.0.1]", "", "a@127.0.0.1"),
+            *("localhost:x", "localhost:80@evil.example", "localhost:65536", "[::1]evil", "[::1]:-1"),
         ],
     )
     def test_other_names_are_refused(self, live, host):

@@ -64,19 +64,33 @@ def find_port() -> int:
 
 
 def start_server(
-    home: Path, database: Path, *, port: int | None = None, runs: dict[str, str] | None = None
+    home: Path,
+    database: Path,
+    *options: str,
+    port: int | None = None,
+    runs: dict[str, str] | None = None,
 ) -> Served:
-    """Start `steadyhelm serve` over this file, and wait until it answers."""
+    """Start `steadyhelm serve` over this file, and wait until it answers. It cannot open a browser."""
     home.mkdir(parents=True, exist_ok=True)
     port = port or find_port()
     log = home / "serve.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "steadyhelm", "--db", str(database), "serve", "--port", str(port)],
+            [
+                sys.executable,
+                "-m",
+                "steadyhelm",
+                "--db",
+                str(database),
+                "serve",
+                "--port",
+                str(port),
+                *options,
+            ],
             stdout=out,
             stderr=out,
             cwd=home,
-            env={**os.environ, "STEADYHELM_HOME": str(home)},
+            env={**os.environ, "STEADYHELM_HOME": str(home), "BROWSER": "true"},
         )
     url = f"http://127.0.0.1:{port}"
     end = time.monotonic() + WAIT_S

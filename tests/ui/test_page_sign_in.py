@@ -1,6 +1,11 @@
 """Who may see the page, and how a tab signs in."""
 
+import html
+import re
+import time
+
 import pytest
+from conftest import start_server
 from playwright.sync_api import expect
 
 
@@ -65,3 +70,34 @@ def test_signing_out_ends_the_session_in_every_tab(open_context, own_server, pro
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     second.reload()
     expect(second.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.fixture
+def opened(past, tmp_path):
+    """A server that was started with `--open`, and the address that a browser is led to."""
+    served = start_server(tmp_path / "home", past[0], "--open")
+    opener = tmp_path / "home" / "open.html"
+    while not (opener.exists() and opener.read_text().endswith(">")):
+        assert served.process.poll() is None
+        time.sleep(0.02)
+    (address,) = re.findall('url=(.+?)"', opener.read_text())
+    yield served, html.unescape(address)
+    served.stop()
+
+
+def test_the_link_of_open_signs_in_once(open_context, opened, problems):
+    """
+    The code is taken out of the address; used again, it leads to the sign-in card with a sentence.
+    """
+    problems.allow("401")
+    served, address = opened
+    page = open_context(served, signed_in=False).new_page()
+    page.goto(address)
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert "#code=" in address
+    assert "code" not in page.url
+    again = open_context(served, signed_in=False).new_page()
+    again.goto(address)
+
+    expect(again.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(again.get_by_text("The link was used before or is too old.")).to_be_visible()

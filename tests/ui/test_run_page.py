@@ -8,6 +8,8 @@ from conftest import NARROW, run_key, start_server, theme_of
 from playwright.sync_api import Page, expect
 from recorded_agents import FIXER, HOSTILE_GOAL, LOOP_GOAL, watch
 
+from steadyhelm import Budget
+
 DASH = "\N{EN DASH}"
 CROSS = "\N{MULTIPLICATION SIGN}"
 LANES = ("drift", "steps", "loops", "budget")
@@ -169,7 +171,69 @@ class TestLanes:
         assert "charts=" in page.url
 
 
+@pytest.fixture
+def budgeted(changing_server):
+    """A run that goes on, and has spent most of its tokens."""
+    with closing(watch("spender", changing_server.database)) as monitor:
+        run = monitor.start_run(goal="Write a report", budget=Budget(tokens=10_000, steps=100))
+        for number in range(14):
+            monitor.record_event(
+                "llm_call",
+                "model",
+                run_id=run,
+                output_data={"text": f"Part {number} is about {number}."},
+                token_count=500,
+            )
+        monitor.flush()
+        changing_server.runs["budgeted"] = run
+        yield changing_server
+
+
+class TestBudget:
+    def test_it_counts_down_with_a_forecast(self, visit, budgeted):
+        """What is left, the reserve and where it ends while the run goes on; another budget by its name."""
+        page = open_run(visit, budgeted, "budgeted")
+        lane = page.locator("[data-lane=budget]")
+        expect(lane.get_by_test_id("left-line")).to_be_visible()
+        expect(lane.locator(".lane-legend")).to_contain_text("3,000 tokens left at 15")
+        expect(lane).to_contain_text(re.compile(r"empty at about step \d+"))
+        lane.get_by_role("radio", name="Steps").click()
+        expect(lane.locator(".lane-legend")).to_contain_text(re.compile(r"\d+ steps left at 15"))
+        assert "meter=steps" in page.url
+
+    def test_a_run_without_limits_says_so(self, visit, server):
+        """No lane is drawn where nothing limits the run."""
+        page = open_run(visit, server, "clean")
+        expect(page.locator("[data-lane=budget]")).to_contain_text("No limit is set for this run.")
+
+
 class TestWhy:
+    def test_a_comment_is_written_with_a_key(self, own_server, visit):
+        """`c` leads to the field; what was written is shown as text, with who wrote it."""
+        page = open_run(visit, own_server, "loop")
+        why = page.get_by_role("region", name="Why")
+        expect(why.get_by_label("Write a comment")).to_be_visible()
+        page.keyboard.press("c")
+        page.keyboard.type("<b>known</b> since v13")
+        why.get_by_role("button", name="Save comment").click()
+        expect(why.locator(".comment")).to_contain_text("<b>known</b> since v13")
+        expect(why.get_by_label("Write a comment")).to_have_value("")
+
+    def test_the_address_of_an_alert_leads_to_the_run(self, visit, server):
+        """`#/incidents/ID` shows the run of the incident, with the incident chosen."""
+        page = open_run(visit, server, "loop")
+        key = re.search(r"/runs/(\d+)", page.url).group(1)
+        incident = page.evaluate(
+            """async (key) => {
+              const headers = { "Steadyhelm-Secret": sessionStorage.getItem("steadyhelm.secret") };
+              return (await (await fetch(`./api/v1/runs/${key}`, { headers })).json()).incidents[0];
+            }""",
+            key,
+        )
+        alerted = visit(f"/incidents/{incident}")
+        expect(alerted).to_have_url(re.compile(rf"#/runs/{key}\?incident={incident}$"))
+        expect(alerted.get_by_role("region", name="Why")).to_contain_text("str_replace_editor")
+
     def test_it_says_proves_and_shows_what_came_of_it(self, visit, server):
         """Sentence, step range, figures, a diff of two calls and what was said, in this order."""
         page = open_run(visit, server, "loop")
@@ -262,6 +326,22 @@ class TestLooks:
         expect(page.locator(".lanes-range")).to_have_text(f"2{DASH}{LOOP_STEPS} of {LOOP_STEPS} steps")
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         assert page.locator("[data-lane=steps] .cell-letter").count() > 0
+
+    def test_swiping_moves_the_window(self, visit, server):
+        """A finger that goes right shows earlier steps; the width of the window stays."""
+        page = open_run(visit, server, "loop", viewport=NARROW, has_touch=True)
+        shown = page.locator(".lanes-range")
+        expect(shown).to_have_text(f"2{DASH}{LOOP_STEPS} of {LOOP_STEPS} steps")
+        plot = plot_of(page, "steps")
+        plot.scroll_into_view_if_needed()
+        box = plot.bounding_box()
+        y = box["y"] + box["height"] / 2
+        touch = page.context.new_cdp_session(page)
+        touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": 120, "y": y}]})
+        for x in range(130, 240, 10):
+            touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x, "y": y}]})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        expect(shown).to_have_text(f"1{DASH}{LOOP_STEPS - 1} of {LOOP_STEPS} steps")
 
     def test_hostile_names_and_payloads_are_text(self, visit, server, open_context):
         """Markup is shown as it was written, hidden characters are spelt out, and nothing runs."""

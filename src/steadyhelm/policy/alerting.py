@@ -157,15 +157,15 @@ class AlertPolicy:
 
 
 def build_link(public_url: str, incident: Incident) -> str:
-    """Return the address of an incident, with its run, on the page; empty when the page's is not known.
+    """Return the address on the page that leads to an incident's run; empty when the page's is not known.
 
     >>> from steadyhelm.testing.store_records import an_incident
     >>> build_link("https://helm.example.com/", an_incident("4f2a"))
-    'https://helm.example.com/#/incidents?group=4f2a'
+    'https://helm.example.com/#/incidents/4f2a'
     """
     if not public_url.startswith(("http://", "https://")):
         return ""
-    return f"{public_url.rstrip('/')}/#/incidents?group={quote(incident.incident_id, safe='')}"
+    return f"{public_url.rstrip('/')}/#/incidents/{quote(incident.incident_id, safe='')}"
 
 
 def build_threshold(incident: Incident, *, at: float) -> Threshold:

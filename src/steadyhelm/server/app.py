@@ -169,7 +169,8 @@ class Server:
             cookie,
             max_age=int(SESSION_S),
             path="/",
-            secure=self._is_secure,
+            # A browser that reaches it over TLS says so, also through a proxy that no setting names.
+            secure=self._is_secure or request.headers.get("origin", "").startswith("https://"),
             httponly=True,
             samesite="strict",
         )

@@ -1,6 +1,7 @@
 """The gate every request passes: host, path, origin, size and rate first, then who it is. Deny by default."""
 
 import ipaddress
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
@@ -20,6 +21,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY_BYTES: Final = 64 << 10
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_PORT: Final = re.compile(r":[0-9]{0,5}")
+_MOST_PORT: Final = 65_535
 _REQUESTS_PER_S: Final = 50.0
 _BURST: Final = 400.0
 _SIGN_INS_PER_S: Final = 0.2
@@ -116,7 +119,7 @@ class Gate:
     ) -> None:
         self._app = app
         self._access = access
-        self._hosts = LOOPBACK_NAMES | {canonical_host(host) for host in hosts}
+        self._hosts = (LOOPBACK_NAMES | {canonical_host(host) for host in hosts}) - {""}
         self._origins = frozenset(origins)
         self._is_open = open_paths
         self._proxy = trusted_proxy
@@ -228,14 +231,21 @@ class Gate:
 def canonical_host(given: str) -> str:
     """Return a host without its port, in one form: lower case, no trailing dot, IP addresses parsed.
 
+    Empty when what follows the name is no port: two parsers may read it differently.
+
     >>> canonical_host("LOCALHOST.:8000"), canonical_host("[0:0::1]:80"), canonical_host("10.evil.example")
     ('localhost', '::1', '10.evil.example')
+    >>> canonical_host("localhost:80@evil"), canonical_host("[::1]evil"), canonical_host("localhost:65536")
+    ('', '', '')
     """
-    name = given.strip().lower()
+    name, port = given.strip().lower(), ""
     if name.startswith("["):
-        name = name[1:].partition("]")[0]
+        name, _, port = name[1:].partition("]")
     elif name.count(":") == 1:
-        name = name.partition(":")[0]
+        name, colon, port = name.partition(":")
+        port = colon + port
+    if port and (not _PORT.fullmatch(port) or int(port[1:] or 0) > _MOST_PORT):
+        return ""
     name = name.rstrip(".")
     try:
         return str(ipaddress.ip_address(name))

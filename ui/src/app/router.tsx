@@ -31,6 +31,7 @@ const routes: readonly Route[] = [
   { pattern: /^\/runs$/, page: lazy(() => import("../runs/RunsPage")), section: "runs", title: "Runs" },
   { pattern: /^\/runs\/([^/]+)$/, page: lazy(() => import("../run/RunPage")), section: "runs", title: "Run" },
   { pattern: /^\/incidents$/, page: lazy(() => import("../incidents/IncidentsPage")), section: "incidents", title: "Incidents" },
+  { pattern: /^\/incidents\/([^/]+)$/, page: lazy(() => import("../run/IncidentPage")), section: "runs", title: "Incident" },
   { pattern: /^\/agents$/, page: lazy(() => import("../overview/AgentsPage")), section: "agents", title: "Agents" },
   { pattern: /^\/agents\/([^/]+)$/, page: lazy(() => import("../agent/AgentPage")), section: "agents", title: "Agent" },
   { pattern: /^\/settings$/, page: lazy(() => import("../settings/SettingsPage")), section: "settings", title: "Settings" },

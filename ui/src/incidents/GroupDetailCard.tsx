@@ -1,15 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { useRef, useState } from "react";
-import type { FormEvent } from "react";
+import { useState } from "react";
 
 import { get } from "../api/client";
 import { keys } from "../api/queries";
-import type { Comment, GroupDetail, RunOfGroup } from "../api/types";
-import { useKeys } from "../app/keyboard";
+import type { GroupDetail, RunOfGroup } from "../api/types";
 import { href, runPath } from "../app/router";
-import { useScope } from "../app/session";
 import { Badge } from "../components/Badge";
-import { Button } from "../components/Button";
 import { Card } from "../components/Card";
 import { Severity } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
@@ -17,8 +13,8 @@ import { Icon } from "../components/Icon";
 import { Block, Failure, Loading } from "../components/States";
 import { useNow } from "../components/useNow";
 import { formatAgo, formatCapped, formatCount, formatPlural, formatSteps, formatTime } from "../format";
+import { Comments } from "./Comments";
 import { IncidentButtons } from "./IncidentButtons";
-import { useIncidentActions } from "./useIncidentActions";
 
 interface GroupDetailCardProps {
   /** The id of any incident of the group. */
@@ -97,7 +93,9 @@ function Detail({ detail, place, onDone }: DetailProps) {
         )}
       </div>
       <Runs runs={runs} count={group.count} />
-      <Comments id={newest.row.incident_id} comments={comments} />
+      <div className="detail-part">
+        <Comments id={newest.row.incident_id} comments={comments} />
+      </div>
     </Card>
   );
 }
@@ -152,54 +150,6 @@ function Runs({ runs, count }: { readonly runs: readonly RunOfGroup[]; readonly 
         <button type="button" className="link-button small" onClick={() => setAll(true)}>
           Show {formatCount(runs.length)}
         </button>
-      )}
-    </div>
-  );
-}
-
-function Comments({ id, comments }: { readonly id: string; readonly comments: readonly Comment[] }) {
-  const now = useNow();
-  const actions = useIncidentActions(id);
-  const mayOperate = useScope("operate");
-  const [text, setText] = useState("");
-  const field = useRef<HTMLTextAreaElement>(null);
-  useKeys({ c: () => field.current?.focus() }, mayOperate);
-  const onSubmit = async (event: FormEvent) => {
-    event.preventDefault();
-    if (text.trim() && (await actions.comment(text.trim()))) setText("");
-  };
-  return (
-    <div className="detail-part">
-      <h3>Comments</h3>
-      {comments.map((comment) => (
-        <article key={comment.id} className="comment">
-          <strong>{comment.by}</strong>{" "}
-          <span className="muted small" title={formatTime(comment.at, now)}>
-            {formatAgo(comment.at, now)}
-          </span>
-          <div>
-            <HostileText text={comment.text} />
-          </div>
-        </article>
-      ))}
-      {mayOperate && (
-        <form className="comment-form" onSubmit={(event) => void onSubmit(event)}>
-          <textarea
-            ref={field}
-            className="field"
-            rows={1}
-            aria-label="Write a comment"
-            placeholder="Write a comment"
-            maxLength={2000}
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-          {text.trim() && (
-            <Button submit small busyWord={actions.busy === "comments" ? "Saving…" : null}>
-              Save comment
-            </Button>
-          )}
-        </form>
       )}
     </div>
   );

@@ -12,6 +12,7 @@ import { escapeHidden, HostileText } from "../components/HostileText";
 import { Icon } from "../components/Icon";
 import { Block, Failure, Loading } from "../components/States";
 import { formatCount, formatDuration, formatMoney, formatPercent, formatPlural, formatRange, formatScore, formatSteps } from "../format";
+import { Comments } from "../incidents/Comments";
 import { IncidentButtons } from "../incidents/IncidentButtons";
 import { useIncident } from "./data";
 import { DeclarePanel } from "./DeclarePanel";
@@ -90,14 +91,9 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
         <h3>What was said, what came of it</h3>
         {shown.said.length === 0 ? <p className="muted small">Nothing was said.</p> : <SaidList key={shown.row.incident_id} said={shown.said} select={select} />}
       </div>
-      {shown.comments.length > 0 && (
-        <div className="why-part">
-          <h3>Comments</h3>
-          {shown.comments.map((each) => (
-            <p key={each.id} className="small"><b>{escapeHidden(each.by)}</b> <HostileText text={each.text} /></p>
-          ))}
-        </div>
-      )}
+      <div className="why-part">
+        <Comments key={shown.row.incident_id} id={shown.row.incident_id} comments={shown.comments} />
+      </div>
       <p className="why-part why-elsewhere small muted">
         {shown.elsewhere > 0 ? (
           <>
