@@ -22,7 +22,6 @@ from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
 from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.journal.abandoned import has_abandoned
@@ -38,6 +37,7 @@ from steadyhelm.stores.opening import require_current
 from steadyhelm.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
+    from steadyhelm.engine.judge_worker import JudgeWorker
     from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 
 _HARD_LIMITS: Final = ("absolute_token_limit", "absolute_duration_limit_ms")
@@ -238,11 +238,12 @@ def make_judge_worker(
     store: Store | None,
     health: Health,
     clock: Callable[[], float] = time.time,
-) -> JudgeWorker | None:
+) -> "JudgeWorker | None":
     """Return what asks the judge that is given, or that the settings name; None when there is none."""
     if given is None and not settings.judge:
         return None
     from steadyhelm.engine.judge_account import DailyAccount  # noqa: PLC0415 - most monitors have no judge
+    from steadyhelm.engine.judge_worker import JudgeWorker  # noqa: PLC0415 - the same
     from steadyhelm.judges.building import build_judge  # noqa: PLC0415 - the same
 
     daily = JudgeLimits(

@@ -339,7 +339,7 @@ class TestNeverInTheWay:
                 try:
                     with monitor.run(goal="in the child"):
                         loop(monitor)
-                        worker = monitor._services.judge
+                        worker = monitor._judge
                         for _ in range(2000):
                             if not worker._waiting and worker._known:
                                 code = 0
@@ -361,7 +361,7 @@ class TestNeverInTheWay:
             loop(monitor)
             recorder = monitor.runs.get(monitor.runs.find_current())
             assert recorder.session._questioner is None
-        assert monitor._services.judge is None
+        assert monitor._judge is None
         monitor.close()
 
 
@@ -437,7 +437,7 @@ class TestLimits:
                     loop(monitor)
                     wait_for(wait_until, monitor, 2 * number + who + 1)
         assert len(endpoint.asked) == 3
-        account = monitors[0]._services.judge._daily
+        account = monitors[0]._judge._daily
         assert account.read() == JudgeAmounts(3, 3 * 740, 0.0)
 
     def test_a_price_that_is_known_bounds_the_money(self, make_monitor, endpoint, wait_until):
@@ -451,7 +451,7 @@ class TestLimits:
             wait_until(lambda: list_judged(monitor))
         cost = list_judged(monitor)[0]["cost_usd"]
         assert 0 < cost < 0.001
-        assert monitor._services.judge._daily.read().cost_usd == pytest.approx(cost)
+        assert monitor._judge._daily.read().cost_usd == pytest.approx(cost)
         poor = make_monitor(judge=judge, settings={"judging.run_cost_usd": 1e-7})
         with poor.run(goal="read something else"):
             loop(poor)
@@ -470,7 +470,7 @@ class TestLimits:
         with monitor.run(goal="read it"):
             loop(monitor)
             wait_until(lambda: list_judged(monitor))
-        assert monitor._services.judge._daily.read().tokens >= len(endpoint.asked[0])
+        assert monitor._judge._daily.read().tokens >= len(endpoint.asked[0])
 
     def test_a_day_in_memory_begins_anew(self):
         """

@@ -128,6 +128,7 @@ class Monitor:
         self.fails_closed = on_failure == "closed" and mode == "enforce"
         """Whether a step that could not be judged is refused."""
         self._dispatch = dispatch
+        self._judge = judge
         self._goal = goal
         self._version = version
         limits = None if steering is None or disabled else steering.daily_limits
@@ -637,8 +638,8 @@ class Monitor:
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
         deadline = time.monotonic() + timeout_s
-        if self._services.judge is not None:
-            self._services.judge.close()
+        if self._judge is not None:
+            self._judge.close()
         self._starter.wait_for_answers(timeout_s / 2)
         self._starter.give_up_waiting()
         self.suspend_all()
@@ -658,8 +659,8 @@ class Monitor:
         self._dispatch.after_fork()
         if self._services.daily is not None:
             self._services.daily.after_fork()
-        if self._services.judge is not None:
-            self._services.judge.after_fork()
+        if self._judge is not None:
+            self._judge.after_fork()
         self._set_inner_locks()
         self._services.listeners.after_fork()
         self._starter.after_fork()

@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.listeners import Listeners
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.judge import Question
 from steadyhelm.sink import Record
+
+if TYPE_CHECKING:
+    from steadyhelm.engine.judge_worker import JudgedRecorder
 
 Price = Callable[[Mapping[str, Any], float], float | None]
 
@@ -27,6 +30,14 @@ class RecordQueue(Protocol):
 
     def acknowledge(self) -> bool:
         """Wait until the records are written, if the queue is durable; False when that took too long."""
+        ...
+
+
+class QuestionAsker(Protocol):
+    """Whatever has the questions of runs answered: a thread beside a live agent, or a hook's helper."""
+
+    def ask(self, recorder: "JudgedRecorder", questions: Sequence[Question]) -> None:
+        """Have questions about a run answered later. Returns at once and never raises."""
         ...
 
 
@@ -56,7 +67,7 @@ class RunServices:
         daily: DailyLedger | None = None,
         clock: Callable[[], float] = time.time,
         price: Price | None = None,
-        judge: JudgeWorker | None = None,
+        judge: QuestionAsker | None = None,
     ) -> None:
         self.agent_id = agent_id
         self.capture = capture

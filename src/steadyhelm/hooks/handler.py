@@ -219,10 +219,15 @@ def record_rest(timeout_s: float = _RECORDING_MARGIN_S) -> None:
 
 
 def send_alerts(*, stays: bool) -> None:
-    """Send the alerts that wait, when no agent does; `stays` says whether this process goes on after that."""
+    """Send the alerts and the questions for a judge that wait, when no agent does.
+
+    `stays` says whether this process goes on after that: one that ends asks nobody.
+    """
     for parts in list(_parts.values()):
         with contextlib.suppress(Exception):
             parts.alerts.send(stays=stays)
+        with contextlib.suppress(Exception):
+            parts.judging.send(stays=stays)
 
 
 # Errors.

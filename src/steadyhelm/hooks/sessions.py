@@ -6,6 +6,7 @@ is killed has done nothing.
 
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
@@ -25,8 +26,10 @@ from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.alerts import HookAlerts
 from steadyhelm.hooks.deadline import Deadline
+from steadyhelm.hooks.judging import HookJudging
 from steadyhelm.hooks.memory import HookMemory, read_memory
 from steadyhelm.hooks.session_step import SessionStep
+from steadyhelm.judging.questioner import Questioner
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, read_transcript
 from steadyhelm.redaction import Redactor
@@ -64,6 +67,7 @@ class HookParts(NamedTuple):
     """How far the transcripts of runs were read by this process: where to begin reading, before the store is
     opened. What counts is the position in the session's memory."""
     alerts: HookAlerts
+    judging: HookJudging
 
 
 def build_hook_parts(settings: "Settings") -> HookParts:
@@ -73,7 +77,8 @@ def build_hook_parts(settings: "Settings") -> HookParts:
     capture = Capture(redactor, settings.payloads)
     positions: BoundedDict[str, int] = BoundedDict(_POSITIONS_KEPT)
     make_detectors = make_detector_factory(settings, health)
-    return HookParts(settings, make_detectors, capture, health, positions, HookAlerts(settings, health))
+    alerts, judging = HookAlerts(settings, health), HookJudging(settings, health)
+    return HookParts(settings, make_detectors, capture, health, positions, alerts, judging)
 
 
 class RecordList:
@@ -139,6 +144,7 @@ class HookSessions:
             if opened is None:
                 return NOTHING
             recorder, memory, queue = opened
+            self._record_verdicts(recorder)
             speaks = frozenset() if late else self._dialect.speaks
             session = SessionStep(
                 recorder, memory, self._parts.capture, speaks, transcript=transcript, late=late
@@ -150,6 +156,12 @@ class HookSessions:
             self._write(queue.records)
         self._remember_position(step, memory, has_ended=session.has_ended)
         return answer
+
+    def _record_verdicts(self, recorder: RunRecorder) -> None:
+        """Record what a judge has answered since the event before."""
+        run = recorder.session.run
+        for report in self._parts.judging.take(run.agent_id, run.run_id):
+            recorder.record_judged(report)
 
     def _account(self, token: str, noted: Collection[str]) -> bool:
         """Mark a step as recorded, in the transaction that records it; return whether it was not before."""
@@ -190,6 +202,7 @@ class HookSessions:
             mode=settings.mode,
             tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
+            make_questioner=partial(Questioner, capture.redact) if self._parts.judging.is_on else None,
         )
         known = StoredKnowledge(
             agent,
@@ -266,6 +279,7 @@ class HookSessions:
             queue=queue,
             clock=lambda: max(self._clock(), session.last_at),
             daily=self._read_daily(session.run.agent_id),
+            judge=self._parts.judging if self._parts.judging.is_on else None,
         )
         return RunRecorder(session, services, reference=reference), queue
 

@@ -19,6 +19,9 @@ from steadyhelm.judging.questions import build_goal_question, build_loop_questio
 from steadyhelm.judging.run_notes import RunNotes
 from steadyhelm.judging.severity_shifts import is_certain
 
+STEPS_UNTIL_LOST: Final = 100
+"""Steps after which no answer to a question comes any more: the process that asked has ended."""
+
 _SUBJECTS_KEPT: Final = 64
 _LOWERED: Final = frozenset({"lowered_because", "judged"})
 """What the context of a finding has when people or a judge have lowered it."""
@@ -111,7 +114,7 @@ class Questioner:
         is_due = memory.goal.observe(event, facts.goal, is_found=is_found)
         incident = facts.incidents.get("goal")
         subject = GOAL_PATTERN if incident is None else incident.incident_id
-        if not is_due or subject in memory.waiting:
+        if not is_due or self._is_waiting(subject):
             return None
         memory.goal.record_question()
         self._note_asked(subject, GOAL_PATTERN)
@@ -144,9 +147,15 @@ class Questioner:
     def _is_due(self, subject: str) -> bool:
         """Return whether an incident may be asked about: never while a question about it is open."""
         asked_at = self.memory.asked.get(subject)
-        if subject in self.memory.waiting:
+        if self._is_waiting(subject):
             return False
         return asked_at is None or self.memory.notes.calls - asked_at >= MIN_STEPS_BETWEEN
+
+    def _is_waiting(self, subject: str) -> bool:
+        """Return whether a question about this is open; one that was asked long ago is lost."""
+        memory = self.memory
+        is_lost = memory.notes.calls - memory.asked.get(subject, 0) >= STEPS_UNTIL_LOST
+        return subject in memory.waiting and not is_lost
 
     def _note_asked(self, subject: str, *others: str) -> None:
         """Note that something was asked about, and under which other names it is known."""

@@ -1,0 +1,126 @@
+"""Ask a judge about sessions of coding agents, while no agent waits for it.
+
+Only the resident helper asks: a hook process is gone before an answer comes. The verdict is recorded with
+the next event of its session.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from steadyhelm.bounded import BoundedDict
+from steadyhelm.components import make_judge_worker
+from steadyhelm.errors import SteadyhelmError
+from steadyhelm.forks import ForkSafeLock
+from steadyhelm.hooks.log import write_log
+from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.stores import open_store
+
+if TYPE_CHECKING:
+    from steadyhelm.engine.health import Health
+    from steadyhelm.engine.judge_worker import JudgedRecorder, JudgeWorker
+    from steadyhelm.judge import JudgedReport, Question
+    from steadyhelm.settings import Settings
+    from steadyhelm.stores.locations import DatabaseLocation
+
+_RUNS_KEPT: Final = 256
+_ANSWERS_PER_RUN: Final = 16
+
+
+class _Asked(NamedTuple):
+    run: "HookRun"
+    questions: "Sequence[Question]"
+
+
+class HookRun:
+    """A run of a hook as the judge sees it: its answers are kept for the next event."""
+
+    is_live = True
+
+    def __init__(self, judging: "HookJudging", key: str, spent: JudgeAmounts) -> None:
+        self._judging = judging
+        self._key = key
+        self._spent = spent
+
+    def record_judged(self, report: "JudgedReport") -> bool:
+        """Keep an answer until the next event of the run."""
+        return self._judging.keep(self._key, report)
+
+    def get_judge_spending(self) -> JudgeAmounts:
+        """Return what judges have used for this run, with the answers that are not recorded yet."""
+        total = self._spent
+        for report in self._judging.list_kept(self._key):
+            tokens = report.input_tokens + report.output_tokens
+            total = total.add(JudgeAmounts(int(report.asked), tokens, report.cost_usd or 0.0))
+        return total
+
+
+class HookJudging:
+    """Puts the questions of sessions to the judge in the settings, and keeps its answers.
+
+    Args:
+        settings: The settings of the hooks.
+        health: Counts what was not asked.
+    """
+
+    def __init__(self, settings: "Settings", health: "Health") -> None:
+        self.is_on = bool(settings.judge)
+        self._settings = settings
+        self._health = health
+        self._lock = ForkSafeLock()
+        self._asked: list[_Asked] = []
+        self._answers: BoundedDict[str, list[JudgedReport]] = BoundedDict(_RUNS_KEPT)
+        self._workers: dict[DatabaseLocation, JudgeWorker] = {}
+
+    def ask(self, recorder: "JudgedRecorder", questions: "Sequence[Question]") -> None:
+        """Remember questions of the event under way; `send` has them asked."""
+        session = getattr(recorder, "session", None)
+        run = getattr(session, "run", None)
+        key = "" if run is None else _name_run(run.agent_id, run.run_id)
+        self._asked.append(_Asked(HookRun(self, key, recorder.get_judge_spending()), questions))
+
+    def send(self, *, stays: bool) -> None:
+        """Have the questions asked in a process that stays; otherwise nobody is asked."""
+        asked, self._asked = self._asked, []
+        if asked and stays:
+            database = self._settings.database.to_absolute()
+            threading.Thread(target=self._hand_over, args=(database, asked), daemon=True).start()
+
+    def keep(self, key: str, report: "JudgedReport") -> bool:
+        """Keep an answer; return whether there was room for it."""
+        with self._lock:
+            kept = self._answers.get(key) or []
+            if len(kept) < _ANSWERS_PER_RUN:
+                self._answers[key] = [*kept, report]
+            return len(kept) < _ANSWERS_PER_RUN
+
+    def list_kept(self, key: str) -> "Sequence[JudgedReport]":
+        """Return the answers that wait for the next event of a run."""
+        return tuple(self._answers.get(key) or ())
+
+    def take(self, agent_id: str, run_id: str) -> "Sequence[JudgedReport]":
+        """Return the answers that wait for this event of a run, once."""
+        with self._lock:
+            return tuple(self._answers.pop(_name_run(agent_id, run_id), ()))
+
+    def _hand_over(self, database: "DatabaseLocation", asked: Sequence[_Asked]) -> None:
+        try:
+            worker = self._open(database)
+        except SteadyhelmError as exc:
+            write_log("hook: the judge cannot be asked", type(exc).__name__)
+            return
+        for run, questions in asked:
+            worker.ask(run, questions)
+
+    def _open(self, database: "DatabaseLocation") -> "JudgeWorker":
+        with self._lock:
+            if database not in self._workers:
+                store = open_store(database, synchronous=self._settings.synchronous)
+                worker = make_judge_worker(self._settings, None, store=store, health=self._health)
+                assert worker is not None
+                self._workers[database] = worker
+            return self._workers[database]
+
+
+def _name_run(agent_id: str, run_id: str) -> str:
+    return f"{agent_id}\0{run_id}"
