@@ -6,8 +6,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.goals.tracker import GoalTracker
+from steadyhelm.judging.bands import is_reply_uncertain
 from steadyhelm.judging.goal_band import MAX_GOAL_QUESTIONS, GoalBand
 from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN, LoopBand, is_chant
 from steadyhelm.judging.run_notes import RunNotes
@@ -139,7 +141,7 @@ class TestGoalBand:
 
 class TestReplyBand:
     def test_an_answer_to_an_agent_that_only_asked_is_known_as_one(self) -> None:
-        """Nobody is asked whether an answer to a question corrects anything; after work it may."""
+        """It says less about the work than a reply to work does."""
         notes = RunNotes()
         notes.add(make_reply(0, "Shall I sort the list upwards or downwards?"))
         notes.add(make_reply(1, "not downwards", USER_MESSAGE))
@@ -148,6 +150,15 @@ class TestReplyBand:
         notes.add(make_reply(3, "I sorted the list. Shall I go on?"))
         notes.add(make_reply(4, "not downwards, please", USER_MESSAGE))
         assert not notes.is_answer
+
+    def test_answers_are_asked_about_only_where_they_sound_like_corrections(self) -> None:
+        """The band begins later for them, and ends where the classifier is sure."""
+        labels = [
+            ReplyLabel(primary="continuation", probabilities={}, drift=drift, is_drift=False, cues=[])
+            for drift in (0.1, 0.2, 0.4, 0.9)
+        ]
+        assert [False, True, True, False] == [is_reply_uncertain(it) for it in labels]
+        assert [False, False, True, False] == [is_reply_uncertain(it, is_answer=True) for it in labels]
 
 
 class TestLoopBand:

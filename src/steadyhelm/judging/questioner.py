@@ -131,7 +131,7 @@ class Questioner:
         self, event: TraceEvent, label: ReplyLabel, facts: RunFacts, before: int
     ) -> Question | None:
         """Ask about a message; its pattern names the message before, for corrections in a row."""
-        if not is_reply_uncertain(label) or self.memory.notes.is_answer:
+        if not is_reply_uncertain(label, is_answer=self.memory.notes.is_answer):
             return None
         subject = str(event.seq)
         self._note_asked(subject)
