@@ -258,11 +258,11 @@ def make_judge_worker(
         ),
         deadline_s=settings.judging_deadline_s,
         weight=settings.judging_weight,
-        price=functools.partial(_price_answer, clock),
+        price=functools.partial(price_answer, clock),
     )
 
 
-def _price_answer(
+def price_answer(
     clock: Callable[[], float], model: str, input_tokens: int, output_tokens: int
 ) -> float | None:
     """Return what a judge's answer cost; None where no price is known."""

@@ -113,6 +113,7 @@ def test_runs_without_labels_are_only_counted(steadyhelm, tmp_path):
     [
         ("", "give run files, or --replies FILE"),
         ("runs.jsonl --oracle --import told.jsonl", "exclude each other"),
+        ("runs.jsonl --oracle --judge openai:m", "exclude each other"),
         ("runs.jsonl --oracle-errors 0.1", "--oracle-errors needs --oracle"),
         ("--replies missing.jsonl", "there is no file"),
     ],

@@ -190,11 +190,11 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("verdict", "reason"),
         [
-            (JudgeVerdict(label="perhaps", confidence=1.0), "not one of the labels, or no share"),
-            (JudgeVerdict(label="healthy", confidence=7.0), "not one of the labels, or no share"),
+            (JudgeVerdict(label="perhaps", confidence=1.0), "the label is none of those allowed"),
+            (JudgeVerdict(label="healthy", confidence=7.0), "the confidence is not from 0 to 1"),
             (
                 JudgeVerdict(label="healthy", confidence=1.0, quote="all fine"),
-                "a quote of what was not shown",
+                "the quote does not occur in the text shown",
             ),
         ],
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steadyhelm.lab.judging.judged_replies import ReplyFigures
     from steadyhelm.lab.judging.measure import JudgeMeasurement
     from steadyhelm.recordings.run_file import ReadRun
+    from steadyhelm.settings import Settings
 
 
 def judge(
@@ -31,6 +32,13 @@ def judge(
         Path | None,
         typer.Option("--replies", help="Labelled replies, JSON Lines; learns weights by project."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--judge", metavar="MODEL", help="Ask this judge: openai:MODEL or anthropic:MODEL."),
+    ] = None,
+    max_questions: Annotated[
+        int, typer.Option("--max-questions", min=1, help="Ask --judge so many questions at most.")
+    ] = 500,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Answer from the labels: the most that a judge can reach.")
     ] = False,
@@ -60,20 +68,24 @@ def judge(
 ) -> None:
     """Measure what a judge changes. Counts what is found, false alarms, questions, tokens and cost.
 
-    Without --oracle or --import nobody answers: only the questions are counted, or exported.
+    Without --judge, --oracle or --import nobody answers: only the questions are counted, or exported.
     """
     from steadyhelm.lab.judging.measure import JudgeMeasurement
 
     if not paths and replies is None:
         fail("give run files, or --replies FILE.", EXIT_USAGE)
-    if oracle and verdicts is not None:
-        fail("--oracle and --import exclude each other.", EXIT_USAGE)
+    if sum((model is not None, oracle, verdicts is not None)) > 1:
+        fail("--judge, --oracle and --import exclude each other.", EXIT_USAGE)
     if oracle_errors and not oracle:
         fail("--oracle-errors needs --oracle.", EXIT_USAGE)
     if export is not None and export.exists():
         confirm(f"{safe(export)} exists. Replace it?", yes=yes)
     settings = context.obj.load().settings
-    answers = _choose_answers(verdicts, oracle, oracle_errors, seed)
+    answers = (
+        _choose_answers(verdicts, oracle, oracle_errors, seed)
+        if model is None
+        else _make_asked_judge(model, settings, max_questions)
+    )
     measurement = JudgeMeasurement(settings, answers)
     sets = _select_groups(read_run_sets(paths), group) if paths else []
     teachers = read_runs(learn)[:learn_from] if learn else []
@@ -102,6 +114,19 @@ def _choose_answers(
             say(f"steadyhelm: {safe(verdicts)}:{line.line}: {safe(line.reason)}")
         return ImportedAnswers(found)
     return NoAnswers()
+
+
+def _make_asked_judge(model: str, settings: "Settings", max_questions: int) -> "Answers":
+    import functools
+    import time
+
+    from steadyhelm.components import price_answer
+    from steadyhelm.judges.building import build_judge
+    from steadyhelm.lab.judging.answers import AskedJudge
+
+    judge = build_judge(model, timeout_s=settings.judging_deadline_s)
+    price = functools.partial(price_answer, time.time)
+    return AskedJudge(judge, max_questions=max_questions, price=price)
 
 
 def _select_groups(sets: "Sequence[RunSet]", groups: list[str] | None) -> "list[RunSet]":

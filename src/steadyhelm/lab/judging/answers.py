@@ -6,14 +6,19 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import structs
+
+from steadyhelm.errors import MissingExtraError
 from steadyhelm.judge import (
     DRIFT_LABELS,
     HEALTHY_LABELS,
     UNSURE,
     JudgeVerdict,
     ModelJudge,
+    NoVerdictError,
     Question,
 )
+from steadyhelm.judging.answers import read_answer
 from steadyhelm.judging.blocks import is_quoted
 from steadyhelm.lab.judging.verdict_files import ImportedVerdict
 
@@ -120,6 +125,7 @@ class AskedJudge:
     Args:
         judge: The judge to ask.
         max_questions: Questions after which nobody is asked any more; None for no limit.
+        price: Returns the cost of an answer by model and tokens; None where no price is known.
         clock: Returns seconds, for the latency.
     """
 
@@ -128,16 +134,21 @@ class AskedJudge:
         judge: ModelJudge,
         *,
         max_questions: int | None = None,
+        price: Callable[[str, int, int], float | None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._judge = judge
         self._left = max_questions
+        self._price = price
         self._clock = clock
         self._known: dict[str, Answer] = {}
         self.failures: Counter[str] = Counter()
 
     def answer(self, question: Question, truth: bool | None) -> Answer:  # noqa: ARG002
-        """Return the verdict of the judge; one that changes nothing where it fails or may not be asked."""
+        """Return the verdict of the judge; one that changes nothing where it fails or may not be asked.
+
+        Raises MissingExtraError where the package of its client is not installed.
+        """
         known = self._known.get(question.question_id)
         if known is not None:
             return known
@@ -151,18 +162,23 @@ class AskedJudge:
     def _ask(self, question: Question) -> Answer:
         began = self._clock()
         try:
-            verdict = self._judge.judge(question)
+            verdict = read_answer(self._judge.judge(question), question)
+        except MissingExtraError:
+            raise
+        except NoVerdictError as exc:
+            self.failures[str(exc)] += 1
         except Exception as exc:  # noqa: BLE001 - a judge may fail in any way; the measurement goes on
             self.failures[type(exc).__name__] += 1
-            return Answer(JudgeVerdict(label=UNSURE, confidence=0.0), self._clock() - began)
-        seconds = self._clock() - began
-        if verdict.label not in question.labels or not 0.0 <= verdict.confidence <= 1.0:
-            self.failures["not one of the labels, or no share"] += 1
-        elif verdict.quote and not is_quoted(verdict.quote, question.text):
-            self.failures["a quote of what was not shown"] += 1
         else:
-            return Answer(verdict, seconds)
-        return Answer(JudgeVerdict(label=UNSURE, confidence=0.0), seconds)
+            return Answer(self._add_cost(verdict), self._clock() - began)
+        return Answer(JudgeVerdict(label=UNSURE, confidence=0.0), self._clock() - began)
+
+    def _add_cost(self, verdict: JudgeVerdict) -> JudgeVerdict:
+        model = str(getattr(self._judge, "model", ""))
+        if verdict.cost_usd is not None or self._price is None or not model:
+            return verdict
+        cost = self._price(model, verdict.input_tokens, verdict.output_tokens)
+        return structs.replace(verdict, cost_usd=cost)
 
 
 def count_tokens(question: Question, verdict: JudgeVerdict) -> int:

@@ -60,7 +60,7 @@ def judge_replies(
         for place in fold.keep:
             label = label_reply(cases[place].features, weights)
             found[place] = final[place] = label.is_drift
-            if is_reply_uncertain(label) and not _is_answer(replies[place]):
+            if is_reply_uncertain(label, is_answer=_is_answer(replies[place])):
                 one = _ask(replies[place], place, answers, redact)
                 asked.append(one)
                 step = JudgedReport.build(one.question, one.answer.verdict, weight).direction
@@ -86,7 +86,7 @@ def count_folds(replies: Sequence[LabelledReply]) -> int:
 
 
 def _is_answer(reply: LabelledReply) -> bool:
-    """Return whether the agent had done nothing but ask: nobody is asked about the answer."""
+    """Return whether the agent had done nothing but ask."""
     return not reply.tool_calls_since_prompt and parse_agent_message(reply.assistant_before).expects_answer
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from steadyhelm.judge import FIXED_WEIGHT, UNSURE, Question
+from steadyhelm.judge import UNSURE, Question
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
 from steadyhelm.lab.evaluation.labelled_runs import RunSet
@@ -91,7 +91,7 @@ class JudgeMeasurement:
             asking=self._make_replayer(store, asks=True),
             answers=self._answers,
             truth=truth,
-            weight=FIXED_WEIGHT,
+            weight=self._settings.judging_weight,
         ):
             judged.append(run)
             self._asked += [(f"{one.name}/{run.run.info.run_id}", it) for it in run.asked]
@@ -103,7 +103,12 @@ class JudgeMeasurement:
     ) -> ReplyFigures:
         """Return what the judge changes about labelled replies."""
         judged = judge_replies(
-            name, replies, self._answers, weight=FIXED_WEIGHT, redact=self._redact, on_fold=on_fold
+            name,
+            replies,
+            self._answers,
+            weight=self._settings.judging_weight,
+            redact=self._redact,
+            on_fold=on_fold,
         )
         self._asked += [(name, it) for it in judged.asked]
         return judged.figures
