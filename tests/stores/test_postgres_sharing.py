@@ -7,10 +7,8 @@ import sys
 import psycopg
 import pytest
 
-from steadyhelm.policy.alerting import AlertPolicy
-from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores.postgres import PostgresStore
-from steadyhelm.testing.store_records import AT, a_delivery, a_summary, an_event, an_incident
+from steadyhelm.testing.store_records import a_delivery, an_event
 
 WRITERS = 4
 BATCHES = 12
@@ -115,21 +113,6 @@ class TestWriters:
 
 
 class TestDeliveries:
-    def test_a_lease_that_expired_settles_nothing(self, store):
-        """
-        A sender that was slower than its lease does not overwrite what its successor recorded.
-
-            first    claims ........................ settles as failed: ignored
-            second             claims, settles as sent
-        """
-        store.enqueue(a_delivery(next_at=1.0))
-        (first,) = store.claim_deliveries(now=2.0, lease_s=5.0)
-        (second,) = store.claim_deliveries(now=8.0, lease_s=5.0)
-
-        assert store.settle_delivery("delivery", "sent", attempts=second.attempts)
-        assert not store.settle_delivery("delivery", "failed", attempts=first.attempts)
-        assert ["sent"] == [delivery.state for delivery in store.list_deliveries()]
-
     def test_the_server_has_the_clock(self, store):
         """
         Without a time, what is due is decided by the clock of the server.
@@ -160,24 +143,3 @@ class TestSink:
         store.run_transaction(work)
 
         assert ([1, 1], 1) == (attempts, store.find_run("run").events)
-
-    def test_a_batch_three_times(self, store):
-        """
-        A batch whose acknowledgement was lost comes again, twice: everything is as if it came once.
-        """
-        sink = StoreSink(store, channels=("webhook",), policy=AlertPolicy())
-        batch = [
-            an_event(0),
-            a_summary("run", task_type="fix", outcome="done", events=1, tool_calls=1, ended_at=AT + 1),
-            an_incident("i", run_id="other", agent_id="other"),
-        ]
-        for _ in range(3):
-            sink.write(batch)
-
-        assert (1, 1, 1, 1) == (
-            store.find_run("run").events,
-            store.list_baselines()[0].calibration_runs,
-            store.list_profiles()[0].tasks,
-            len(store.list_deliveries()),
-        )
-        assert [] == store.check()

@@ -4,10 +4,11 @@ The parts write SQL that both databases understand: SQLite as it is, PostgreSQL 
 notation alone (see `postgres.translation`). Whatever differs in more than notation is a method of `Dialect`.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from steadyhelm.sink import Record
 from steadyhelm.store import Result
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from steadyhelm.stores.batch import Batch
     from steadyhelm.stores.changes import What
     from steadyhelm.stores.row_ids import RowIds
+
+
+Arguments = ParamSpec("Arguments")
+Part = TypeVar("Part", bound="StorePart")
 
 
 class Cursor(Protocol):
@@ -120,6 +125,9 @@ class Connections(Protocol):
     def run(self, work: Callable[[], Result]) -> Result:
         """Call a function in a transaction, again where another process made the first one fail."""
 
+    def retry(self, work: Callable[[], Result]) -> Result:
+        """Call a function that is one transaction, again where another process made it fail."""
+
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Wait until no other process is in a transaction that locked one of these agents."""
 
@@ -131,6 +139,18 @@ class Connections(Protocol):
 
     def close(self) -> None:
         """Close every connection."""
+
+
+def retried(
+    method: Callable[Concatenate[Part, Arguments], Result],
+) -> Callable[Concatenate[Part, Arguments], Result]:
+    """Let a method that is one transaction, and harmless when done twice, be tried again after a conflict."""
+
+    @functools.wraps(method)
+    def call(self: Part, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._connections.retry(lambda: method(self, *args, **options))
+
+    return call
 
 
 class StorePart:

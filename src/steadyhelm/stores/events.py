@@ -36,6 +36,9 @@ _FINDINGS: Final = """
     SELECT a.agent_id, r.run_id, f.detector, f.kind, f.severity, f.score, f.message, f.suggested_action, f.ts,
         f.event_id, f.context_json
     FROM findings f CROSS JOIN runs r ON r.id = f.run CROSS JOIN agents a ON a.id = f.agent"""
+_FIRST_RUNS: Final = 16
+_MOST_RUNS: Final = 1024
+"""Runs read at once: few at first, as most questions are answered by the latest ones."""
 _BEFORE_FIRST_SEQ: Final = -(2**63)
 
 
@@ -142,8 +145,17 @@ def _iter_runs_by_activity(
 
 
 def _iter_runs(connection: Connection, where: Conditions) -> Iterator[_ActiveRun]:
-    query = f"{_ACTIVE_RUNS}{where}{_LATEST_FIRST}"
-    yield from map(_ActiveRun._make, connection.execute(query, where.values))
+    """Yield runs by activity, a page at a time: some databases read to the end what is asked for."""
+    limit, behind, values = _FIRST_RUNS, "", list(where.values)
+    while True:
+        query = f"{_ACTIVE_RUNS}{where}{behind}{_LATEST_FIRST} LIMIT {limit}"
+        rows = connection.execute(query, values).fetchall()
+        yield from map(_ActiveRun._make, rows)
+        if len(rows) < limit:
+            return
+        behind = f"{' AND' if where.values else ' WHERE'} (r.last_at, r.id) < (?, ?)"
+        values = [*where.values, rows[-1][3], rows[-1][2]]
+        limit = min(2 * limit, _MOST_RUNS)
 
 
 def _to_recorded_event(agent_id: str, run_id: str, row: tuple[Any, ...]) -> RecordedEvent:

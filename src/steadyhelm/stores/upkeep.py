@@ -11,7 +11,7 @@ from steadyhelm.sink import Loss, Record, RecordedEvent
 from steadyhelm.store import PruneCounts, Upkeep
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
-from steadyhelm.stores.database import Connection, StorePart
+from steadyhelm.stores.database import Connection, StorePart, retried
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
@@ -58,6 +58,7 @@ class SQLUpkeep(StorePart, Upkeep):
                 )
             )
 
+    @retried
     def mark_recorded(
         self, token: str, at: float, *, kept: Collection[str] = (), before: float = 0.0
     ) -> None:
@@ -177,14 +178,20 @@ class SQLRetention(StorePart, Upkeep):
             self._row_ids.clear()
 
     def _delete_run_row(self, run: int) -> int:
-        events = 0
-        while True:
-            with self._connections.transaction() as connection:
-                deleted = _delete_first_events(connection, run)
-                events += deleted
-                if deleted < EVENTS_PER_TRANSACTION:
-                    _delete_rest_of_run(connection, run)
-                    return events
+        events, deleted = 0, EVENTS_PER_TRANSACTION
+        while deleted == EVENTS_PER_TRANSACTION:
+            deleted = self._delete_part_of_run(run)
+            events += deleted
+        return events
+
+    @retried
+    def _delete_part_of_run(self, run: int) -> int:
+        """Delete the run's first events, and the run with the last of them. Returns how many."""
+        with self._connections.transaction() as connection:
+            deleted = _delete_first_events(connection, run)
+            if deleted < EVENTS_PER_TRANSACTION:
+                _delete_rest_of_run(connection, run)
+            return deleted
 
     def _iter_runs_started_before(self, before: float, condition: str) -> Iterator[int]:
         """Yield the runs that may hold something so old, read along the index a page at a time."""

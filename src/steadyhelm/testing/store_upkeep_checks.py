@@ -6,8 +6,10 @@ import threading
 from contextlib import suppress
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.events import RunInfo
 from steadyhelm.incidents import Mute, Threshold
 from steadyhelm.sink import DailyGrant, Loss, Record, RunKey, SavedState
+from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import AgentSpending
 from steadyhelm.testing.store_records import (
     AT,
@@ -165,6 +167,52 @@ def check_spending_is_summed_once(make_store: MakeStore) -> None:
     assert [spent] == store.list_spending(since=start, until=start + 900, agent_id="agent")
     assert [] == store.list_spending(since=start + 900, until=start + 1800)
     assert [] == store.list_spending(since=start, until=start + 900, agent_id="nobody")
+    store.close()
+
+
+def check_a_batch_that_comes_again_changes_nothing(make_store: MakeStore) -> None:
+    """Check that a batch whose acknowledgement was lost, and which comes twice more, counts once."""
+    store = make_store()
+    sink = StoreSink(store, channels=("webhook",))
+    batches: list[list[Record]] = [
+        [
+            RunInfo(agent_id="agent", run_id="run", goal="mend it", started_at=AT, task_type="fix"),
+            an_event(0, cost_usd=0.25),
+            an_event(1, action_name="edit", error="no such file"),
+            a_finding(1),
+            Loss("queue full", 3, AT, "one"),
+            DailyGrant("agent", "run", "g1", AT, tokens=7),
+        ],
+        [
+            an_incident("i", agent_id="other", run_id="drifted"),
+            an_event(0, agent_id="other", run_id="drifted"),
+        ],
+        [an_event(2), a_summary(task_type="fix", outcome="done", tool_calls=3)],
+    ]
+    for batch in batches:
+        for _ in range(3):
+            sink.write(batch)
+    run = store.find_run("run")
+    assert (3, 30, 1, 1, 0.25) == (run.events, run.tokens, run.errors, run.findings, run.cost_usd)
+    assert [1] == [baseline.calibration_runs for baseline in store.list_baselines()]
+    assert [(1, 3)] == [(profile.tasks, profile.steps) for profile in store.list_profiles()]
+    assert ({"queue full": 3}, 1) == (store.get_losses(), len(store.list_deliveries()))
+    (spent,) = store.list_spending(since=AT - AT % 900, until=AT - AT % 900 + 900, agent_id="agent")
+    assert (3, 30, 7) == (spent.steps, spent.tokens, spent.granted_tokens)
+    assert [(1, 0), (1, 1)] == sorted((it.runs, it.open_incidents) for it in store.list_agents())
+    assert [] == store.check()
+    store.close()
+
+
+def check_an_expired_lease_settles_nothing(make_store: MakeStore) -> None:
+    """Check that a sender that was slower than its lease does not overwrite what its successor recorded."""
+    store = make_store()
+    store.enqueue(a_delivery(next_at=1.0))
+    (first,) = store.claim_deliveries(now=2.0, lease_s=5.0)
+    (second,) = store.claim_deliveries(now=8.0, lease_s=5.0)
+    assert store.settle_delivery("delivery", "sent", attempts=second.attempts)
+    assert not store.settle_delivery("delivery", "failed", attempts=first.attempts)
+    assert ["sent"] == [delivery.state for delivery in store.list_deliveries()]
     store.close()
 
 

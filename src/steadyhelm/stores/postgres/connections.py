@@ -208,24 +208,30 @@ class PostgresConnections:
     # --- writing ----------------------------------------------------------------------------------
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Call a function in a transaction, again where another process or the network made it fail.
+        """Call a function in a transaction, again where another process or the network made it fail."""
+
+        def in_transaction() -> Result:
+            with self.transaction():
+                return work()
+
+        return self.retry(in_transaction)
+
+    def retry(self, work: Callable[[], Result]) -> Result:
+        """Call a function that is one transaction, again where another process or the network made it fail.
 
         Inside a transaction it is called once: only the whole of it can be tried again.
         """
         if self._owner == threading.get_ident():
-            with self.transaction():
-                return work()
+            return work()
         pause_s = _FIRST_PAUSE_S
         for _ in range(_ATTEMPTS - 1):
             try:
-                with self.transaction():
-                    return work()
+                return work()
             except ConflictError:
                 # Two that were in each other's way must not come back at the same moment.
                 time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
                 pause_s *= 2
-        with self.transaction():
-            return work()
+        return work()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[PostgresConnection]:
