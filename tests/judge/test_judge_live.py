@@ -1,7 +1,10 @@
 """A judge beside a live agent: asked off its thread, within its limits, whatever it answers."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -586,9 +589,35 @@ class TestWhatIsKept:
         assert (summary["cleared"], summary["raised"]) == (1, 0)
         assert "loop: healthy" in run_command("judge", db=tmp_path / "s.db")
 
+    def test_the_doctor_says_what_was_used_today_and_what_is_missing(
+        self, make_monitor, endpoint, wait_until, tmp_path, monkeypatch
+    ):
+        """
+        `steadyhelm doctor` names the model with today's questions and tokens, or the package it needs.
+        """
+        monitor = make_monitor()
+        with monitor.run(goal="read it"):
+            loop(monitor)
+            wait_for(wait_until, monitor, 1)
+        monitor.close()
+        module = type(os)("openai")
+        module.__spec__ = importlib.machinery.ModuleSpec("openai", None)
+        monkeypatch.setitem(sys.modules, "openai", module)
+        monkeypatch.setenv("STEADYHELM_JUDGE", "openai:some-model")
+        assert find_check(tmp_path) == ("ok", "openai:some-model, today 1 question, 740 tokens")
+        monkeypatch.setitem(sys.modules, "openai", None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+        assert find_check(tmp_path) == ("warning", "openai:some-model needs the package openai")
+
+
+def find_check(folder):
+    """Return what the doctor says about the judge."""
+    checks = json.loads(run_command("doctor", "--json", db=folder / "s.db", expect=None))["checks"]
+    return next((it["status"], it["message"]) for it in checks if it["name"] == "judge")
+
 
 def run_command(*arguments, db=None, expect=0):
     """Run a command in this process and return what it prints to stdout."""
     done = CliRunner().invoke(app, [*(("--db", str(db)) if db is not None else ()), *arguments])
-    assert done.exit_code == expect, done.output
+    assert expect is None or done.exit_code == expect, done.output
     return done.stdout

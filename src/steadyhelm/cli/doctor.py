@@ -196,6 +196,35 @@ def _check_embedder(settings: "Settings") -> Iterator[Check]:
         yield Check(name="embedder", status="ok", message=settings.embedder)
 
 
+def _check_judge(settings: "Settings") -> Iterator[Check]:
+    """Check that the package of a judge is installed, where one is set, and say what it has used today."""
+    import importlib.util
+    import time
+    from contextlib import closing
+
+    from steadyhelm.budgets.daily import DailyLimits
+    from steadyhelm.engine.judge_account import read_daily_use
+    from steadyhelm.stores import open_store
+
+    if not settings.judge:
+        return
+    package = settings.judge.partition(":")[0]
+    if importlib.util.find_spec(package) is None:
+        advice = f"pip install 'steadyhelm[{package}]'. Until then no question is answered."
+        yield Check(
+            name="judge",
+            status="warning",
+            message=f"{settings.judge} needs the package {package}",
+            advice=advice,
+        )
+        return
+    day = DailyLimits(utc_offset_h=settings.budget_utc_offset_h).find_day(time.time())
+    with closing(open_store(settings.database, read_only=True)) as store:
+        used = read_daily_use(store, since=day.start, until=day.end)
+    words = f"{settings.judge}, today {pluralize(used.calls, 'question')}, {used.tokens:,} tokens"
+    yield Check(name="judge", status="ok", message=words)
+
+
 def _check_detectors(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.engine import registry
 
@@ -278,6 +307,7 @@ _CHECKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] 
     ("hooks", _check_hooks),
     ("alerts", _check_address),
     ("embedder", _check_embedder),
+    ("judge", _check_judge),
     ("steering", _check_steering),
     ("detectors", _check_detectors),
     ("plug-ins", _check_plug_ins),

@@ -111,7 +111,7 @@ class JudgeWorker:
         """Start afresh in a child process: what waits is the parent's to ask."""
         self._waiting: deque[_Asked] = deque()
         self._signal = ReentrantEvent()
-        self._is_started = False
+        self._may_start = deque([True])  # whoever takes it starts the thread
         self._calls = JudgeCalls(self._deadline_s)
         self._failures = 0
         self._paused_until = 0.0
@@ -132,14 +132,18 @@ class JudgeWorker:
         self._signal.set()
 
     def _start(self) -> None:
-        if self._is_started or self._is_closed:
+        """Start the thread, unless it is started."""
+        if self._is_closed or not self._may_start:
             return
-        self._is_started = True
+        try:
+            self._may_start.popleft()
+        except IndexError:  # another thread was faster
+            return
         try:
             # Not `Thread.start`, which waits until the thread runs.
             threading._start_new_thread(self._run, ())  # type: ignore[attr-defined]  # noqa: SLF001
         except RuntimeError:  # no more threads, or the interpreter is shutting down
-            self._is_started = False
+            self._may_start.append(True)
             self._health.count(NOT_ASKED)
 
     def _run(self) -> None:
