@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres check format bench soak docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres test-spark check format bench soak docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -89,6 +89,17 @@ test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the bui
 	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
 
 # The suites that depend on the store, on a real PostgreSQL server that the tests start.
+# Spark needs a Java of its own, and an older pandas than others.
+$(VENV)-spark/.installed: EXTRAS = spark,postgres
+$(VENV)-spark/.installed: GROUP = spark
+
+test-spark: $(VENV)-spark/.installed  ## run the tests of batches and streams on Spark
+	command -v java >/dev/null \
+		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless; }
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
+	STEADYHELM_SPARK=1 $(VENV)-spark/bin/python -m pytest -W default tests/spark
+
 test-postgres: $(VENV)/.tested  ## run the tests of the store on PostgreSQL
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
 		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }

@@ -1,6 +1,7 @@
 """What every test and every docstring example may use."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -20,7 +21,11 @@ pytest_plugins = ["postgres_server"]
 # Frameworks and the browser have environments of their own: see `make test-adapters` and `make test-ui`.
 collect_ignore = [
     folder
-    for folder, variable in {"tests/frameworks": "STEADYHELM_FRAMEWORKS", "tests/ui": "STEADYHELM_UI"}.items()
+    for folder, variable in {
+        "tests/frameworks": "STEADYHELM_FRAMEWORKS",
+        "tests/spark": "STEADYHELM_SPARK",
+        "tests/ui": "STEADYHELM_UI",
+    }.items()
     if not os.environ.get(variable)
 ]
 collect_ignore_glob = [
@@ -29,6 +34,8 @@ collect_ignore_glob = [
     for folder in ("", "clients/")
     if framework.describe_missing()
 ]
+if find_spec("pyspark") is None:
+    collect_ignore.append("src/steadyhelm/scale/run_processor.py")
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from steadyhelm.decisions import Decision, DriftAction, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
-from steadyhelm.engine.agent_knowledge import StoredKnowledge
+from steadyhelm.engine.agent_knowledge import KnowledgeStore, StoredKnowledge
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
@@ -25,7 +25,6 @@ from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
-from steadyhelm.store import Store
 
 
 class FindingReport(Struct, frozen=True, kw_only=True):
@@ -162,7 +161,7 @@ class Replay:
     def _take(
         self, at: int, found: Sequence[DriftEvent], incidents: Sequence[Incident]
     ) -> list[FindingReport]:
-        findings = [_finding(finding, at) for finding in found]
+        findings = [report_finding(finding, at) for finding in found]
         self._findings += findings
         self._incidents.update((incident.incident_id, incident) for incident in incidents)
         return findings
@@ -189,7 +188,7 @@ class Judge:
         self,
         settings: Settings,
         *,
-        store: Store | None = None,
+        store: KnowledgeStore | None = None,
         kinds: Collection[str] | None = None,
         health: Health | None = None,
         tools: Mapping[str, ToolDeclaration] | None = None,
@@ -288,7 +287,8 @@ def _build_incident_reports(run: ReadRun, incidents: Sequence[Incident]) -> list
     ]
 
 
-def _finding(finding: DriftEvent, at: int) -> FindingReport:
+def report_finding(finding: DriftEvent, at: int) -> FindingReport:
+    """Return a finding as reports have it, at this entry of the run."""
     return FindingReport(
         at=at,
         detector=finding.detector,
@@ -303,7 +303,7 @@ def _finding(finding: DriftEvent, at: int) -> FindingReport:
 def _find_worst(decision: Decision, at: int) -> FindingReport | None:
     """Return the finding that called for the strongest response."""
     worst = max(decision.findings, key=_rank_finding, default=None)
-    return None if worst is None else _finding(worst, at)
+    return None if worst is None else report_finding(worst, at)
 
 
 def _rank_finding(finding: DriftEvent) -> tuple[int, float, bool]:

@@ -1,4 +1,4 @@
-"""Judge recorded runs in several processes: the same reports, in the same order."""
+"""Judge recorded runs in several processes or on Spark: the same reports, in the same order."""
 
 import signal
 from collections import Counter, deque
@@ -7,7 +7,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -28,23 +28,37 @@ _RUNS_AHEAD: Final = 4
 """Runs for each process that are sent before they are asked for: more would only fill the memory."""
 
 
+class Workers(NamedTuple):
+    """Where runs are judged: in this process, in several, or on Spark where a master is given."""
+
+    jobs: int = 1
+    spark_master: str = ""
+
+
 @contextmanager
 def open_judge(
     settings: Settings,
     *,
-    jobs: int = 1,
+    workers: Workers = Workers(),  # noqa: B008 - immutable
     store: Store | None = None,
     kinds: Collection[str] | None = None,
     mode: Mode = "observe",
 ) -> Iterator[Judge]:
-    """Yield a judge whose `judge_all` works in so many processes; one is this process itself.
+    """Yield a judge whose `judge_all` works in so many processes, or on Spark; one is this process itself.
 
-    A store must have a file: the other processes read it too.
+    A store must have a file: the other processes read it too. Spark is sent what the store knows.
     """
-    if jobs <= 1:
+    if workers.spark_master:
+        from steadyhelm.scale.batch import open_spark_judge  # noqa: PLC0415 - an extra
+
+        master = workers.spark_master
+        with open_spark_judge(settings, master=master, store=store, kinds=kinds, mode=mode) as on_spark:
+            yield on_spark
+        return
+    if workers.jobs <= 1:
         yield Judge(settings, store=store, kinds=kinds, mode=mode)
         return
-    judge = _PoolJudge(settings, jobs=jobs, store=store, kinds=kinds, mode=mode)
+    judge = _PoolJudge(settings, jobs=workers.jobs, store=store, kinds=kinds, mode=mode)
     try:
         yield judge
     finally:

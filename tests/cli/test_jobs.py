@@ -1,14 +1,15 @@
 """Several processes judge runs: the same reports, in the same order."""
 
 import os
+import sys
 
 import pytest
 from whole_program import healthy_line, looping_line, process, steadyhelm
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.errors import SteadyhelmError
+from steadyhelm.errors import MissingExtraError, SteadyhelmError
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.replay_pool import open_judge
+from steadyhelm.replay_pool import Workers, open_judge
 from steadyhelm.settings import Settings
 
 
@@ -58,6 +59,26 @@ class TestScan:
         assert 2 == steadyhelm("scan", runs, "--jobs", "0").status
 
 
+class TestEngine:
+    def test_a_cluster_needs_the_engine(self, runs):
+        """
+        The address of a cluster alone is refused, with the option that is missing.
+        """
+        answer = steadyhelm("scan", runs, "--master", "spark://cluster:7077")
+
+        assert 2 == answer.status
+        assert "--engine spark" in answer.err
+
+    def test_spark_is_an_extra(self, runs, monkeypatch):
+        """
+        Where Spark is not installed, the message says how to install it.
+        """
+        monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+
+        with pytest.raises(MissingExtraError, match=r"steadyhelm\[spark\]"):
+            steadyhelm("scan", runs, "--engine", "spark")
+
+
 class TestLab:
     @pytest.mark.parametrize("command", ["eval", "simulate", "false-alarms", "leak-check"])
     def test_the_same_figures(self, runs, command):
@@ -81,7 +102,7 @@ class TestPool:
         A process that the system ended is an error with what to try, not a wait without end.
         """
         with (
-            open_judge(Settings(), jobs=2) as judge,
+            open_judge(Settings(), workers=Workers(2)) as judge,
             pytest.raises(SteadyhelmError, match="--jobs 1"),
         ):
             list(judge.apply(_end_process, list(RunFile(runs / "0.jsonl"))[:2]))
@@ -90,7 +111,7 @@ class TestPool:
         """
         Who looks at the first run only does not wait for all of them.
         """
-        with open_judge(Settings(), jobs=2) as judge:
+        with open_judge(Settings(), workers=Workers(2)) as judge:
             judged = next(iter(judge.judge_all(list(RunFile(runs / "0.jsonl"))[:6])))
 
         assert "fine" == judged.run.info.run_id

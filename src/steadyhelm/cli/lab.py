@@ -25,7 +25,11 @@ from steadyhelm.cli.output import (
     EXIT_OK,
     EXIT_USAGE,
     AsJson,
+    Engine,
     Jobs,
+    Master,
+    OnEngine,
+    choose_workers,
     confirm,
     fail,
     print_json,
@@ -125,6 +129,8 @@ def evaluate(
     ] = 20,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Measure detectors on labelled runs, beside simple rules."""
@@ -134,7 +140,9 @@ def evaluate(
 
     sets = read_run_sets(paths)
     question = _make_question(kind, severity, label, adjacent)
-    with open_judge(context.obj.load().settings, kinds={kind.value}, jobs=jobs) as judge:
+    with open_judge(
+        context.obj.load().settings, kinds={kind.value}, workers=choose_workers(jobs, engine, master)
+    ) as judge:
         evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
         evaluation = evaluator.evaluate(sets)
     if html is not None:
@@ -160,6 +168,8 @@ def compare(
     samples: Samples = 1000,
     seed: Seed = 0,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare two settings files on the same runs."""
@@ -172,8 +182,8 @@ def compare(
     first, second = load(path=before).settings, load(path=after).settings
     question = _make_question(kind, severity, label, adjacent)
     with (
-        open_judge(first, kinds={kind.value}, jobs=jobs) as current,
-        open_judge(second, kinds={kind.value}, jobs=jobs) as changed,
+        open_judge(first, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as current,
+        open_judge(second, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as changed,
     ):
         comparer = Comparer(current, changed, question, samples=samples, seed=seed)
         compared = [comparer.compare(one) for one in sets]
@@ -195,6 +205,8 @@ def leak_check(
     adjacent: Adjacent = False,
     seed: Seed = 0,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Check that figures depend on what they should. Shuffles what must not matter, and what must.
@@ -206,7 +218,9 @@ def leak_check(
     from steadyhelm.replay_pool import open_judge
 
     sets = read_run_sets(paths)
-    with open_judge(context.obj.load().settings, kinds={kind.value}, jobs=jobs) as judge:
+    with open_judge(
+        context.obj.load().settings, kinds={kind.value}, workers=choose_workers(jobs, engine, master)
+    ) as judge:
         check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
         reports = [check.check(one) for one in sets]
     if as_json:
@@ -236,6 +250,8 @@ def simulate(
     shown: Annotated[int, typer.Option("--shown", min=0, help="How many disturbed runs to list.")] = 10,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Print what a policy would have done to recorded runs.
@@ -251,7 +267,7 @@ def simulate(
     settings = load(_parse_policy(policy or ()), path=config or context.obj.config_file).settings
     sets = read_run_sets(paths)
     with (
-        open_judge(settings, mode="enforce", jobs=jobs) as judge,
+        open_judge(settings, mode="enforce", workers=choose_workers(jobs, engine, master)) as judge,
         show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run,
     ):
         report = run_simulation(sets, settings, samples=samples, seed=seed, judge=judge, on_run=on_run)
@@ -299,6 +315,8 @@ def accuracy(
     wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was judged wrongly.")] = False,
     cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure the cost too.")] = True,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Measure every accuracy target of the loop detectors.
@@ -309,14 +327,23 @@ def accuracy(
     if planted:
         runs, settings = read_runs(planted), context.obj.load().settings
         teachers = read_runs(learn)[:learn_from] if learn else []
-        status = measure_planted(runs, settings, teachers=teachers, wrong=wrong, as_json=as_json, jobs=jobs)
+        status = measure_planted(
+            runs,
+            settings,
+            teachers=teachers,
+            wrong=wrong,
+            as_json=as_json,
+            workers=choose_workers(jobs, engine, master),
+        )
         raise typer.Exit(status)
     from steadyhelm.lab.evaluation import accuracy as targets
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
     from steadyhelm.replay_pool import open_judge
 
     folder, settings = find_data_folder(data), context.obj.load().settings
-    with open_judge(settings, kinds=targets.MEASURED_KINDS, jobs=jobs) as judge:
+    with open_judge(
+        settings, kinds=targets.MEASURED_KINDS, workers=choose_workers(jobs, engine, master)
+    ) as judge:
         measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
     if as_json:
         print_json({"targets": targets.targets_to_builtins(measured)})
@@ -335,6 +362,8 @@ def false_alarms(
     wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
     seed: Seed = 0,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Count how many healthy runs are flagged. By kind of finding, with what was not checked."""
@@ -346,7 +375,7 @@ def false_alarms(
         seed=seed,
         wrong=wrong,
         as_json=as_json,
-        jobs=jobs,
+        workers=choose_workers(jobs, engine, master),
     )
     raise typer.Exit(get_exit_status(sets))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from steadyhelm.lab.evaluation.labelled_runs import RunSet
     from steadyhelm.lab.mutations.hosts import HostRuns
     from steadyhelm.recordings.run_file import ReadRun
+    from steadyhelm.replay_pool import Workers
     from steadyhelm.settings import Settings
 
 _Item = TypeVar("_Item")
@@ -114,7 +115,7 @@ def measure_planted(
     teachers: "Sequence[ReadRun]" = (),
     wrong: bool,
     as_json: bool,
-    jobs: int = 1,
+    workers: "Workers",
 ) -> int:
     """Print by class what was found of the plants in these runs; return the exit status.
 
@@ -128,7 +129,9 @@ def measure_planted(
         fail("a run without a plant was found: `steadyhelm lab mutate` writes files for this.", EXIT_USAGE)
     with (
         learn_baseline(_follow("Learning", teachers, len(teachers)), settings) as store,
-        open_judge(settings, store=store if teachers else None, kinds={"loop", "goal"}, jobs=jobs) as judge,
+        open_judge(
+            settings, store=store if teachers else None, kinds={"loop", "goal"}, workers=workers
+        ) as judge,
     ):
         judged = map(as_one_agent, runs) if teachers else runs
         result = measure_plants(_follow("Judging", judged, len(runs)), judge)
@@ -147,7 +150,7 @@ def print_false_alarms(
     seed: int,
     wrong: bool,
     as_json: bool,
-    jobs: int = 1,
+    workers: "Workers",
 ) -> None:
     """Print how many runs of each set are flagged, by kind."""
     from steadyhelm.lab.evaluation.false_alarms import count_false_alarms, format_false_alarms
@@ -155,7 +158,7 @@ def print_false_alarms(
     if any(learn_from >= len(one.runs) for one in sets):
         fail(f"--learn-from {learn_from} leaves no run to judge.", EXIT_USAGE)
     counted = [
-        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed, jobs=jobs)
+        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed, workers=workers)
         for one in sets
     ]
     if as_json:

@@ -1,5 +1,6 @@
 """Print for every command: exit statuses, tables, JSON, times, progress, and questions to the user."""
 
+import enum
 import os
 import re
 import sys
@@ -20,6 +21,8 @@ from steadyhelm.reports.terminal import console, safe, say
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from steadyhelm.replay_pool import Workers
+
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -33,8 +36,34 @@ _CONTINUATION_INDENT: Final = 5
 _MIN_LAST_COLUMN: Final = 24
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, metavar="N", help="Processes that judge runs.")]
 """The option of every command that reads; its document is an object whose keys stay."""
+
+
+class Engine(enum.StrEnum):
+    """What judges recorded runs."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, metavar="N", help="Processes that judge runs.")]
+OnEngine = Annotated[
+    Engine, typer.Option("--engine", help="Judge in processes of this machine, or on Spark (an extra).")
+]
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="The Spark cluster; this machine without it.")
+]
+
+
+def choose_workers(jobs: int, engine: Engine, master: str) -> "Workers":
+    """Return where runs are judged; ends the command when the options contradict each other."""
+    from steadyhelm.replay_pool import Workers
+
+    if engine is Engine.SPARK:
+        return Workers(jobs, master or (f"local[{jobs}]" if jobs > 1 else "local[*]"))
+    if master:
+        fail("--master is the address of a Spark cluster: it needs --engine spark.", EXIT_USAGE)
+    return Workers(jobs)
 
 
 def fail(text: str, status: int = EXIT_FAILED) -> NoReturn:

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli.context import SEVERITY_CHOICES, GlobalOptions, parse_severity
-from steadyhelm.cli.output import EXIT_FAILED, EXIT_FLAGGED, EXIT_OK, EXIT_USAGE, AsJson, Jobs, fail
+from steadyhelm.cli.output import (
+    EXIT_FAILED,
+    EXIT_FLAGGED,
+    EXIT_OK,
+    EXIT_USAGE,
+    AsJson,
+    Engine,
+    Jobs,
+    Master,
+    OnEngine,
+    choose_workers,
+    fail,
+)
 from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
@@ -82,6 +94,8 @@ def scan(
         typer.Option("--verbose", "-v", help="List clean runs too, and problems that did not stop reading."),
     ] = False,
     jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
     as_json: AsJson = False,
 ) -> None:
     """Replay recorded runs and report which of them drifted. Nothing is stored.
@@ -99,10 +113,11 @@ def scan(
     if is_live:
         _require_followable(files, paths)
     settings = shared.load().settings
+    workers = choose_workers(jobs, engine, master)
     with (
         _open_baselines(baseline, settings) as store,
         open_destination(output) as stream,
-        open_judge(settings, store=store, jobs=jobs) as judge,
+        open_judge(settings, store=store, workers=workers) as judge,
     ):
         report = _make_report(report_format, stream, settings, fail_on, verbose=verbose)
         if is_live:

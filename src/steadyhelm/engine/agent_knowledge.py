@@ -20,9 +20,10 @@ from steadyhelm.errors import StoreError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.incidents import Incident, Thresholds
+from steadyhelm.incidents import Incident, Threshold, Thresholds
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.logs import logger
+from steadyhelm.people import ToolMark
 from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import RunRow, Store
 
@@ -98,6 +99,26 @@ class Knowledge(Protocol):
         ...
 
 
+class KnowledgeStore(Protocol):
+    """The part of a store that runs are compared with."""
+
+    def get_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> BaselineStats | None:
+        """Return the baseline of an agent's version and task type; None when nothing was learnt."""
+        ...
+
+    def list_thresholds(self, agent_id: str | None = None) -> list[Threshold]:
+        """Return what people marked as false alarms."""
+        ...
+
+    def list_profiles(self, agent_id: str | None = None) -> list[TaskProfile]:
+        """Return what tasks have taken."""
+        ...
+
+    def list_tool_marks(self, agent_id: str) -> list[ToolMark]:
+        """Return the kinds of tools that people declared."""
+        ...
+
+
 class StoredKnowledge:
     """What a store knows about one agent, read when it is asked for; each thing once.
 
@@ -109,7 +130,12 @@ class StoredKnowledge:
     """
 
     def __init__(
-        self, agent_id: str, store: Store | None, *, calibration_runs: int = 30, uses_profiles: bool = False
+        self,
+        agent_id: str,
+        store: KnowledgeStore | None,
+        *,
+        calibration_runs: int = 30,
+        uses_profiles: bool = False,
     ) -> None:
         self._agent_id = agent_id
         self._store = store
@@ -325,11 +351,11 @@ def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:
     return further < 0 or further >= known.calibration_runs * _NEWS_SHARE
 
 
-def _read_profiles(store: Store, agent_id: str) -> dict[str, TaskProfile]:
+def _read_profiles(store: KnowledgeStore, agent_id: str) -> dict[str, TaskProfile]:
     return {profile.task_type: profile for profile in store.list_profiles(agent_id)}
 
 
-def _read_tools(store: Store, agent_id: str) -> dict[str, str]:
+def _read_tools(store: KnowledgeStore, agent_id: str) -> dict[str, str]:
     return {mark.tool: mark.kind for mark in store.list_tool_marks(agent_id)}
 
 

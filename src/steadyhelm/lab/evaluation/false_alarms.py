@@ -15,7 +15,7 @@ from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport
-from steadyhelm.replay_pool import open_judge
+from steadyhelm.replay_pool import Workers, open_judge
 from steadyhelm.reports.formats import pluralize, printable
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
@@ -53,7 +53,7 @@ def count_false_alarms(
     *,
     learn_from: int = 0,
     seed: int = 0,
-    jobs: int = 1,
+    workers: Workers = Workers(),  # noqa: B008 - immutable
 ) -> FalseAlarms:
     """Judge runs with a baseline learnt from `learn_from` of them, chosen at random; those are not judged."""
     order = random.Random(seed).sample(runs, len(runs))  # noqa: S311 - reproducible, not secret
@@ -62,7 +62,7 @@ def count_false_alarms(
     wrong: list[str] = []
     with (
         learn_baseline(order[:learn_from], settings) as store,
-        open_judge(settings, store=store if learn_from else None, jobs=jobs) as judge,
+        open_judge(settings, store=store if learn_from else None, workers=workers) as judge,
     ):
         for run, report, *_ in judge.judge_all(map(as_one_agent, order[learn_from:])):
             kinds = list_flagged_kinds(report)

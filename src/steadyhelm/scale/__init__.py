@@ -1,0 +1,33 @@
+"""The same sessions on Spark: recorded runs as a batch, streams of events after the fact.
+
+Needs the extra `spark`; pyspark is imported when a function is called. Nothing here stops an agent: that
+happens in the agent's own process.
+"""
+
+from steadyhelm.scale.batch import judge_messages, judge_run_lines, open_spark_judge
+from steadyhelm.scale.messages import encode_end, encode_event, encode_run
+from steadyhelm.scale.sinks import ParquetSink, PostgresSink, read_results
+from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
+from steadyhelm.scale.sources import Source, read_files, read_kafka
+from steadyhelm.scale.spark import open_spark
+from steadyhelm.scale.stream import judge_stream, start_stream
+
+__all__ = [
+    "KnowledgeSnapshot",
+    "ParquetSink",
+    "PostgresSink",
+    "Source",
+    "encode_end",
+    "encode_event",
+    "encode_run",
+    "judge_messages",
+    "judge_run_lines",
+    "judge_stream",
+    "open_spark",
+    "open_spark_judge",
+    "read_files",
+    "read_kafka",
+    "read_results",
+    "read_snapshot",
+    "start_stream",
+]
