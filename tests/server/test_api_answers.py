@@ -1,8 +1,12 @@
 """Every answer of the API, from a real server over what the real monitor wrote."""
 
+from contextlib import closing
+
 import msgspec
 import pytest
 
+from steadyhelm import DriftMonitor
+from steadyhelm.judge import JudgedReport
 from steadyhelm.server.app import find_handler
 from steadyhelm.server.records.common import Problem
 from steadyhelm.server.routes import PREFIX, ROUTES
@@ -178,6 +182,35 @@ class TestLanes:
         assert [0] == sorted(set(found["call"]))
         assert (1, 36) == (found["period"], found["same_result_pairs"])
         assert found["sentence"].startswith("A grid")
+
+
+def test_what_a_judge_answered(client, database):
+    """The run has each answer of a judge with its cost; what no judge can have said is left out."""
+    report = JudgedReport(
+        question_id="q",
+        about="loop",
+        subject="ask",
+        place=3,
+        label="healthy",
+        confidence=0.9,
+        quote="still building",
+        input_tokens=400,
+        output_tokens=20,
+        cost_usd=0.002,
+    )
+    with closing(DriftMonitor("waiter", db_path=database, alert_webhook="")) as monitor:
+        run = monitor.start_run(goal="wait")
+        for metadata in (report.to_metadata(), {"label": "healthy"}):
+            monitor.record_event("state_transition", "judged", run_id=run, metadata=metadata)
+    key = get(client, "/runs/find", run=run)["key"]
+    (judged,) = get(client, f"/runs/{key}")["judged"]
+    assert (report.label, 420, 0.002, "still building", True) == (
+        judged["label"],
+        judged["tokens"],
+        judged["cost_usd"],
+        judged["quote"],
+        judged["asked"],
+    )
 
 
 class TestIncidents:

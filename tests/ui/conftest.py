@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from recorded_agents import record_past
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 20
+WAIT_S = 30
+START_S = 90
 CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 # A slow machine is no fault of the page.
 expect.set_options(timeout=WAIT_S * 1_000)
@@ -54,7 +55,7 @@ class Served:
         """End the server in order."""
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(WAIT_S)
+            self.process.wait(START_S)
 
 
 def find_port() -> int:
@@ -93,7 +94,7 @@ def start_server(
             env={**os.environ, "STEADYHELM_HOME": str(home), "BROWSER": "true"},
         )
     url = f"http://127.0.0.1:{port}"
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + START_S
     while True:
         try:
             urllib.request.urlopen(f"{url}/healthz", timeout=1).read()

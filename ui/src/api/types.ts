@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: 8f586431c677e63b5bc04abfcd7d4b7c2a1bf6281d193d7a7baa84e4d1ff8127
+// Generated from the server's schema by `npm run types`. Schema: 2b99c787020aa24d88ffd21d342cc4ca55fc40f4112fbc94bf7691720343a00a
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -467,6 +467,27 @@ export interface IncidentRow {
   readonly review: "" | "confirmed" | "false_alarm";
 }
 
+/**
+ * What a judge answered to one question about the run.
+ *
+ * `label` is `none` without a verdict; `reason` says why. `asked` is False when an equal question was
+ * answered before, or nobody was asked. `addressed` says that text of the run tried to tell the judge what
+ * to answer.
+ */
+export interface Judged {
+  readonly step: number;
+  readonly about: string;
+  readonly subject: string;
+  readonly label: string;
+  readonly confidence: number;
+  readonly quote: string;
+  readonly reason: string;
+  readonly asked: boolean;
+  readonly addressed: boolean;
+  readonly tokens: number;
+  readonly cost_usd: number | null;
+}
+
 /** The drift scores from which each response is advised. */
 export interface Levels {
   readonly remind: number;
@@ -721,7 +742,8 @@ export interface Right {
  * `incidents` are the ids, in order of their first step: load each for its why card. `trace_id` and
  * `trace_url` lead to the trace elsewhere, where known. `model` is the model of the latest reply that named
  * one. `baseline` says what it is compared with ("calibrated on 40 runs", "learning 13/20"). `checked_by`
- * are detectors that looked, `not_checked` those that could not.
+ * are detectors that looked, `not_checked` those that could not. `judged` has the latest 50 answers of a
+ * judge.
  */
 export interface RunDetail {
   readonly run: RunRow;
@@ -739,6 +761,7 @@ export interface RunDetail {
   readonly checked_by: readonly string[];
   readonly not_checked: readonly Reason[];
   readonly excluded: boolean;
+  readonly judged: readonly Judged[];
 }
 
 /**

@@ -18,6 +18,7 @@ import { useIncident } from "./data";
 import { DeclarePanel } from "./DeclarePanel";
 import type { ToolKind } from "./DeclarePanel";
 import { Evidence } from "./Evidence";
+import { JudgedPart } from "./JudgedPart";
 
 export interface WhyCardProps {
   detail: RunDetail;
@@ -35,7 +36,7 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
     if (next !== undefined) show(next);
   };
   useKeys({ "[": () => go(-1), "]": () => go(1) }, detail.incidents.length > 1);
-  if (incident === null) return <NothingNoticed detail={detail} />;
+  if (incident === null) return <NothingNoticed detail={detail} select={select} />;
   if (!query.data) {
     return (
       <section className="card" aria-label="Why">
@@ -91,6 +92,7 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
         <h3>What was said, what came of it</h3>
         {shown.said.length === 0 ? <p className="muted small">Nothing was said.</p> : <SaidList key={shown.row.incident_id} said={shown.said} select={select} />}
       </div>
+      <JudgedPart judged={detail.judged} select={select} />
       <div className="why-part">
         <Comments key={shown.row.incident_id} id={shown.row.incident_id} comments={shown.comments} />
       </div>
@@ -190,7 +192,7 @@ function SaidList({ said, select }: { said: readonly Said[]; select: (step: numb
   );
 }
 
-function NothingNoticed({ detail }: { detail: RunDetail }): ReactNode {
+function NothingNoticed({ detail, select }: Pick<WhyCardProps, "detail" | "select">): ReactNode {
   const { not_checked: unchecked, checked_by: checked } = detail;
   return (
     <section className="card why-card" aria-label="Why">
@@ -205,6 +207,7 @@ function NothingNoticed({ detail }: { detail: RunDetail }): ReactNode {
           </ul>
         )}
       </div>
+      <JudgedPart judged={detail.judged} select={select} />
     </section>
   );
 }

@@ -11,6 +11,7 @@ import msgspec
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.errors import NotFoundError
+from steadyhelm.server.queries.judged import list_judged
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, read_runs
 from steadyhelm.server.records.common import Figure, Reason, RunRow
@@ -193,6 +194,7 @@ def read_detail(store: SQLiteStore, settings: Settings, key: int, trace_url: str
         figures = read_figures(connection, run, settings)
         model = _find_model(connection, key)
         unknown = _list_unknown(connection, key)
+        judged = list_judged(connection, key)
         detectors = connection.execute(
             "SELECT DISTINCT detector FROM findings WHERE run = ? LIMIT 50", (key,)
         ).fetchall()
@@ -221,6 +223,7 @@ def read_detail(store: SQLiteStore, settings: Settings, key: int, trace_url: str
         checked_by=sorted(name for (name,) in detectors),
         not_checked=[*unknown, *_explain_baseline(None if reference is None else reference.baseline)],
         excluded=bool(excluded),
+        judged=judged,
     )
 
 

@@ -55,13 +55,35 @@ class RunFigures(Record, frozen=True, kw_only=True):
     repeated_share: Figure
 
 
+class Judged(Record, frozen=True, kw_only=True):
+    """What a judge answered to one question about the run.
+
+    `label` is `none` without a verdict; `reason` says why. `asked` is False when an equal question was
+    answered before, or nobody was asked. `addressed` says that text of the run tried to tell the judge what
+    to answer.
+    """
+
+    step: int
+    about: str
+    subject: str
+    label: str
+    confidence: float
+    quote: str
+    reason: str
+    asked: bool
+    addressed: bool
+    tokens: int
+    cost_usd: float | None
+
+
 class RunDetail(Record, frozen=True, kw_only=True):
     """The header of the run page.
 
     `incidents` are the ids, in order of their first step: load each for its why card. `trace_id` and
     `trace_url` lead to the trace elsewhere, where known. `model` is the model of the latest reply that named
     one. `baseline` says what it is compared with ("calibrated on 40 runs", "learning 13/20"). `checked_by`
-    are detectors that looked, `not_checked` those that could not.
+    are detectors that looked, `not_checked` those that could not. `judged` has the latest 50 answers of a
+    judge.
     """
 
     run: RunRow
@@ -79,6 +101,7 @@ class RunDetail(Record, frozen=True, kw_only=True):
     checked_by: list[str]
     not_checked: list[Reason]
     excluded: bool
+    judged: list[Judged]
 
 
 class StepSeries(Record, frozen=True, kw_only=True):
