@@ -151,8 +151,6 @@ FIRST: Final = Migration(
     "0005-page-indexes",
     (
         "CREATE SEQUENCE run_numbers",
-        # An identity column is not possible where there are partitions.
-        "CREATE SEQUENCE finding_numbers",
         f"""CREATE TABLE agents (
             {_ID} PRIMARY KEY, agent_id {_T} NOT NULL UNIQUE, runs bigint NOT NULL DEFAULT 0,
             last_at double precision NOT NULL DEFAULT 0) WITH (fillfactor = 50)""",
@@ -180,8 +178,9 @@ FIRST: Final = Migration(
             run bigint NOT NULL, seq bigint NOT NULL, score double precision, goal double precision,
             loop double precision, budget double precision, quality double precision,
             stuck double precision, PRIMARY KEY (run, seq)) PARTITION BY RANGE (run)""",
+        # An identity column is not possible where there are partitions.
         f"""CREATE TABLE findings (
-            id bigint NOT NULL DEFAULT nextval('finding_numbers'), agent bigint NOT NULL, run bigint NOT NULL,
+            id bigint NOT NULL DEFAULT nextval('run_numbers'), agent bigint NOT NULL, run bigint NOT NULL,
             ts double precision NOT NULL, severity bigint NOT NULL, score double precision NOT NULL,
             detector {_T} NOT NULL, kind {_T} NOT NULL,
             event_id {_T} NOT NULL, message {_T} NOT NULL, suggested_action {_T} NOT NULL, context_json bytea,
