@@ -245,7 +245,7 @@ class TestWhy:
         expect(diff).to_contain_text("identical")
         expect(diff).to_contain_text(f"{CROSS} failed both times")
         headings = why.locator("h3").all_inner_texts()
-        assert headings[-2:] == ["Evidence", "What was said, what came of it"]
+        assert headings[-3:] == ["Evidence", "What was said, what came of it", "Comments"]
 
     def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, own_server, visit):
         """The key f asks why and shows the effect; Save marks it; Undo takes the mark back."""
