@@ -93,10 +93,10 @@ class PostgresServer:
         return f"postgresql://{USER}@/{database}?host={quote(str(self._folder), safe='')}"
 
     @contextmanager
-    def new_database(self):
-        """Create an empty database, return its address, and drop it at the end."""
+    def new_database(self, copy_of="template0"):
+        """Create a database, empty or a copy of another one, return its address, and drop it at the end."""
         name = f"test_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {copy_of}")
         try:
             yield self.get_url(name)
         finally:
@@ -180,3 +180,17 @@ def postgres_url(postgres_server):
     """The address of an empty database."""
     with postgres_server.new_database() as url:
         yield url
+
+
+@pytest.fixture
+def database(request, tmp_path):
+    """Where a test keeps its runs: a SQLite file; an empty PostgreSQL database in `make test-postgres`."""
+    return request.getfixturevalue("postgres_url") if REQUIRED else tmp_path / "runs.db"
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what is about SQLite's files where the suites run on PostgreSQL."""
+    if REQUIRED:
+        for item in items:
+            if item.get_closest_marker("sqlite"):
+                item.add_marker(pytest.mark.skip(reason="about a SQLite file"))

@@ -44,7 +44,7 @@ from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 _LOCKED_S: Final = 1.0
 """How long one try waits for another process that writes; the writer tries again until it succeeds."""
@@ -386,7 +386,7 @@ def _merge_detector_options(
     return options
 
 
-def _try_open_store(settings: Settings, health: Health) -> SQLiteStore | None:
+def _try_open_store(settings: Settings, health: Health) -> SQLStore | None:
     """Return the store; None, with a warning, when it cannot be used: the agent starts all the same."""
     if settings.disabled:
         return None

@@ -34,7 +34,7 @@ from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.opening import require_current
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 if TYPE_CHECKING:
     from steadyhelm.engine.judge_worker import JudgeWorker
@@ -44,7 +44,7 @@ _HARD_LIMITS: Final = ("absolute_token_limit", "absolute_duration_limit_ms")
 _PENDING_BATCH: Final = 500
 
 
-def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLiteStore:
+def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLStore:
     """Return the store the settings name; raises StoreError with what to do when it cannot be used."""
     return stores.open_store(
         settings.database, read_only=read_only, synchronous=settings.synchronous, timeout_s=timeout_s

@@ -19,7 +19,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FirstResponse, Judge, Judged, RunReport
 from steadyhelm.settings import Settings
-from steadyhelm.store import Store
+from steadyhelm.stores.sql_store import SQLStore
 
 _Result = TypeVar("_Result")
 _Outcome = tuple[RunReport, Sequence[Incident], Sequence[FirstResponse], RunSummary]
@@ -40,13 +40,13 @@ def open_judge(
     settings: Settings,
     *,
     workers: Workers = Workers(),  # noqa: B008 - immutable
-    store: Store | None = None,
+    store: SQLStore | None = None,
     kinds: Collection[str] | None = None,
     mode: Mode = "observe",
 ) -> Iterator[Judge]:
     """Yield a judge whose `judge_all` works in so many processes, or on Spark; one is this process itself.
 
-    A store must have a file: the other processes read it too. Spark is sent what the store knows.
+    The other processes open the store too. Spark is sent what the store knows.
     """
     if workers.spark_master:
         from steadyhelm.scale.batch import open_spark_judge  # noqa: PLC0415 - an extra
@@ -73,12 +73,12 @@ class _PoolJudge(Judge):
         settings: Settings,
         *,
         jobs: int,
-        store: Store | None,
+        store: SQLStore | None,
         kinds: Collection[str] | None,
         mode: Mode,
     ) -> None:
         super().__init__(settings, store=store, kinds=kinds, mode=mode)
-        path = None if store is None else str(store.describe()["path"])
+        where = None if store is None else store.location.where
         self._jobs = jobs
         self._remote_troubles: Counter[str] = Counter()
         # A fork would copy the threads' locks of a progress bar as they are at that moment.
@@ -86,7 +86,7 @@ class _PoolJudge(Judge):
             jobs,
             mp_context=get_context("spawn"),
             initializer=_start_process,
-            initargs=(settings, path, None if kinds is None else tuple(kinds), mode),
+            initargs=(settings, where, None if kinds is None else tuple(kinds), mode),
         )
 
     def close(self) -> None:
@@ -137,11 +137,11 @@ class _PoolJudge(Judge):
 _judge: Judge | None = None
 
 
-def _start_process(settings: Settings, path: str | None, kinds: Collection[str] | None, mode: Mode) -> None:
+def _start_process(settings: Settings, where: str | None, kinds: Collection[str] | None, mode: Mode) -> None:
     """Make the judge of this process, once for all runs."""
     global _judge  # noqa: PLW0603 - the only place that all calls in a pool's process share
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the sender ends the pool
-    store = None if path is None else open_store(structs.replace(settings, db=path), read_only=True)
+    store = None if where is None else open_store(structs.replace(settings, db=where), read_only=True)
     _judge = Judge(settings, store=store, kinds=kinds, mode=mode)
 
 

@@ -55,7 +55,7 @@ class TestCheck:
 
         assert 1 == answer.status
         assert "the sums of run 'costly' are not those of its events (2 said, 1 there)\n" == answer.out
-        assert "Copy the file" in answer.err
+        assert "Make a copy" in answer.err
         assert [{"sound": False, "faults": answer.out.splitlines()}] == steadyhelm(
             "db check --json"
         ).documents

@@ -44,6 +44,7 @@ ACTS = {
     "lab mutate",
     "lab splice",
     "db backup",
+    "db copy",
     "db prune",
     "db delete-run",
     "db delete-agent",

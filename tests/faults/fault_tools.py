@@ -12,6 +12,7 @@ from pathlib import Path
 from steadyhelm import DriftMonitor
 from steadyhelm.engine import registry
 from steadyhelm.journal.abandoned import describe_pending
+from steadyhelm.stores.locations import DatabaseLocation
 
 OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
 
@@ -26,19 +27,19 @@ LOST = (
 """The reasons, or their beginnings, under which records are counted as lost."""
 
 HOLDS_LOCK = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-sys.stdin.read()
+import sys
+from fault_tools import locked
+with locked(sys.argv[1]):
+    print("locked", flush=True)
+    sys.stdin.read()
 """
 """The source of a process that keeps a database locked until its standard input ends."""
 
 _READ_ACCOUNT = """
 import json, sys
 from pathlib import Path
-from steadyhelm import SQLiteStore
-store = SQLiteStore(sys.argv[1], read_only=True)
+from steadyhelm.stores import open_store
+store = open_store(sys.argv[1], read_only=True)
 rows = store.list_runs(limit=100_000)
 runs = {run.run_id: len(store.get_run_traces(run.agent_id, run.run_id)) for run in rows}
 print(json.dumps({"runs": runs, "losses": store.get_losses(), "faults": store.check()}))
@@ -99,8 +100,13 @@ def record_run(monitor, count, run_id):
 def adopt(database):
     """Let another monitor store what dead ones left beside the database."""
     monitor = make_monitor(database, "adopter")
-    wait_until(lambda: all(pending.is_live for pending in describe_pending(database)))
+    wait_until(lambda: all(pending.is_live for pending in describe_pending(find_journals(database))))
     monitor.close()
+
+
+def find_journals(database):
+    """Return the path beside which records wait for a database."""
+    return DatabaseLocation(str(database)).journal_path
 
 
 def wait_until(is_true, seconds=60):
@@ -114,10 +120,25 @@ def wait_until(is_true, seconds=60):
 @contextmanager
 def locked(database):
     """Hold the database locked, as another process that writes does."""
+    if DatabaseLocation(str(database)).is_server:
+        with locked_server(database):
+            yield
+        return
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+@contextmanager
+def locked_server(url):
+    """Hold the tables locked that every batch writes to."""
+    import psycopg
+
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE steadyhelm.runs, steadyhelm.agents IN ACCESS EXCLUSIVE MODE")
+        yield
+        other.rollback()
 
 
 def with_tools():

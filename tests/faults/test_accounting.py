@@ -11,6 +11,7 @@ from fault_tools import (
     HOLDS_LOCK,
     Account,
     adopt,
+    find_journals,
     locked,
     make_monitor,
     record,
@@ -21,11 +22,6 @@ from fault_tools import (
 from steadyhelm.engine.run_recorder import NOT_STORED
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.sink import Sink
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
 
 
 class Broken(Sink):
@@ -93,11 +89,11 @@ class TestAStoreThatIsAway:
 
         assert not result.complete
         assert result.remaining >= 50
-        assert list_pending(database)
+        assert list_pending(find_journals(database))
         adopt(database)
         account = Account(database)
         assert ({"run": 50}, 0) == (account.runs, account.lost)
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
     def test_a_full_disk(self, database, monkeypatch):
         """

@@ -7,13 +7,8 @@ from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import Health
 from steadyhelm.sink import RecordedEvent, StoringSink
 from steadyhelm.sinks.store import StoreSink
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 from steadyhelm.testing import events
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
 
 
 class Picky(StoringSink):
@@ -84,7 +79,7 @@ class TestBadRecords:
         A record with a value that fits no column is counted in the database, and its neighbours are stored.
         """
         health = Health()
-        dispatch = Dispatch([StoreSink(SQLiteStore(database))], health=health)
+        dispatch = Dispatch([StoreSink(open_store(database))], health=health)
         good, bad, last = (RecordedEvent.of(event) for event in events("..."))
         dispatch.put("", good, RecordedEvent(bad.event, ["not bytes"]), last)
         dispatch.flush(60)

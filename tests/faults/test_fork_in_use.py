@@ -45,11 +45,6 @@ def fork_in_use(in_child, in_parent):
     return FORKS_IN_USE.replace("IN_CHILD", lines).replace("IN_PARENT", in_parent)
 
 
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
-
-
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_the_parent_stores_what_the_child_records(database, mode):
     """

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from fault_tools import Account, adopt, locked, make_monitor, record, wait_until
+from fault_tools import Account, adopt, find_journals, locked, make_monitor, record, wait_until
 from msgspec import structs
 
 from steadyhelm.events import RunInfo
@@ -16,11 +16,6 @@ from steadyhelm.journal.files import HEADER, Journal
 from steadyhelm.journal.frames import Damage, encode_frame, scan_frames
 from steadyhelm.sink import Loss, RecordedEvent, SavedState
 from steadyhelm.testing import events
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
 
 
 def recorded(count):
@@ -88,12 +83,12 @@ class TestAppending:
         A journal is a file of mode 0600 beside the database.
         """
         monitor = make_monitor(database)
-        (path,) = list_pending(database)
+        (path,) = list_pending(find_journals(database))
 
         assert database.parent == path.parent
         assert 0o600 == stat.S_IMODE(path.stat().st_mode)
         monitor.close()
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
     def test_it_is_empty_once_everything_is_stored(self, database):
         """
@@ -103,7 +98,7 @@ class TestAppending:
         with monitor.run():
             record(monitor, 100)
         monitor.flush()
-        (path,) = list_pending(database)
+        (path,) = list_pending(find_journals(database))
 
         wait_until(lambda: path.stat().st_size == HEADER.size)
         monitor.close()
@@ -121,10 +116,12 @@ class TestAppending:
             while len(seen) < 2 and count < 60_000:  # until the writer had its turn
                 record(monitor, 200)
                 count += 200
-                seen.update(list_pending(database))
+                seen.update(list_pending(find_journals(database)))
                 time.sleep(0.01)
         monitor.flush(60)
-        wait_until(lambda: sum(path.stat().st_size for path in list_pending(database)) == HEADER.size)
+        wait_until(
+            lambda: sum(path.stat().st_size for path in list_pending(find_journals(database))) == HEADER.size
+        )
         monitor.close()
 
         account = Account(database)
@@ -193,7 +190,7 @@ class TestAdopting:
         with monitor.run(run_id="run"):
             record(monitor, 30)
         backlog = monitor._dispatch._backlog
-        (path,) = list_pending(database)
+        (path,) = list_pending(find_journals(database))
         wait_until(lambda: path.stat().st_size > HEADER.size)
         kept = path.read_bytes()
         monitor.close()
@@ -316,7 +313,7 @@ class TestAdopting:
         wait_until(monitor.health.totals)
         monitor.close()
 
-        (pending,) = describe_pending(database)
+        (pending,) = describe_pending(find_journals(database))
         assert {"journal that cannot be read was left as it is": 1} == monitor.health.totals()
         assert (str(path), False, False) == (pending.path, pending.is_readable, pending.is_live)
 
@@ -328,9 +325,9 @@ class TestAdopting:
         with locked(database):
             record(first, 20)
             record(second, 20)
-            pending = describe_pending(database)
+            pending = describe_pending(find_journals(database))
             assert [True, True] == [it.is_live for it in pending]
-            assert [None, None] == [claim(path) for path in list_pending(database)]
+            assert [None, None] == [claim(path) for path in list_pending(find_journals(database))]
         first.close()
         second.close()
 
@@ -358,7 +355,7 @@ class TestAdopting:
         database.with_name(database.name + ".dead.pending").write_bytes(b"STDY")
         adopt(database)
 
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
 
 class TestReading:

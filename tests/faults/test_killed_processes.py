@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from fault_tools import Account, adopt, make_monitor, start_process, with_tools
+from fault_tools import Account, adopt, find_journals, make_monitor, start_process, with_tools
 
 from steadyhelm.engine.backlog import Backlog
 from steadyhelm.events import RunInfo
@@ -38,11 +38,6 @@ other.execute("BEGIN IMMEDIATE")
 KILLS_ITSELF = """
 os.kill(os.getpid(), 9)
 """
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
 
 
 def run_until_killed(source, database):
@@ -251,7 +246,7 @@ record(monitor, 5)
         backlog.put("three", [put])
         backlog.release(1, withdrawn="one")
         backlog.close(is_counted=True)
-        (path,) = list_pending(database)
+        (path,) = list_pending(find_journals(database))
         with claim(path) as journal:
             found = [record.run_id for entries in journal for _, record in entries]
 
@@ -263,7 +258,7 @@ record(monitor, 5)
         """
         backlog = Backlog(cap=10, may_drop=True, database=database, journal_cap=1 << 20)
         backlog.open_journal()
-        (path,) = list_pending(database)
+        (path,) = list_pending(find_journals(database))
         empty = path.stat().st_size
         backlog.hold("one", [RunInfo(agent_id="a", run_id="held")])
         backlog.put("two", [RunInfo(agent_id="a", run_id="put")])

@@ -3,14 +3,9 @@
 import threading
 
 import pytest
-from fault_tools import Account, make_monitor, record
+from fault_tools import Account, find_journals, make_monitor, record
 
 from steadyhelm.journal.abandoned import list_pending
-
-
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
 
 
 class TestLoad:
@@ -33,7 +28,7 @@ class TestLoad:
         account = Account(database)
         assert (True, 50_000, 0) == (result.complete, account.stored, account.lost)
         assert {50} == set(account.runs.values())
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
     @pytest.mark.slow
     def test_short_runs_from_threads(self, database):

@@ -195,7 +195,7 @@ class TestLateBaseline:
         A run that starts before its baseline was read is watched without it and says so; stored is the event
         from which it counts, so that the run can be judged again.
         """
-        monkeypatch.setattr("steadyhelm.components.SQLiteStore", lambda path, **_: SlowStore(path))
+        monkeypatch.setattr("steadyhelm.stores.sqlite.SQLiteStore", lambda path, **_: SlowStore(path))
         monitor = DriftMonitor(AGENT, db_path=database, clock=Clock(), mode="guide")
         run_id = monitor.start_run()
         decisions = spend(monitor, 4)

@@ -35,7 +35,7 @@ def database(tmp_path):
 
 @pytest.fixture
 def monitor(database, monkeypatch):
-    monkeypatch.setattr("steadyhelm.components.SQLiteStore", lambda path, **_: HeldStore(path))
+    monkeypatch.setattr("steadyhelm.stores.sqlite.SQLiteStore", lambda path, **_: HeldStore(path))
     monitor = DriftMonitor("researcher", db_path=database, mode="guide")
     yield monitor
     monitor.store.released.set()

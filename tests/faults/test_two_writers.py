@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from fault_tools import Account, make_monitor, record, start_process, with_tools
 
-from steadyhelm import SQLiteStore
+from steadyhelm.stores import open_store
 
 RECORDS_RUNS = """
 import sys
@@ -22,13 +22,8 @@ monitor.close()
 """
 
 
-@pytest.fixture
-def database(tmp_path):
-    return tmp_path / "steadyhelm.db"
-
-
 def tools_by_run(database):
-    store = SQLiteStore(database, read_only=True)
+    store = open_store(database, read_only=True)
     try:
         return {
             run.run_id: Counter(event.action_name for event in store.get_run_traces(run.agent_id, run.run_id))
@@ -91,7 +86,7 @@ class TestTwoWriters:
         first.close()
         second.close()
 
-        store = SQLiteStore(database, read_only=True)
+        store = open_store(database, read_only=True)
         outcomes = {run.outcome: run.events for run in store.list_runs()}
         store.close()
         assert {"first": 50, "second": 50} == outcomes
@@ -109,7 +104,7 @@ class TestTwoWriters:
         for monitor in monitors:
             monitor.close()
 
-        store = SQLiteStore(database, read_only=True)
+        store = open_store(database, read_only=True)
         incidents = store.list_incidents()
         findings = store.get_drift_events(limit=1000)
         store.close()
@@ -131,7 +126,7 @@ class TestTwoWriters:
         second.close()
         first.close()
 
-        store = SQLiteStore(database, read_only=True)
+        store = open_store(database, read_only=True)
         parent = store.find_run("inner").parent_run_id
         runs = {run.run_id: run.events for run in store.list_runs()}
         store.close()

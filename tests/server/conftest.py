@@ -1,10 +1,12 @@
 """A real server on loopback, over a store that the real monitor has written."""
 
 import shutil
+from urllib.parse import urlsplit
 
 import pytest
 from served_store import record_clean, record_loop, run_server
 
+from postgres_server import REQUIRED
 from steadyhelm import Budget, DriftMonitor
 
 
@@ -17,21 +19,48 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory):
+def template(request, tmp_path_factory):
     """A store with six clean runs and one that loops, written once."""
-    path = tmp_path_factory.mktemp("recorded") / "runs.db"
-    monitor = DriftMonitor("worker", db_path=path, mode="guide", alert_webhook="", calibration_runs=5)
+    if not REQUIRED:
+        yield _record(tmp_path_factory.mktemp("recorded") / "runs.db")
+        return
+    with request.getfixturevalue("postgres_server").new_database() as url:
+        yield _record(url)
+
+
+@pytest.fixture(scope="session")
+def recorded(request, template):
+    """That store, for all tests that only read."""
+    if not REQUIRED:
+        yield template
+        return
+    with _copy(request, template) as url:
+        yield url
+
+
+def _record(where):
+    monitor = DriftMonitor("worker", db_path=where, mode="guide", alert_webhook="", calibration_runs=5)
     for number in range(6):
         record_clean(monitor, f"rename field {number}")
     record_loop(monitor, budget=Budget(tokens=5000))
     monitor.close()
-    return path
+    return where
 
 
 @pytest.fixture
-def database(tmp_path, recorded):
+def database(request, tmp_path, template):
     """A copy of that store."""
-    return shutil.copy(recorded, tmp_path / "runs.db")
+    if not REQUIRED:
+        yield shutil.copy(template, tmp_path / "runs.db")
+        return
+    with _copy(request, template) as url:
+        yield url
+
+
+def _copy(request, template):
+    """Copy a database of the server: nothing may be connected to it."""
+    name = urlsplit(template).path.strip("/")
+    return request.getfixturevalue("postgres_server").new_database(copy_of=name)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from steadyhelm.server.app import Server
 from steadyhelm.server.context import ServerContext
 from steadyhelm.server.records.settings import SettingValue
 from steadyhelm.settings import load
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 SETTING = SettingValue(
     name="mode",
@@ -80,7 +80,7 @@ class Running:
 @contextmanager
 def run_server(path, home, page=None, **settings):
     """Run a server over this store until the block ends."""
-    store = SQLiteStore(path)
+    store = open_store(path)
     token = read_token(home)
     access = Access(token, store)
     context = ServerContext(

@@ -127,7 +127,8 @@ class TestRuns:
     def test_a_run_file_comes_back(self, client, loop, tmp_path):
         """A download is a run file that our reader reads, with every step."""
         response = client.get(f"{PREFIX}/runs/{loop['key']}/file")
-        assert 'attachment; filename="run-7.jsonl"' == response.headers["content-disposition"]
+        name = f"run-{loop['key']}.jsonl"
+        assert f'attachment; filename="{name}"' == response.headers["content-disposition"]
         line = msgspec.json.decode(response.content)
         assert (loop["run_id"], loop["steps"]) == (line["run_id"], len(line["events"]))
 

@@ -1,7 +1,6 @@
 """The live stream: what an agent records arrives, is resumed exactly, and ends when the server does."""
 
 import json
-import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +12,7 @@ from served_store import record_clean, run_server
 from steadyhelm import DriftMonitor
 from steadyhelm.server.routes import PREFIX
 from steadyhelm.server.stream import Streams
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 STREAM = f"{PREFIX}/stream"
 
@@ -98,8 +97,8 @@ def test_a_stream_resumes_over_a_restart(database, home, monitor):
 def test_an_unknown_number_resets(client, database, last):
     """A number that was never given, or is not known any more, leads to a reset."""
     if last == 0:
-        with sqlite3.connect(database) as connection:
-            connection.execute("DELETE FROM changes WHERE id < 3")
+        with closing(open_store(database)) as store, store._connections.transaction() as connection:
+            connection.execute("DELETE FROM changes WHERE id < (SELECT max(id) FROM changes)")
     follower = Follower(client, last)
     assert "reset" == follower.next()[0]
     follower.close()
@@ -161,7 +160,7 @@ def test_a_change_right_after_the_first_stream_began_arrives(database):
         await events.aclose()
         return seen
 
-    store = SQLiteStore(database)
+    store = open_store(database)
     hello, change = anyio.run(follow_late)
     store.close()
     assert (b"event: hello" in hello, b"event: change" in change) == (True, True)

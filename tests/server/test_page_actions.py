@@ -5,12 +5,12 @@ from served_store import record_loop
 
 from steadyhelm import DriftMonitor
 from steadyhelm.server.routes import PREFIX
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 
 @pytest.fixture
 def store(database):
-    opened = SQLiteStore(database)
+    opened = open_store(database)
     yield opened
     opened.close()
 
@@ -163,8 +163,9 @@ class TestAgents:
     def test_exclude_a_run(self, act, store, client):
         """A run is left out of baselines, and taken in again."""
         counts = [len(store.list_run_summaries("worker"))]
+        first = client.get(f"{PREFIX}/runs").json()["runs"][-1]["key"]
         for excluded in (True, False):
-            act("", path="/agents/1/exclude", run=1, excluded=excluded)
+            act("", path="/agents/1/exclude", run=first, excluded=excluded)
             counts.append(len(store.list_run_summaries("worker")))
         assert [6, 5, 6] == counts
         assert 404 == client.post(f"{PREFIX}/agents/1/exclude", json={"run": 99}).status_code

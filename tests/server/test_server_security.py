@@ -13,7 +13,7 @@ from steadyhelm.server.access import CODE_S, COOKIE, Access, read_token
 from steadyhelm.server.page_files import read_page
 from steadyhelm.server.routes import PREFIX, ROUTES
 from steadyhelm.server.running import require_safe_address
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 RUNS = f"{PREFIX}/runs"
 SESSION = f"{PREFIX}/session"
@@ -162,7 +162,7 @@ class TestSessions:
     def test_sessions_outlive_a_restart(self, live, recorded):
         """A server with the same token knows the session; one with another token does not."""
         _, cookie, secret = live.access.sign_in(live.token, "")
-        store = SQLiteStore(recorded)
+        store = open_store(recorded)
         assert Access(live.token, store).recognise_session(cookie, secret) is not None
         assert Access(live.token + "x", store).recognise_session(cookie, secret) is None
         store.close()

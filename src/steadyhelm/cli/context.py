@@ -12,7 +12,7 @@ from steadyhelm.reports.terminal import safe
 if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
     from steadyhelm.store import RunStore
-    from steadyhelm.stores.sqlite import SQLiteStore
+    from steadyhelm.stores.sql_store import SQLStore
 
 _NAMES_SHOWN: Final = 8
 
@@ -44,7 +44,7 @@ class GlobalOptions(NamedTuple):
         arguments = {"db": str(self.database)} if self.database is not None else {}
         return load(arguments, path=self.config_file)
 
-    def open_store(self, *, read_only: bool = True) -> "SQLiteStore":
+    def open_store(self, *, read_only: bool = True) -> "SQLStore":
         """Return the database; raises NotFoundError with what to do when there is none yet."""
         from steadyhelm.components import open_store, store_pending
 

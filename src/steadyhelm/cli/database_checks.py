@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-from steadyhelm.errors import StoreError
+from steadyhelm.errors import SteadyhelmError, StoreError
 from steadyhelm.reports.formats import pluralize
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
     from steadyhelm.store import Outbox, Store, Upkeep
+    from steadyhelm.stores.locations import DatabaseLocation
 
 Status = Literal["ok", "warning", "FAIL"]
 
@@ -38,6 +39,9 @@ def check_database(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.components import open_store
     from steadyhelm.stores.opening import find_missing_migrations
 
+    if settings.database.is_server:
+        yield from _check_server(settings)
+        return
     path = settings.database.path
     if not path.exists():
         yield _check_missing_database(path)
@@ -54,12 +58,27 @@ def check_database(settings: "Settings") -> Iterator[Check]:
             yield Check(name="database", status="warning", message=message, advice=advice)
             return
         with closing(open_store(settings, read_only=True)) as store:
-            yield from _check_soundness(store, path)
-            yield from _check_losses(store)
-            yield from _check_journals(path)
-            yield from _check_deliveries(store)
+            yield from _check_store(store, settings.database)
+        yield from _check_mode(path)
     except StoreError as exc:
         yield Check(name="database", status="FAIL", message=str(exc))
+
+
+def _check_server(settings: "Settings") -> Iterator[Check]:
+    from steadyhelm.components import open_store
+
+    try:
+        with closing(open_store(settings, read_only=True)) as store:
+            yield from _check_store(store, settings.database)
+    except SteadyhelmError as exc:
+        yield Check(name="database", status="FAIL", message=str(exc))
+
+
+def _check_store(store: "Store", location: "DatabaseLocation") -> Iterator[Check]:
+    yield from _check_soundness(store, location)
+    yield from _check_losses(store)
+    yield from _check_journals(location.journal_path)
+    yield from _check_deliveries(store)
 
 
 def _check_missing_database(path: Path) -> Check:
@@ -75,22 +94,25 @@ def _check_missing_database(path: Path) -> Check:
     )
 
 
-def _check_soundness(store: "Store", path: Path) -> Iterator[Check]:
+def _check_soundness(store: "Store", location: "DatabaseLocation") -> Iterator[Check]:
     from steadyhelm.cli.output import format_age
 
     faults = store.check()
     for fault in faults:
-        advice = f"Save what can be saved: steadyhelm --db {path} export. Then restore a backup."
+        advice = f"Save what can be saved: steadyhelm --db {location} export. Then restore a backup."
         yield Check(name="database", status="FAIL", message=fault, advice=advice)
     info = store.describe()
     last = max((agent.last_at for agent in store.list_agents()), default=0.0)
     rows = info["rows"]
     if not faults:
         words = (
-            f"{path}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
+            f"{location}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
             f"{rows['events']:,} events, last event {format_age(last)}"
         )
         yield Check(name="database", status="ok", message=words)
+
+
+def _check_mode(path: Path) -> Iterator[Check]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         yield Check(

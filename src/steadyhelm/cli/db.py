@@ -1,4 +1,4 @@
-"""`steadyhelm db`: inspect, check, back up, prune and migrate the database file."""
+"""`steadyhelm db`: inspect, check, back up, copy, prune and migrate the database."""
 
 import time
 from contextlib import closing
@@ -16,6 +16,7 @@ from steadyhelm.cli.output import (
     print_json,
     print_table,
     refuse_early_options,
+    show_progress,
 )
 from steadyhelm.errors import NotFoundError
 from steadyhelm.reports.formats import pluralize
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from steadyhelm.settings import Settings
 
 app = typer.Typer(
-    help="Inspect, check, back up, prune and migrate the database.",
+    help="Inspect, check, back up, copy, prune and migrate the database.",
     rich_markup_mode=None,
 )
 
@@ -62,7 +63,7 @@ def info(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("check")
 def check(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check the file for damage and wrong totals."""
+    """Check the database for damage and wrong totals."""
     with closing(context.obj.open_store()) as store:
         faults = store.check()
     if as_json:
@@ -72,7 +73,7 @@ def check(context: typer.Context, as_json: AsJson = False) -> None:
     if not faults:
         say("The database is sound.")
         return
-    say("Copy the file before you do anything else. `steadyhelm export` saves what can still be read.")
+    say("Make a copy before you do anything else. `steadyhelm export` saves what can still be read.")
     raise typer.Exit(EXIT_FAILED)
 
 
@@ -88,6 +89,39 @@ def backup(
     say(f"Copied to {file} ({_format_megabytes(file.expanduser().stat().st_size)}).")
     if waiting:
         say(f"{pluralize(waiting, 'record')} of agents at work wait in a journal, perhaps not in the copy.")
+
+
+@app.command("copy")
+def copy(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The SQLite file to copy.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="An empty database: postgresql://…")],
+) -> None:
+    """Copy a SQLite file to an empty PostgreSQL database: all of it, or nothing.
+
+    The copy is compared before it is kept: rows and sums of every table, and every step of up to 50 runs.
+    """
+    from msgspec import structs
+
+    from steadyhelm.components import open_store, store_pending
+    from steadyhelm.stores.copying import copy_store, count_rows
+
+    settings: Settings = context.obj.load().settings
+    from_file, to_server = (structs.replace(settings, db=where) for where in (source, target))
+    if not from_file.database.may_exist():
+        raise NotFoundError(f"There is no database at {from_file.database}.")
+    store_pending(from_file)
+    with closing(open_store(from_file, read_only=True)) as old, closing(open_store(to_server)) as new:
+        rows = count_rows(old)
+        with show_progress("copying", rows) as on_rows:
+            copied = copy_store(old, new, on_rows)
+    print_table(
+        ("table", "rows", "copied"),
+        [(it.table, f"{it.rows:,}", f"{it.copied:,}") for it in copied.tables if it.rows],
+        empty="The database is empty.",
+    )
+    say(f"Copied {rows:,} rows to {copied.target}, and compared {pluralize(copied.runs_compared, 'run')}.")
+    say("Set `db` to that address; agents that still write to the file are not in the copy.")
 
 
 @app.command("prune")
@@ -223,10 +257,14 @@ def path(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("migrate")
 def migrate(context: typer.Context) -> None:
-    """Migrate a database of an older Steadyhelm. A backup is made next to it first."""
+    """Migrate a database of an older Steadyhelm. A backup of a file is made next to it first."""
     from steadyhelm.stores.opening import read_applied_migrations
 
     place = context.obj.load().settings.database
+    if place.is_server:
+        with closing(context.obj.open_store(read_only=False)) as store:
+            say(f"{place} is up to date ({store.describe()['schema']}).")
+        return
     file = place.path.absolute()
     before = read_applied_migrations(file) if file.exists() else []
     with closing(context.obj.open_store(read_only=False)):

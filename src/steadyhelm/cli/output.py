@@ -209,8 +209,8 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 @contextmanager
-def show_progress(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on standard error for so many equal parts; call what this yields after each of them."""
+def show_progress(title: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show a bar on standard error for so many equal parts; call what this yields after one or more."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     screen = console(stderr=True)
@@ -224,7 +224,7 @@ def show_progress(title: str, total: int) -> Iterator[Callable[[], None]]:
         redirect_stderr=False,
     ) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda parts=1: progress.advance(task, parts)
 
 
 def write_private_file(path: Path, content: bytes, *, what: str) -> None:

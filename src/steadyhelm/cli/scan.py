@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from steadyhelm.replay import Judge, Judged
     from steadyhelm.reports.output import Report, RunLocation, ScanProgress
     from steadyhelm.settings import Settings
-    from steadyhelm.store import Store
+    from steadyhelm.stores.sql_store import SQLStore
 
 _STDIN: Final = "-"
 _ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json")
@@ -308,7 +308,7 @@ def _require_writable(output: Path | None, files: list[str]) -> None:
 
 
 @contextmanager
-def _open_baselines(path: Path | None, settings: "Settings") -> Iterator["Store | None"]:
+def _open_baselines(path: Path | None, settings: "Settings") -> Iterator["SQLStore | None"]:
     """Yield the database that baselines are read from, or None to check each run alone."""
     if path is None:
         yield None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from steadyhelm.engine.health import Health
     from steadyhelm.settings import Settings
     from steadyhelm.sinks.alerts.worker import AlertWorker
-    from steadyhelm.stores.sqlite import SQLiteStore
+    from steadyhelm.stores.sql_store import SQLStore
 
 
 class HookAlerts:
@@ -32,7 +32,7 @@ class HookAlerts:
         # A process that ended may have left some.
         self._is_due = bool(settings.alerts_webhook)
         self._opening = ForkSafeLock()
-        self._workers: dict[DatabaseLocation, tuple[AlertWorker, SQLiteStore]] = {}
+        self._workers: dict[DatabaseLocation, tuple[AlertWorker, SQLStore]] = {}
         """By location: a path may be relative to the folder of the hook."""
 
     def mark_due(self) -> None:
@@ -66,7 +66,7 @@ class HookAlerts:
         except SteadyhelmError as exc:
             _log_refusal(exc)
 
-    def _open(self, database: DatabaseLocation) -> "tuple[AlertWorker, SQLiteStore]":
+    def _open(self, database: DatabaseLocation) -> "tuple[AlertWorker, SQLStore]":
         with self._opening:
             if database not in self._workers:
                 store = open_store(database, synchronous=self._settings.synchronous)

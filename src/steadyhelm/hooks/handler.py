@@ -21,7 +21,7 @@ from steadyhelm.redaction import Redactor
 from steadyhelm.settings import load
 from steadyhelm.sink import Loss
 from steadyhelm.stores import open_store
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +145,7 @@ def _keep_step(event: _Event) -> None:
         event.request.remove_note()
 
 
-def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline, patience_s: float = 0.0) -> None:
+def record_waiting(parts: HookParts, store: SQLStore, deadline: Deadline, patience_s: float = 0.0) -> None:
     """Record the steps that wait for this database, in order, while there is time; count those lost.
 
     Another process may be at it: wait at most `patience_s` for it.
@@ -162,7 +162,7 @@ def record_waiting(parts: HookParts, store: SQLiteStore, deadline: Deadline, pat
                 _count_note(name, store)
 
 
-def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
+def _record_one(name: str, parts: HookParts, store: SQLStore) -> None:
     waiting = waiting_steps.read_step(name)
     if waiting is not None and waiting.database != str(parts.settings.database):
         return
@@ -186,19 +186,19 @@ def _record_one(name: str, parts: HookParts, store: SQLiteStore) -> None:
         waiting_steps.remove(name)
 
 
-def _count_note(name: str, store: SQLiteStore) -> None:
+def _count_note(name: str, store: SQLStore) -> None:
     if waiting_steps.has_step(name):
         waiting_steps.remove(name)
     else:
         _count_one(name, waiting_steps.LOST_REASON, store)
 
 
-def _count_one(name: str, reason: str, store: SQLiteStore) -> None:
+def _count_one(name: str, reason: str, store: SQLStore) -> None:
     _write_loss(store, reason, time.time(), waiting_steps.token_of(name))
     waiting_steps.remove(name)
 
 
-def _write_loss(store: SQLiteStore, reason: str, at: float, token: str) -> None:
+def _write_loss(store: SQLStore, reason: str, at: float, token: str) -> None:
     """Count a step as lost, unless it was recorded or counted before its process ended."""
     with store.transaction():
         if not store.is_accounted(token):
@@ -272,7 +272,7 @@ def _error_reason(exc: Exception) -> str:
 @contextlib.contextmanager
 def _open_store(
     settings: "Settings", deadline: Deadline, *, lock_timeout_s: float = LOCK_TIMEOUT_S
-) -> "Iterator[SQLiteStore]":
+) -> "Iterator[SQLStore]":
     deadline.require_time()
     timeout_s = min(lock_timeout_s, deadline.left_s())
     store = open_store(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)

@@ -9,7 +9,7 @@ from steadyhelm.people import AuditEntry
 from steadyhelm.server.access import Access, Identity
 from steadyhelm.server.records.settings import SettingValue
 from steadyhelm.settings import Settings
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 
 class SentTest(Protocol):
@@ -35,7 +35,7 @@ class ServerContext(NamedTuple):
     the file the settings were read from, empty for none; `page_digest` names the page that is served.
     """
 
-    store: SQLiteStore
+    store: SQLStore
     settings: Settings
     access: Access
     list_settings: Callable[[], Iterable[SettingValue]]
@@ -58,7 +58,7 @@ class Call(NamedTuple):
     cookie: str = ""
 
     @property
-    def store(self) -> SQLiteStore:
+    def store(self) -> SQLStore:
         """The store."""
         return self.context.store
 

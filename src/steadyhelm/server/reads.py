@@ -27,7 +27,7 @@ _DAY_S: Final = 86_400.0
 _LONGEST_TEXT: Final = 200
 _OLDER: Final = """
     SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_by_start
-    WHERE started_at < ? AND payloads >= ? LIMIT 10000)"""
+    WHERE started_at < ? AND payloads >= ? LIMIT 10000) older"""
 
 
 def _limit(call: Call) -> int:
@@ -215,15 +215,15 @@ def get_health(call: Call) -> settings.Health:
     with call.store.reading() as connection:
         (last_at,) = connection.execute("SELECT max(last_at) FROM agents").fetchone()
         errors = connection.execute(
-            "SELECT reason, sum(count), max(last_at) FROM losses WHERE reason GLOB 'error in *'"
-            " GROUP BY reason LIMIT 100"
+            "SELECT reason, sum(count), max(last_at) FROM losses"
+            " WHERE reason >= 'error in ' AND reason < 'error in!' GROUP BY reason LIMIT 100"
         ).fetchall()
     learning = [it for it in call.store.list_baselines() if not it.is_calibrated][:MOST_ENTRIES]
     is_error = {reason: reason.startswith("error") for reason in losses}
     return settings.Health(
         version=__version__,
         database=str(info["path"]),
-        database_bytes=info["bytes"] + info["log_bytes"],
+        database_bytes=info["bytes"] + info.get("log_bytes", 0),
         runs=info["rows"]["runs"],
         events=info["rows"]["events"],
         behind_s=None if last_at is None else max(0.0, now - last_at),

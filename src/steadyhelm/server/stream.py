@@ -1,7 +1,6 @@
 """The live stream: changes are read once, encoded once, and the same bytes go to every stream."""
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -18,7 +17,8 @@ from steadyhelm.server.queries.rows import RUNS, count_open, read_runs
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.settings import Change, Reset
 from steadyhelm.stores.changes import StoredChange, read_bounds, read_changes
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.database import Connection
+from steadyhelm.stores.sql_store import SQLStore
 
 HEARTBEAT_S: Final = 15.0
 MOST_STREAMS: Final = 200
@@ -37,7 +37,7 @@ class Streams:
         store: The store.
     """
 
-    def __init__(self, store: SQLiteStore) -> None:
+    def __init__(self, store: SQLStore) -> None:
         self._store = store
         self._listeners: dict[object, anyio.Event] = {}
         self._latest = -1
@@ -175,7 +175,7 @@ def _list_agents(changes: list[StoredChange], what: str, others: Collection[int]
     return sorted({it.agent for it in changes if it.what == what and it.agent is not None}.union(others))
 
 
-def _encode_start(event: str, number: int, connection: sqlite3.Connection) -> bytes:
+def _encode_start(event: str, number: int, connection: Connection) -> bytes:
     opened = sum(count for _, _, count in count_open(connection))
     return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=opened))
 

@@ -104,8 +104,8 @@ class StoreSink(StoringSink):
 
     @property
     def path(self) -> str | None:
-        """The database file; None when the store has none."""
-        path = getattr(self._store, "path", None)
+        """The path beside which records wait for the store; None when it has none."""
+        path = getattr(self._store, "journal_path", None)
         return None if path is None else str(path)
 
     @property

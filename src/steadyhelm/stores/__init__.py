@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
-    from steadyhelm.stores.sqlite import SQLiteStore
+    from steadyhelm.stores.sql_store import SQLStore
 
 
 def open_store(
@@ -19,9 +19,17 @@ def open_store(
     read_only: bool = False,
     synchronous: str = "NORMAL",
     timeout_s: float = 5.0,
-) -> "SQLiteStore":
-    """Return the store at a location; raises StoreError with what to do when it cannot be used."""
+) -> "SQLStore":
+    """Return the store at a location: a SQLite file, or a database of PostgreSQL.
+
+    `synchronous` is for a file: a server has a setting of its own.
+    Raises StoreError, or SettingsError, with what to do when it cannot be used.
+    """
     location = where if isinstance(where, DatabaseLocation) else DatabaseLocation(os.fspath(where))
+    if location.is_server:
+        from steadyhelm.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
+
+        return PostgresStore(location.where, read_only=read_only, timeout_s=timeout_s)
     from steadyhelm.stores.sqlite import SQLiteStore  # noqa: PLC0415 - only the one that is used
 
     return SQLiteStore(location.path, read_only=read_only, synchronous=synchronous, timeout_s=timeout_s)

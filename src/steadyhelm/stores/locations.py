@@ -11,7 +11,9 @@ from steadyhelm.environment import get_home
 from steadyhelm.errors import SettingsError
 
 _SCHEME: Final = re.compile(r"postgres(?:ql)?:/", re.IGNORECASE)
-_SECRET_PARAMETER: Final = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*&?", re.IGNORECASE)
+_SECRET_PARAMETER: Final = re.compile(
+    r"(?<=[?&])(?:password|sslpassword|passfile|sslkey)=[^&]*&?", re.IGNORECASE
+)
 _DIGEST_CHARS: Final = 16
 
 

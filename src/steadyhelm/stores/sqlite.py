@@ -3,33 +3,16 @@
 import os
 from contextlib import AbstractContextManager
 
-from steadyhelm.store import Store
-from steadyhelm.stores.baselines import SQLBaselines
 from steadyhelm.stores.connections import Connections
-from steadyhelm.stores.events import SQLEvents
-from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
+from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.opening import prepare, require_current, resolve_path, validate_synchronous
-from steadyhelm.stores.people import SQLPeople
 from steadyhelm.stores.row_ids import RowIds
-from steadyhelm.stores.runs import SQLRuns
-from steadyhelm.stores.spending import SQLSpending
+from steadyhelm.stores.sql_store import SQLStore
 from steadyhelm.stores.sqlite_upkeep import SQLiteUpkeep
 from steadyhelm.stores.tracked_connections import TrackedConnection
-from steadyhelm.stores.writing import SQLWriter
 
 
-class SQLiteStore(
-    SQLWriter,
-    SQLRuns,
-    SQLEvents,
-    SQLBaselines,
-    SQLSpending,
-    SQLIncidents,
-    SQLOutbox,
-    SQLPeople,
-    SQLiteUpkeep,
-    Store,
-):
+class SQLiteStore(SQLiteUpkeep, SQLStore):
     """A store in one SQLite file that only its owner may read.
 
     Any thread may use it: one connection writes, every thread that reads has its own.
@@ -65,6 +48,11 @@ class SQLiteStore(
             timeout_s=timeout_s,
             on_rollback=self._row_ids.clear,
         )
+
+    @property
+    def location(self) -> DatabaseLocation:
+        """Where the file is."""
+        return DatabaseLocation(str(self.path))
 
     def reading(self) -> AbstractContextManager[TrackedConnection]:
         """Return a connection of this thread that can only read; for queries that no role has."""

@@ -19,7 +19,7 @@ from steadyhelm.replay_pool import Workers, open_judge
 from steadyhelm.reports.formats import pluralize, printable
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
-from steadyhelm.store import Store
+from steadyhelm.stores.sql_store import SQLStore
 from steadyhelm.stores.sqlite import SQLiteStore
 
 _AGENT: Final = "lab"
@@ -81,7 +81,7 @@ def count_false_alarms(
 
 
 @contextmanager
-def learn_baseline(runs: Iterable[ReadRun], settings: Settings) -> Iterator[Store]:
+def learn_baseline(runs: Iterable[ReadRun], settings: Settings) -> Iterator[SQLStore]:
     """Yield a store in which one agent was learnt from these runs, in this order, as in production."""
     with tempfile.TemporaryDirectory(prefix="steadyhelm-lab-") as folder:
         store = SQLiteStore(Path(folder) / "lab.db")

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import math
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,8 @@ from steadyhelm.server.records.agents import (
 )
 from steadyhelm.server.records.common import Count
 from steadyhelm.settings import Settings
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.database import Connection
+from steadyhelm.stores.sql_store import SQLStore
 
 START: Final = "(start)"
 OTHER: Final = "other"
@@ -53,7 +53,7 @@ _TITLES: Final = (
 )
 
 
-def read_agent_name(connection: sqlite3.Connection, key: int) -> str:
+def read_agent_name(connection: Connection, key: int) -> str:
     """Return an agent's name; raises NotFoundError."""
     row = connection.execute("SELECT agent_id FROM agents WHERE id = ?", (key,)).fetchone()
     if row is None:
@@ -61,7 +61,7 @@ def read_agent_name(connection: sqlite3.Connection, key: int) -> str:
     return str(row[0])
 
 
-def read_agent(store: SQLiteStore, settings: Settings, key: int, limit_cost_usd: float | None) -> AgentDetail:
+def read_agent(store: SQLStore, settings: Settings, key: int, limit_cost_usd: float | None) -> AgentDetail:
     """Return the agent page apart from its charts."""
     now = time.time()
     today = read_today(store, now, limit_cost_usd)
@@ -85,12 +85,12 @@ def read_agent(store: SQLiteStore, settings: Settings, key: int, limit_cost_usd:
         tools = connection.execute(
             "SELECT n.name, sum(t.calls) FROM run_tools t CROSS JOIN names n ON n.id = t.name WHERE t.run IN"
             " (SELECT id FROM runs WHERE agent = ? ORDER BY started_at DESC LIMIT 50)"
-            " GROUP BY n.name ORDER BY 2 DESC LIMIT 100",
+            " GROUP BY n.name ORDER BY 2 DESC, 1 LIMIT 100",
             (key,),
         ).fetchall()
         kinds = connection.execute(
             "SELECT kind, count(*) FROM incidents i INDEXED BY incidents_open_groups"
-            f" WHERE {IS_OPEN} AND agent = ? GROUP BY kind ORDER BY 2 DESC",
+            f" WHERE {IS_OPEN} AND agent = ? GROUP BY kind ORDER BY 2 DESC, 1",
             (key,),
         ).fetchall()
     return AgentDetail(
@@ -124,7 +124,7 @@ def _to_baseline(baseline: BaselineStats, updated: Mapping[tuple[str, str], tupl
 
 
 def _list_declarations(
-    store: SQLiteStore, settings: Settings, agent_id: str, tools: Sequence[tuple[str, int]]
+    store: SQLStore, settings: Settings, agent_id: str, tools: Sequence[tuple[str, int]]
 ) -> list[Declaration]:
     marks = {mark.tool: mark for mark in store.list_tool_marks(agent_id)}
     found = []
@@ -145,9 +145,7 @@ def _list_declarations(
     return found
 
 
-def _read_days(
-    store: SQLiteStore, agent_id: str, now: float, limit_cost_usd: float | None
-) -> list[DayBudget]:
+def _read_days(store: SQLStore, agent_id: str, now: float, limit_cost_usd: float | None) -> list[DayBudget]:
     today = int(now // DAY_S)
     with store.reading() as connection:
         runs: dict[int, int] = dict(
@@ -174,7 +172,7 @@ def _read_days(
     return days
 
 
-def read_metrics(connection: sqlite3.Connection, key: int) -> Metrics:
+def read_metrics(connection: Connection, key: int) -> Metrics:
     """Return eight metrics of the latest runs, beside what is normal for the newest version."""
     read_agent_name(connection, key)
     columns = ", ".join(MEASURES[name] for name, _, _ in _TITLES)
@@ -203,7 +201,7 @@ def _to_point(row: Sequence[Any], place: int) -> RunPoint:
     return RunPoint(run=run, run_id=run_id, at=at, version=version, value=row[place], clean=bool(teaches))
 
 
-def read_transitions(store: SQLiteStore, key: int, version: str | None, task_type: str | None) -> Transitions:
+def read_transitions(store: SQLStore, key: int, version: str | None, task_type: str | None) -> Transitions:
     """Return which action follows which: the baseline against the latest runs."""
     with store.reading() as connection:
         name = read_agent_name(connection, key)
@@ -235,7 +233,7 @@ def read_transitions(store: SQLiteStore, key: int, version: str | None, task_typ
     )
 
 
-def _count_transitions(connection: sqlite3.Connection, runs: Sequence[int]) -> Counter[tuple[str, str]]:
+def _count_transitions(connection: Connection, runs: Sequence[int]) -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
     for run in runs:
         last = START

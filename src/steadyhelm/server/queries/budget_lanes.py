@@ -2,22 +2,23 @@
 
 import itertools
 import math
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from steadyhelm.server.records.common import Band, RunRow
 from steadyhelm.server.records.runs import BudgetLane, Extension, Forecast, Meter
+from steadyhelm.stores.database import Connection
 
 _P10_Z: Final = 1.2816
 _LEAST_FOR_FORECAST: Final = 5
 _RECENT: Final = 20
 _SPENT: Final = """
-    SELECT max(seq), max(ts), sum(type = 0), sum(tokens), total(cost_usd), total(waited)
+    SELECT max(seq), max(ts), count(*) FILTER (WHERE type = 0), sum(tokens),
+        coalesce(sum(cost_usd), 0.0), coalesce(sum(waited), 0.0)
     FROM (SELECT seq, ts, type, tokens, cost_usd,
         CASE WHEN type = 3 THEN 0.0 ELSE max(0.0, ts - lag(ts, 1, ts) OVER (ORDER BY seq)) END AS waited
-        FROM events WHERE run = ? AND seq <= ?)
-    GROUP BY seq / ?"""
+        FROM events WHERE run = ? AND seq <= ?) waits
+    GROUP BY seq / ? ORDER BY 1"""
 
 
 class _Meter(NamedTuple):
@@ -38,7 +39,7 @@ _METERS: Final = (
 
 
 def read_lanes(
-    connection: sqlite3.Connection,
+    connection: Connection,
     run: RunRow,
     since: int,
     until: int,

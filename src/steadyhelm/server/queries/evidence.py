@@ -2,16 +2,16 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from typing import Final
 
 from steadyhelm.incidents import Incident
+from steadyhelm.stores.database import Connection
 
 ARROW: Final = " → "
 """Between the tools of a cycle, in the pattern of an incident."""
 
 
-def find_seqs(connection: sqlite3.Connection, run: int, incident: Incident) -> list[int]:
+def find_seqs(connection: Connection, run: int, incident: Incident) -> list[int]:
     """Return the places of an incident's evidence, in order."""
     prefix = incident.run_id + "."
     seqs = {

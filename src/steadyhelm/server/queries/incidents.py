@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -21,8 +20,9 @@ from steadyhelm.server.records.incidents import (
     Precision,
     PrecisionList,
 )
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql import SEVERITIES, Conditions
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 _DAY_S: Final = 86_400.0
 _DAYS: Final = 14
@@ -81,9 +81,7 @@ class Inbox:
         mutes: Which incidents are muted now.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, query: Mapping[str, Any], mutes: Sequence[Mute]
-    ) -> None:
+    def __init__(self, connection: Connection, query: Mapping[str, Any], mutes: Sequence[Mute]) -> None:
         self.names: dict[int, str] = dict(connection.execute("SELECT id, agent_id FROM agents"))
         self.tabs: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
         self._connection = connection
@@ -133,7 +131,7 @@ class Inbox:
         return name_tab(member.state, member.review, member.acknowledged_at, is_muted=is_muted)
 
 
-def list_groups(store: SQLiteStore, query: Mapping[str, Any], limit: int) -> GroupList:
+def list_groups(store: SQLStore, query: Mapping[str, Any], limit: int) -> GroupList:
     """Return a page of the groups of one tab, the one with the latest finding first."""
     now = time.time()
     tab: IncidentTab = query.get("tab") or "open"
@@ -156,7 +154,7 @@ def list_groups(store: SQLiteStore, query: Mapping[str, Any], limit: int) -> Gro
     return GroupList(groups=found, next=more, totals=totals)
 
 
-def _find_start(connection: sqlite3.Connection, keys: Sequence[GroupKey], after: str | None) -> int:
+def _find_start(connection: Connection, keys: Sequence[GroupKey], after: str | None) -> int:
     """Return the place behind the group of an incident; behind the last one when it is not there any more."""
     if not after:
         return 0
@@ -166,10 +164,11 @@ def _find_start(connection: sqlite3.Connection, keys: Sequence[GroupKey], after:
     return keys.index(row) + 1 if row in keys else len(keys)
 
 
-def _count_closed(connection: sqlite3.Connection) -> int:
+def _count_closed(connection: Connection) -> int:
     row = connection.execute(
         "SELECT count(*) FROM (SELECT DISTINCT agent, kind, pattern FROM (SELECT agent, kind, pattern"
-        " FROM incidents INDEXED BY incidents_closed WHERE state = 'closed' ORDER BY last_at DESC LIMIT 200))"
+        " FROM incidents INDEXED BY incidents_closed WHERE state = 'closed'"
+        " ORDER BY last_at DESC LIMIT 200) latest) groups_of_them"
     ).fetchone()
     return int(row[0])
 
@@ -186,7 +185,7 @@ def _select(query: Mapping[str, Any]) -> str:
     return f" AND {str(where).removeprefix(' WHERE ')}" if str(where) else ""
 
 
-def read_pattern(connection: sqlite3.Connection, key: GroupKey) -> list[Member]:
+def read_pattern(connection: Connection, key: GroupKey) -> list[Member]:
     """Return the latest incidents of a group, open and closed."""
     rows = connection.execute(
         f"{_MEMBERS}WHERE i.agent = ? AND i.kind = ? AND i.pattern = ? ORDER BY i.last_at DESC LIMIT ?",
@@ -196,7 +195,7 @@ def read_pattern(connection: sqlite3.Connection, key: GroupKey) -> list[Member]:
 
 
 def make_group(
-    connection: sqlite3.Connection, members: Sequence[Member], names: Mapping[int, str], now: float
+    connection: Connection, members: Sequence[Member], names: Mapping[int, str], now: float
 ) -> Group:
     """Return a group of incidents."""
     newest = max(members, key=lambda it: (it.last_at, it.id))
@@ -228,7 +227,7 @@ def make_group(
     )
 
 
-def read_comments(store: SQLiteStore, incident_ids: Sequence[str]) -> list[Comment]:
+def read_comments(store: SQLStore, incident_ids: Sequence[str]) -> list[Comment]:
     """Return the comments on these incidents, oldest first."""
     return [
         Comment(id=it.comment_id, by=it.author, at=it.at, text=it.content)
@@ -236,7 +235,7 @@ def read_comments(store: SQLiteStore, incident_ids: Sequence[str]) -> list[Comme
     ]
 
 
-def read_row(connection: sqlite3.Connection, incident_id: str, mutes: Sequence[Mute]) -> IncidentRow:
+def read_row(connection: Connection, incident_id: str, mutes: Sequence[Mute]) -> IncidentRow:
     """Return one incident; raises NotFoundError."""
     row = connection.execute(
         f"{INCIDENTS.format(index='')} WHERE i.incident_id = ?", (incident_id,)
@@ -246,7 +245,7 @@ def read_row(connection: sqlite3.Connection, incident_id: str, mutes: Sequence[M
     return to_incident_row(row, {(mute.agent_id, mute.detector): mute for mute in mutes})
 
 
-def compare_run(connection: sqlite3.Connection, row: IncidentRow) -> list[Against]:
+def compare_run(connection: Connection, row: IncidentRow) -> list[Against]:
     """Return the figures of an incident's run beside what is normal for the agent."""
     names = [name for name, _, _ in _AGAINST]
     columns = ", ".join(MEASURES[name] for name in names)
@@ -261,11 +260,13 @@ def compare_run(connection: sqlite3.Connection, row: IncidentRow) -> list[Agains
     ]
 
 
-def read_precision(connection: sqlite3.Connection, now: float) -> PrecisionList:
+def read_precision(connection: Connection, now: float) -> PrecisionList:
     """Return how often each detector was marked right and false in 90 days."""
     rows = connection.execute(
-        "SELECT detector, sum(review = 'confirmed'), sum(review = 'false_alarm'), sum(review = '')"
-        " FROM (SELECT detector, review FROM incidents WHERE last_at >= ? ORDER BY last_at DESC LIMIT 20000)"
+        "SELECT detector, count(*) FILTER (WHERE review = 'confirmed'),"
+        " count(*) FILTER (WHERE review = 'false_alarm'), count(*) FILTER (WHERE review = '')"
+        " FROM (SELECT detector, review FROM incidents WHERE last_at >= ?"
+        " ORDER BY last_at DESC LIMIT 20000) latest"
         " GROUP BY detector ORDER BY detector",
         (now - _MARKED_DAYS * _DAY_S,),
     )
@@ -283,7 +284,7 @@ def read_precision(connection: sqlite3.Connection, now: float) -> PrecisionList:
     )
 
 
-def list_like(store: SQLiteStore, incident: Incident, limit: int) -> list[Incident]:
+def list_like(store: SQLStore, incident: Incident, limit: int) -> list[Incident]:
     """Return the latest incidents of the same agent, kind and pattern, newest first."""
     with store.reading() as connection:
         ids = connection.execute(

@@ -2,11 +2,11 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
 from steadyhelm.server.records.common import Band, Range
+from steadyhelm.stores.database import Connection
 
 CLEAN_RUNS: Final = 50
 _LEAST_RUNS: Final = 5
@@ -30,7 +30,7 @@ _CLEAN: Final = """
 
 
 def read_ranges(
-    connection: sqlite3.Connection, agent: int, version: str, task_type: str, *, but: int = 0
+    connection: Connection, agent: int, version: str, task_type: str, *, but: int = 0
 ) -> dict[str, Range]:
     """Return the normal range of each measure, where enough clean runs are known; `but` is left out."""
     columns = ", ".join(MEASURES.values())
@@ -70,7 +70,7 @@ def find_quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def read_bands(
-    connection: sqlite3.Connection, agent: int, version: str, task_type: str, *, but: int = 0
+    connection: Connection, agent: int, version: str, task_type: str, *, but: int = 0
 ) -> dict[str, Band]:
     """Return the bands of drift, tokens and cost along a run, where enough clean runs are known."""
     rows = connection.execute(

@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -27,8 +26,9 @@ from steadyhelm.server.queries.rows import (
 from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow
 from steadyhelm.server.records.overview import AgentRow, AgentState, Overview, SearchHit, SearchResults
 from steadyhelm.store import AgentSpending
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql import SEVERITIES
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 DAY_S: Final = 86_400.0
 _DAYS: Final = 7
@@ -76,7 +76,7 @@ class Today(NamedTuple):
 _head_decoder: Final = msgspec.msgpack.Decoder(BaselineHead, strict=False)
 
 
-def read_overview(store: SQLiteStore, limit_cost_usd: float | None) -> Overview:
+def read_overview(store: SQLStore, limit_cost_usd: float | None) -> Overview:
     """Return everything on the overview."""
     now = time.time()
     mutes = store.list_mutes(at=now)
@@ -102,7 +102,7 @@ def read_overview(store: SQLiteStore, limit_cost_usd: float | None) -> Overview:
     return Overview(
         now=now,
         empty=not total,
-        database=str(store.path),
+        database=str(store.location),
         runs_today=counts[0],
         runs_yesterday=counts[1],
         agents_drifting=sum(it.state == "drifting" for it in agents),
@@ -119,7 +119,7 @@ def read_overview(store: SQLiteStore, limit_cost_usd: float | None) -> Overview:
     )
 
 
-def read_today(store: SQLiteStore, now: float, limit_cost_usd: float | None) -> Today:
+def read_today(store: SQLStore, now: float, limit_cost_usd: float | None) -> Today:
     """Return what the rows of agents need, read for all of them at once."""
     day = int(now // DAY_S)
     spent = {it.agent_id: it for it in store.list_spending(since=day * DAY_S, until=(day + 1) * DAY_S)}
@@ -134,7 +134,7 @@ def read_today(store: SQLiteStore, now: float, limit_cost_usd: float | None) -> 
     return Today(now, days, opened, running, spent, limit_cost_usd)
 
 
-def read_agent_row(connection: sqlite3.Connection, row: Sequence[Any], today: Today) -> AgentRow:
+def read_agent_row(connection: Connection, row: Sequence[Any], today: Today) -> AgentRow:
     """Return one agent; `row` has its key, name, number of runs and last activity."""
     key, name, _, last_at = row
     latest = connection.execute(
@@ -180,7 +180,7 @@ def read_agent_row(connection: sqlite3.Connection, row: Sequence[Any], today: To
     )
 
 
-def read_baseline_head(connection: sqlite3.Connection, agent: int) -> BaselineHead:
+def read_baseline_head(connection: Connection, agent: int) -> BaselineHead:
     """Return the state of an agent's newest baseline."""
     row = connection.execute(
         "SELECT stats FROM baselines WHERE agent = ? AND stats IS NOT NULL ORDER BY updated_at DESC LIMIT 1",
@@ -209,7 +209,7 @@ def _count_day(today: Today, day: int) -> int:
     return sum(days.get(day, (0, None))[0] for days in today.days.values())
 
 
-def _count_responses(connection: sqlite3.Connection, since: float) -> dict[str, int]:
+def _count_responses(connection: Connection, since: float) -> dict[str, int]:
     """Return the outcomes of the responses since a time, among the latest incidents."""
     counts: dict[str, int] = {}
     rows = connection.execute(
@@ -225,7 +225,7 @@ def _count_responses(connection: sqlite3.Connection, since: float) -> dict[str, 
     return counts
 
 
-def _read_needs_you(connection: sqlite3.Connection, mutes: Sequence[Mute], limit: int) -> list[IncidentRow]:
+def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -> list[IncidentRow]:
     """Return open incidents from high, the newest first; muted and acknowledged ones are left out."""
     if limit <= 0:
         return []
@@ -239,7 +239,7 @@ def _read_needs_you(connection: sqlite3.Connection, mutes: Sequence[Mute], limit
     return [it for it in found if it.tab == "open"][:limit]
 
 
-def search(connection: sqlite3.Connection, text: str) -> SearchResults:
+def search(connection: Connection, text: str) -> SearchResults:
     """Return runs, agents and tools that begin so."""
     hits: list[SearchHit] = []
     bounds = (text, text + _LAST, _HITS_OF_KIND)

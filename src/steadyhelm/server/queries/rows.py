@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from steadyhelm.server.records.common import (
     RunRow,
     RunState,
 )
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.flags import KINDS, from_bits, name_response
 from steadyhelm.stores.sql import SEVERITIES
 
@@ -53,18 +53,18 @@ INCIDENTS: Final = f"""
 evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
 
 
-def read_runs(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[RunRow]:
+def read_runs(connection: Connection, query: str, values: Sequence[Any]) -> list[RunRow]:
     """Return the rows of a query that begins with RUNS."""
     rows = connection.execute(query, values).fetchall()
     declared = {agent: _read_declared(connection, agent) for agent in {row[2] for row in rows}}
     return [_to_run_row(connection, row, declared[row[2]]) for row in rows]
 
 
-def _read_declared(connection: sqlite3.Connection, agent: int) -> set[str]:
+def _read_declared(connection: Connection, agent: int) -> set[str]:
     return {tool for (tool,) in connection.execute(_DECLARED, (agent,))}
 
 
-def _to_run_row(connection: sqlite3.Connection, row: tuple[Any, ...], declared: set[str]) -> RunRow:
+def _to_run_row(connection: Connection, row: tuple[Any, ...], declared: set[str]) -> RunRow:
     key, run_id, agent, agent_id, goal, version, task_type, state, outcome, started_at, last_at = row[:11]
     steps, tokens, cost_usd, errors, peak, incidents, severity, kinds, parent = row[11:]
     loop, response = _read_flags(connection, key) if incidents else (None, None)
@@ -111,17 +111,19 @@ def name_state(state: str, outcome: str) -> RunState:
     return "crashed" if outcome.startswith("error") else "ended"
 
 
+# A range instead of GLOB, which only SQLite has: what begins with "error".
+_IS_ERROR: Final = "(r.outcome >= 'error' AND r.outcome < 'erros')"
 STATE_CONDITIONS: Final[dict[RunState, str]] = {
     "running": "r.state = 'running'",
     "waiting": "r.state = 'suspended'",
-    "ended": "(r.state = 'ended' AND r.outcome != 'stopped' AND r.outcome NOT GLOB 'error*')",
+    "ended": f"(r.state = 'ended' AND r.outcome != 'stopped' AND NOT {_IS_ERROR})",
     "stopped": "(r.state = 'ended' AND r.outcome = 'stopped')",
-    "crashed": "(r.state = 'ended' AND r.outcome GLOB 'error*')",
+    "crashed": f"(r.state = 'ended' AND {_IS_ERROR})",
 }
 """The conditions of `name_state`, in SQL."""
 
 
-def _read_flags(connection: sqlite3.Connection, run: int) -> tuple[LoopBadge | None, ResponseMade | None]:
+def _read_flags(connection: Connection, run: int) -> tuple[LoopBadge | None, ResponseMade | None]:
     loop: LoopBadge | None = None
     latest: Intervention | None = None
     for kind, pattern, repeats, evidence in connection.execute(_FLAGS, (run,)):
@@ -149,7 +151,7 @@ def make_response(intervention: Intervention) -> ResponseMade:
     )
 
 
-def _find_polling(connection: sqlite3.Connection, run: int, declared: set[str]) -> LoopBadge | None:
+def _find_polling(connection: Connection, run: int, declared: set[str]) -> LoopBadge | None:
     for name, calls in connection.execute(_POLLS, (run,)):
         if name in declared and calls >= _LEAST_POLLS:
             return LoopBadge(tools=[name], count=calls, declared=True)
@@ -157,7 +159,7 @@ def _find_polling(connection: sqlite3.Connection, run: int, declared: set[str]) 
 
 
 def read_incidents(
-    connection: sqlite3.Connection, query: str, values: Sequence[Any], mutes: Iterable[Mute]
+    connection: Connection, query: str, values: Sequence[Any], mutes: Iterable[Mute]
 ) -> list[IncidentRow]:
     """Return the rows of a query that begins with INCIDENTS."""
     muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
@@ -214,7 +216,7 @@ def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:
             yield int(number)
 
 
-def count_open(connection: sqlite3.Connection) -> list[tuple[int, int, int]]:
+def count_open(connection: Connection) -> list[tuple[int, int, int]]:
     """Return agent, severity and number of the incidents that people still have to look at."""
     return connection.execute(
         f"SELECT agent, severity, count(*) FROM incidents i INDEXED BY incidents_open_groups WHERE {IS_OPEN}"

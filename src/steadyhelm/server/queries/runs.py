@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,9 +16,10 @@ from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, read_runs
 from steadyhelm.server.records.common import Figure, Reason, RunRow
 from steadyhelm.server.records.runs import Levels, RunDetail, RunFigures, RunList, ToolUse
 from steadyhelm.settings import Settings
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.flags import KINDS, RESPONSES, to_bits
 from steadyhelm.stores.sql import SEVERITIES, Conditions
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 _COUNTED: Final = 10_000
 _CHILDREN: Final = 50
@@ -28,7 +28,7 @@ _LAST: Final = "\U0010ffff"
 _SIGNALS: Final = ("goal", "loop", "budget", "quality", "stuck")
 
 
-def list_runs(connection: sqlite3.Connection, query: Mapping[str, Any], limit: int) -> RunList:
+def list_runs(connection: Connection, query: Mapping[str, Any], limit: int) -> RunList:
     """Return a page of runs that match, newest first."""
     where, index = _select(query)
     page = Conditions()
@@ -42,7 +42,7 @@ def list_runs(connection: sqlite3.Connection, query: Mapping[str, Any], limit: i
     found = read_runs(connection, sql, (*page.values, limit + 1))
     shown = found[:limit]
     (total,) = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM runs r {index}{where} LIMIT {_COUNTED})", where.values
+        f"SELECT count(*) FROM (SELECT 1 FROM runs r {index}{where} LIMIT {_COUNTED}) counted", where.values
     ).fetchone()
     more = make_cursor(shown[-1]) if len(found) > limit else None
     return RunList(runs=shown, next=more, total=total)
@@ -70,11 +70,11 @@ def _select(query: Mapping[str, Any]) -> tuple[Conditions, str]:
     text = query.get("q")
     if text:
         where.require(
-            "r.id IN (SELECT id FROM (SELECT id FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 500)"
+            "r.id IN (SELECT id FROM (SELECT id FROM runs WHERE run_id >= ? AND run_id < ? LIMIT 500) by_id"
             " UNION SELECT id FROM"
-            " (SELECT id FROM runs WHERE goal >= ? AND goal < ? AND goal != '' LIMIT 500)"
+            " (SELECT id FROM runs WHERE goal >= ? AND goal < ? AND goal != '' LIMIT 500) by_goal"
             " UNION SELECT run FROM (SELECT t.run FROM names n JOIN run_tools t ON t.name = n.id"
-            " WHERE n.name = ? ORDER BY t.run DESC LIMIT 500))"
+            " WHERE n.name = ? ORDER BY t.run DESC LIMIT 500) by_tool)"
         )
         where.values += [text, text + _LAST, text, text + _LAST, text]
     return where, index
@@ -109,7 +109,7 @@ def parse_cursor(text: str | None) -> tuple[float, int] | None:
     return float(started_at), int(key)
 
 
-def read_run(connection: sqlite3.Connection, key: int) -> RunRow:
+def read_run(connection: Connection, key: int) -> RunRow:
     """Return one run; raises NotFoundError."""
     found = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id = ?", (key,))
     if not found:
@@ -117,7 +117,7 @@ def read_run(connection: sqlite3.Connection, key: int) -> RunRow:
     return found[0]
 
 
-def read_tools(connection: sqlite3.Connection, run: RunRow) -> list[ToolUse]:
+def read_tools(connection: Connection, run: RunRow) -> list[ToolUse]:
     """Return the tools of a run, the most used first: others refer to a tool by its place here."""
     declared = dict(
         connection.execute("SELECT tool, kind FROM declarations WHERE agent = ?", (run.agent.key,)).fetchall()
@@ -140,7 +140,7 @@ def read_tools(connection: sqlite3.Connection, run: RunRow) -> list[ToolUse]:
     ]
 
 
-def read_figures(connection: sqlite3.Connection, run: RunRow, settings: Settings) -> RunFigures:
+def read_figures(connection: Connection, run: RunRow, settings: Settings) -> RunFigures:
     """Return the figures of a run beside what is normal, and its limits."""
     columns = ", ".join(MEASURES.values())
     row = connection.execute(f"SELECT {columns} FROM runs WHERE id = ?", (run.key,)).fetchone()
@@ -162,7 +162,7 @@ def read_figures(connection: sqlite3.Connection, run: RunRow, settings: Settings
     )
 
 
-def _read_limits(connection: sqlite3.Connection, run: int) -> dict[str, float]:
+def _read_limits(connection: Connection, run: int) -> dict[str, float]:
     row = connection.execute(
         "SELECT steps, tokens, cost_usd, wall_s FROM limits WHERE run = ? ORDER BY seq DESC LIMIT 1", (run,)
     ).fetchone()
@@ -170,7 +170,7 @@ def _read_limits(connection: sqlite3.Connection, run: int) -> dict[str, float]:
     return {name: value for name, value in zip(names, row or (), strict=False) if value is not None}
 
 
-def read_detail(store: SQLiteStore, settings: Settings, key: int, trace_url: str) -> RunDetail:
+def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -> RunDetail:
     """Return the head of the run page."""
     with store.reading() as connection:
         run = read_run(connection, key)
@@ -234,7 +234,7 @@ def _explain_baseline(baseline: BaselineStats | None) -> list[Reason]:
     return [Reason(name="baseline", reason=f"only fixed rules and limits were checked: {progress}")]
 
 
-def _list_unknown(connection: sqlite3.Connection, run: int) -> list[Reason]:
+def _list_unknown(connection: Connection, run: int) -> list[Reason]:
     """Return the signals that the latest score does not know."""
     row = connection.execute(
         f"SELECT {', '.join(_SIGNALS)} FROM scores WHERE run = ? ORDER BY seq DESC LIMIT 1", (run,)
@@ -249,7 +249,7 @@ def _list_unknown(connection: sqlite3.Connection, run: int) -> list[Reason]:
     ]
 
 
-def _find_model(connection: sqlite3.Connection, run: int) -> str:
+def _find_model(connection: Connection, run: int) -> str:
     row = connection.execute(
         "SELECT p.metadata_json FROM events e JOIN payloads p ON p.id = e.payload"
         " WHERE e.run = ? AND e.type = 1 AND p.metadata_json IS NOT NULL ORDER BY e.seq DESC LIMIT 1",

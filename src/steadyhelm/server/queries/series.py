@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +24,7 @@ from steadyhelm.server.records.runs import (
     StepSeries,
     ToolUse,
 )
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql import SEVERITIES
 
 MOST_POINTS: Final = 2000
@@ -36,9 +36,17 @@ _ROWS: Final = """
     FROM events e CROSS JOIN names n ON n.id = e.name
     WHERE e.run = ? AND e.seq >= ? AND e.seq <= ? ORDER BY e.seq"""
 _SCORES: Final = """
-    SELECT s.seq, coalesce(e.ts, 0), {score}, s.goal, s.loop, s.budget, s.quality, s.stuck
+    SELECT s.seq, coalesce(e.ts, 0), s.score, s.goal, s.loop, s.budget, s.quality, s.stuck
     FROM scores s LEFT JOIN events e ON e.run = s.run AND e.seq = s.seq
     WHERE s.run = ? AND s.seq >= ? AND s.seq <= ?"""
+_EXTREMES: Final = """
+    SELECT s.seq, coalesce(e.ts, 0), s.score, s.goal, s.loop, s.budget, s.quality, s.stuck
+    FROM (SELECT *,
+            row_number() OVER (PARTITION BY (seq - {begin}) / {width} ORDER BY score DESC, seq) AS from_top,
+            row_number() OVER (PARTITION BY (seq - {begin}) / {width} ORDER BY score, seq) AS from_bottom
+        FROM scores WHERE run = ? AND seq >= ? AND seq <= ? AND score IS NOT NULL) s
+    LEFT JOIN events e ON e.run = s.run AND e.seq = s.seq
+    WHERE s.from_top = 1 OR s.from_bottom = 1 ORDER BY s.seq"""
 
 
 class Episode(NamedTuple):
@@ -55,7 +63,7 @@ class Episode(NamedTuple):
 
 
 def read_series(
-    connection: sqlite3.Connection, key: int, first: int | None, last: int | None, most: int
+    connection: Connection, key: int, first: int | None, last: int | None, most: int
 ) -> RunSeries:
     """Return the lanes of a run for these steps, counted from 1; all of them unless given."""
     run = read_run(connection, key)
@@ -85,7 +93,7 @@ def read_series(
     )
 
 
-def read_episodes(connection: sqlite3.Connection, run: RunRow) -> list[Episode]:
+def read_episodes(connection: Connection, run: RunRow) -> list[Episode]:
     """Return the incidents of a run in order, with the places of their evidence."""
     rows = connection.execute(
         "SELECT incident_id, kind, pattern, evidence, opened_seq, last_seq, detector, severity, message,"
@@ -119,7 +127,7 @@ def read_episodes(connection: sqlite3.Connection, run: RunRow) -> list[Episode]:
 
 
 def _read_points(
-    connection: sqlite3.Connection,
+    connection: Connection,
     run: RunRow,
     tools: Sequence[ToolUse],
     episodes: Sequence[Episode],
@@ -151,7 +159,7 @@ def _cover(episodes: Sequence[Episode], since: int, until: int) -> set[int]:
 
 
 def _read_columns(
-    connection: sqlite3.Connection,
+    connection: Connection,
     run: RunRow,
     tools: Sequence[ToolUse],
     episodes: Sequence[Episode],
@@ -187,7 +195,7 @@ def _read_columns(
     )
 
 
-def _find_name_ids(connection: sqlite3.Connection, names: Sequence[str]) -> list[int]:
+def _find_name_ids(connection: Connection, names: Sequence[str]) -> list[int]:
     found = []
     for name in names:
         row = connection.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
@@ -195,9 +203,7 @@ def _find_name_ids(connection: sqlite3.Connection, names: Sequence[str]) -> list
     return found
 
 
-def _read_score(
-    connection: sqlite3.Connection, run: RunRow, since: int, until: int, most: int
-) -> ScoreSeries:
+def _read_score(connection: Connection, run: RunRow, since: int, until: int, most: int) -> ScoreSeries:
     # The score that holds at the first step may have been set before it.
     row = connection.execute(
         "SELECT max(seq) FROM scores WHERE run = ? AND seq <= ?", (run.key, since)
@@ -208,16 +214,10 @@ def _read_score(
     ).fetchone()
     values = (run.key, begin, until)
     if count <= most:
-        rows = connection.execute(f"{_SCORES.format(score='s.score')} ORDER BY s.seq", values).fetchall()
+        rows = connection.execute(f"{_SCORES} ORDER BY s.seq", values).fetchall()
     else:
         width = -(-(until - begin + 1) // (most // 2))
-        # SQLite takes the other columns from the row with the highest or lowest score.
-        both = [
-            f"{_SCORES.format(score=f'{which}(s.score)')} GROUP BY (s.seq - {begin}) / {width}"
-            for which in ("max", "min")
-        ]
-        found = [row for query in both for row in connection.execute(query, values)]
-        rows = [row for _, row in sorted({row[0]: row for row in found}.items())]
+        rows = connection.execute(_EXTREMES.format(begin=begin, width=width), values).fetchall()
     return ScoreSeries(
         step=[max(row[0], since) + 1 for row in rows],
         at=[round(row[1] - run.started_at, 3) for row in rows],
@@ -259,7 +259,7 @@ def _overlaps(episode: Episode, row: Sequence[Episode]) -> bool:
     return any(episode.first <= other.last and other.first <= episode.last for other in row)
 
 
-def _read_markers(connection: sqlite3.Connection, run: RunRow, episodes: Sequence[Episode]) -> list[Marker]:
+def _read_markers(connection: Connection, run: RunRow, episodes: Sequence[Episode]) -> list[Marker]:
     markers = []
     for episode in episodes:
         for intervention in episode.interventions:
@@ -280,7 +280,7 @@ def _read_markers(connection: sqlite3.Connection, run: RunRow, episodes: Sequenc
     return sorted(markers, key=lambda it: it.step)
 
 
-def read_score_at(connection: sqlite3.Connection, run: int, seq: int | None) -> float | None:
+def read_score_at(connection: Connection, run: int, seq: int | None) -> float | None:
     """Return the drift score that held at a place; None when it is not known."""
     if seq is None:
         return None

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,6 +13,7 @@ from steadyhelm.server.queries.runs import read_run, read_tools
 from steadyhelm.server.queries.series import KINDS, read_episodes, read_score_at
 from steadyhelm.server.records.common import Count, RunRow
 from steadyhelm.server.records.runs import Payload, Recurrence, StepDetail, StepPage, StepRow
+from steadyhelm.stores.database import Connection
 
 _SNIPPET_CHARS: Final = 200
 _PAYLOAD_BYTES: Final = 64 << 10
@@ -37,7 +37,7 @@ _ONLY: Final = {"failed": "e.failed = 1", "repeated": "e.last_same IS NOT NULL"}
 
 
 def list_steps(
-    connection: sqlite3.Connection, key: int, before: int | None, only: str | None, limit: int
+    connection: Connection, key: int, before: int | None, only: str | None, limit: int
 ) -> StepPage:
     """Return steps of a run, newest first."""
     run = read_run(connection, key)
@@ -66,7 +66,7 @@ def list_steps(
     )
 
 
-def _read_responses(connection: sqlite3.Connection, run: RunRow) -> dict[int, str]:
+def _read_responses(connection: Connection, run: RunRow) -> dict[int, str]:
     return {
         intervention.seq: make_response(intervention).response
         for episode in (read_episodes(connection, run) if run.incidents else ())
@@ -76,7 +76,7 @@ def _read_responses(connection: sqlite3.Connection, run: RunRow) -> dict[int, st
 
 
 def _to_step(
-    connection: sqlite3.Connection,
+    connection: Connection,
     run: RunRow,
     row: Sequence[Any],
     places: dict[str, int],
@@ -118,7 +118,7 @@ def make_payload(data: bytes | str | None, size: int | None) -> Payload | None:
     return Payload(text=text, size=size, clipped=size > _PAYLOAD_BYTES, redacted=rules)
 
 
-def read_step(connection: sqlite3.Connection, key: int, step: int) -> StepDetail:
+def read_step(connection: Connection, key: int, step: int) -> StepDetail:
     """Return one step with its payloads; raises NotFoundError."""
     run = read_run(connection, key)
     row = connection.execute(f"{_STEPS} AND e.seq = ?", (key, step - 1)).fetchone()
@@ -145,9 +145,7 @@ def read_step(connection: sqlite3.Connection, key: int, step: int) -> StepDetail
     )
 
 
-def read_recurrence(
-    connection: sqlite3.Connection, key: int, first: int | None, last: int | None
-) -> Recurrence:
+def read_recurrence(connection: Connection, key: int, first: int | None, last: int | None) -> Recurrence:
     """Return which steps of a selection are the same call, and which have the same result."""
     run = read_run(connection, key)
     places = {tool.name: place for place, tool in enumerate(read_tools(connection, run))}

@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import sqlite3
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -30,8 +29,9 @@ from steadyhelm.server.records.incidents import (
     Said,
 )
 from steadyhelm.server.records.runs import Payload
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.flags import name_response
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.sql_store import SQLStore
 
 _PAIRS: Final = 50
 _RUNS_OF_GROUP: Final = 50
@@ -46,7 +46,7 @@ _PAYLOAD: Final = f"""
     FROM events e JOIN payloads p ON p.id = e.payload WHERE e.run = ? AND e.seq = ?"""
 
 
-def read_incident(store: SQLiteStore, incident_id: str) -> IncidentDetail:
+def read_incident(store: SQLStore, incident_id: str) -> IncidentDetail:
     """Return the why card of an incident; raises NotFoundError."""
     mutes = store.list_mutes(at=time.time())
     incident = store.find_incident(incident_id)
@@ -64,7 +64,7 @@ def read_incident(store: SQLiteStore, incident_id: str) -> IncidentDetail:
         ).fetchone()
         (elsewhere,) = connection.execute(
             "SELECT count(*) FROM (SELECT 1 FROM incidents WHERE agent = ? AND kind = ? AND pattern ="
-            " (SELECT pattern FROM incidents WHERE incident_id = ?) LIMIT 10001)",
+            " (SELECT pattern FROM incidents WHERE incident_id = ?) LIMIT 10001) alike",
             (row.agent.key, row.kind, row.incident_id),
         ).fetchone()
         against = compare_run(connection, row)
@@ -94,7 +94,7 @@ def read_incident(store: SQLiteStore, incident_id: str) -> IncidentDetail:
     )
 
 
-def read_group(store: SQLiteStore, incident_id: str) -> GroupDetail:
+def read_group(store: SQLStore, incident_id: str) -> GroupDetail:
     """Return the group an incident belongs to, with its runs and comments."""
     now = time.time()
     mutes = store.list_mutes(at=now)
@@ -136,7 +136,7 @@ def describe_mute(mute: Mute) -> str:
     return until
 
 
-def read_pairs(connection: sqlite3.Connection, run: int, seqs: Sequence[int]) -> list[Pair]:
+def read_pairs(connection: Connection, run: int, seqs: Sequence[int]) -> list[Pair]:
     """Return the pairs of consecutive calls of one tool among these places."""
     marks = ", ".join(str(int(seq)) for seq in seqs[: 2 * _PAIRS])
     last: dict[str, Sequence[Any]] = {}
@@ -159,7 +159,7 @@ def read_pairs(connection: sqlite3.Connection, run: int, seqs: Sequence[int]) ->
     return pairs[:_PAIRS]
 
 
-def read_evidence(store: SQLiteStore, incident_id: str, place: int | None) -> EvidencePair:
+def read_evidence(store: SQLStore, incident_id: str, place: int | None) -> EvidencePair:
     """Return the payloads of a pair; the first that differs unless one is named."""
     incident = store.find_incident(incident_id)
     with store.reading() as connection:
@@ -192,7 +192,7 @@ def _take(row: Sequence[Any] | None, place: int) -> Payload | None:
     return None if row is None else make_payload(row[place], row[place + 1])
 
 
-def _describe(connection: sqlite3.Connection, run: int, intervention: Intervention) -> Said:
+def _describe(connection: Connection, run: int, intervention: Intervention) -> Said:
     before = read_score_at(connection, run, intervention.seq)
     after = read_score_at(connection, run, intervention.settled_seq)
     is_known = before is not None and after is not None

@@ -1,6 +1,6 @@
 """The store in a PostgreSQL database, which many processes on many machines may write to at once."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from steadyhelm.errors import MissingExtraError
 
@@ -9,33 +9,16 @@ try:
 except ImportError as exc:
     raise MissingExtraError("PostgreSQL store", extra="postgres") from exc
 
-from steadyhelm.store import Store
-from steadyhelm.stores.baselines import SQLBaselines
-from steadyhelm.stores.events import SQLEvents
-from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
-from steadyhelm.stores.people import SQLPeople
+from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
 from steadyhelm.stores.postgres.errors import validate_url
 from steadyhelm.stores.postgres.opening import prepare, require_current
 from steadyhelm.stores.postgres.upkeep import PostgresUpkeep
 from steadyhelm.stores.row_ids import RowIds
-from steadyhelm.stores.runs import SQLRuns
-from steadyhelm.stores.spending import SQLSpending
-from steadyhelm.stores.writing import SQLWriter
+from steadyhelm.stores.sql_store import SQLStore
 
 
-class PostgresStore(
-    SQLWriter,
-    SQLRuns,
-    SQLEvents,
-    SQLBaselines,
-    SQLSpending,
-    SQLIncidents,
-    SQLOutbox,
-    SQLPeople,
-    PostgresUpkeep,
-    Store,
-):
+class PostgresStore(PostgresUpkeep, SQLStore):
     """A store in a schema of its own, `steadyhelm`, in a PostgreSQL database.
 
     Any thread may use it: one connection writes, readers share a few.
@@ -57,6 +40,13 @@ class PostgresStore(
             require_current(self._connections)
         else:
             prepare(self._connections)
+            with suppress(OSError):
+                self.journal_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def location(self) -> DatabaseLocation:
+        """Where the database is."""
+        return DatabaseLocation(self._connections.url)
 
     def reading(self) -> AbstractContextManager[PostgresConnection]:
         """Return a connection that can only read; for queries that no role has."""

@@ -1,8 +1,8 @@
 """Translate the SQL of the store's parts into the notation of PostgreSQL, and values to and from its types.
 
 Translated are placeholders, `max` and `min` of several values, the order of joins and the choice of an index
-(which PostgreSQL makes itself), values of a JSON list, and how an event's payload is found. Everything else
-has to be written so that both databases understand it:
+(which PostgreSQL makes itself), values of a JSON list, CAST AS INTEGER, and how an event's payload is found.
+Everything else has to be written so that both databases understand it:
 
 * a truth value is a number only by `CASE WHEN … THEN 1 ELSE 0 END`, or `count(*) FILTER (WHERE …)`;
 * a subquery in FROM has an alias, a sum of nothing is `coalesce(sum(…), 0)`;
@@ -25,6 +25,7 @@ _PLACES: Final = re.compile(
     | (?P<index>\s*\b(?:INDEXED\ BY\ \w+|NOT\ INDEXED)\b)
     | (?P<payload>\bp\.id\ =\ e\.payload\b)
     | (?P<number>\be\.payload\b)
+    | CAST\((?P<whole>[^()?]*)\ AS\ INTEGER\)
     | (?P<place>\?)
     | (?<!:):(?P<name>[a-z_]+)
     | (?P<percent>%)
@@ -51,6 +52,9 @@ def _translate_place(found: "re.Match[str]") -> str:
         return f"{_SCALARS[name] if _has_several(found['rest']) else name}("
     if kind == "name":
         return f"%({found['name']})s"
+    if kind == "whole":
+        # A cast would round.
+        return f"trunc({found['whole']})::bigint"
     return {
         "each": "(SELECT json_array_elements_text(%s::json))",
         "join": "JOIN",
