@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres test-spark check format bench soak docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres test-spark check format bench soak prove docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -103,7 +103,9 @@ test-spark: $(VENV)-spark/.installed  ## run the tests of batches and streams on
 test-postgres: $(VENV)/.tested  ## run the tests of the store on PostgreSQL
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
 		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
-	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup tests/test_postgres_server.py tests/stores
+	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup tests/test_postgres_server.py \
+		tests/stores/test_store_checks.py tests/stores/test_postgres_*.py tests/stores/test_copying.py tests/server \
+		tests/faults/test_two_writers.py tests/cli/test_server_database.py tests/end_to_end/test_deployment.py
 
 # The same at the lower bounds in pyproject.toml; the newest openai that one of the others needs is too new for another.
 $(VENV)-oldest-frameworks/.installed: EXTRAS = langchain openai-agents pydantic-ai google-adk strands agent-framework
@@ -156,6 +158,10 @@ bench: $(VENV)/.tested  ## measure, print a table, write JSON
 SOAK_MINUTES ?= 60
 soak: $(VENV)/.tested  ## mixed load for SOAK_MINUTES: memory and handles flat, nothing lost
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES)
+
+PROVE ?= --agents 2000 --seconds 600
+prove: $(VENV)/.tested  ## 2,000 simulated agents on PostgreSQL for ten minutes: lag under 5 s, nothing lost, memory flat
+	$(BIN)/python -m benchmarks.prove $(PROVE)
 
 docs: $(VENV)/.tested  ## build the site into site/
 	$(BIN)/mkdocs build --strict
