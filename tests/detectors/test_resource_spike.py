@@ -162,11 +162,11 @@ class TestSoftLimits:
 
     def test_a_soft_limit_does_not_go_on(self):
         """
-        It is noticed when it is passed and at each further quarter; in between there is nothing to decide.
+        It is noticed when it is passed and at each doubling; in between there is nothing to decide.
         """
-        found = findings(ResourceSpike(absolute_token_limit=10_000, soft_limits=True), "r" * 16)
+        found = findings(ResourceSpike(absolute_token_limit=2_000, soft_limits=True), "r" * 16)
 
-        assert [11, 13, 15] == [it.context["spent"] // 1000 for it in found]
+        assert [3, 4, 8, 16] == [it.context["spent"] // 1000 for it in found]
         assert not any(it.is_ongoing for it in found)
 
     def test_a_soft_limit_does_not_hide_what_is_unusual(self):

@@ -1,4 +1,5 @@
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,19 @@ class TestUnusualOrder:
         assert finding.context["mean_surprise"] > 1.5 * finding.context["usual"]
         assert finding.context["max_surprise"] >= finding.context["mean_surprise"]
         assert finding.event_ids
+
+    def test_an_order_that_stays_unusual_is_listed_where_it_gets_worse(self, usual):
+        """
+        It is listed when it is noticed, when it is reported, and when it is clearly worse; in between what is
+        reported goes on, and what is only noticed is not repeated.
+        """
+        found, _ = lived("ABCABC" + "CBA" * 12, usual)
+        listed = [it for it in found if not it.is_ongoing]
+
+        assert 1 < len(listed) < len(found)
+        assert all(later.score > before.score for before, later in pairwise(listed))
+        assert Severity.LOW not in {it.severity for it in found if it.is_ongoing}
+        assert any(it.severity is Severity.MED for it in listed)
 
     def test_not_from_one_step(self, usual):
         """

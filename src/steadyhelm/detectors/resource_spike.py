@@ -40,7 +40,8 @@ class ResourceSpike(Detector):
     """Signal when a run passes a hard limit, uses far more than usual, or continues a rising trend.
 
     Hard limits never adapt. A passed limit is listed when it is passed and at each further quarter of it; in
-    between it goes on: incident, drift score and decisions treat it as active.
+    between it goes on: incident, drift score and decisions treat it as active. A soft one is noticed when it
+    is passed and at each doubling.
     Beside them a calibrated agent's run is compared with the agent's quantiles, and each ended run with
     the runs before it: a lasting rise is noticed even when no single run is unusual.
 
@@ -144,14 +145,18 @@ class ResourceSpike(Detector):
     def _report_limit(
         self, event: TraceEvent, score: float, measure: str, label: str, spent: float, limit: float
     ) -> DriftEvent | None:
-        ongoing = self._note_ongoing(f"limit of {label}", spent, limit)
+        # A soft limit is passed by every long run: it is worth a note when that run has doubled again.
+        steps = int(math.log2(spent / limit)) if self.soft_limits else count_quarters_past(spent, limit)
+        ongoing = self._note_ongoing(f"limit of {label}", steps)
         if ongoing and self.soft_limits:
             return None
         return self.finding(
             event,
             score=_NOTICED_SCORE if self.soft_limits else score,
             message=f"{spent:,.0f} {label} spent in this run, the limit is {limit:,.0f}",
-            suggested_action="Stop, or hand over what there is; raise the limit if this run is worth it.",
+            suggested_action="Set a limit of your own where a run must not take more."
+            if self.soft_limits
+            else "Stop, or hand over what there is; raise the limit if this run is worth it.",
             hard_limit=not self.soft_limits,
             subject=measure,
             spent=spent,
@@ -160,12 +165,11 @@ class ResourceSpike(Detector):
             **ongoing,
         )
 
-    def _note_ongoing(self, name: str, spent: float, limit: float) -> dict[str, Any]:
-        """Return the mark of a limit that was listed before, until a further quarter of it is spent."""
-        quarters = count_quarters_past(spent, limit)
-        if quarters <= self._memory.listed.get(name, -1):
+    def _note_ongoing(self, name: str, steps: int) -> dict[str, Any]:
+        """Return the mark of a limit that was listed at this step past it, or at a later one."""
+        if steps <= self._memory.listed.get(name, -1):
             return {"ongoing": True}
-        self._memory.listed[name] = quarters
+        self._memory.listed[name] = steps
         return {}
 
     def _check_baseline(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
@@ -185,7 +189,7 @@ class ResourceSpike(Detector):
                     spent=spent,
                     limit=round(limit, 1),
                     **self._totals(),
-                    **self._note_ongoing(measure, spent, limit),
+                    **self._note_ongoing(measure, count_quarters_past(spent, limit)),
                 )
         return None
 

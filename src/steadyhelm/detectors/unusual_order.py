@@ -14,9 +14,13 @@ from steadyhelm.windows import quantile
 REQUIRED_RUNS: Final = 20
 _USUAL_QUANTILE: Final = 0.95
 _MIN_STEPS: Final = 6
+_USUAL_STEPS_ADDED: Final = 3
+"""Steps of the usual surprise that a run is judged with beside its own: few steps say little about a mean."""
 _MIN_USUAL_BITS: Final = 2.0
 _MAX_ACTIONS: Final = 400
 _UNKNOWN_TOOL_SCORE: Final = 0.4
+_LISTED_RISE: Final = 0.1
+"""So much must the score rise above what was listed before to be listed again."""
 _MAX_EVIDENCE: Final = 8
 
 
@@ -29,6 +33,7 @@ class _Memory(Struct):
     ids: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    listed: float = -1.0
 
 
 class UnusualOrder(Detector):
@@ -36,6 +41,7 @@ class UnusualOrder(Detector):
 
     Which action follows which is learnt from the agent's clean runs.
     A run's mean surprise, in bits a step, is compared with what nineteen runs in twenty stay below.
+    An order that stays unusual is listed again when it has become clearly more so.
     A loop of likely steps is not surprising: the loop detectors report it.
     """
 
@@ -101,18 +107,24 @@ class UnusualOrder(Detector):
         if memory.steps < _MIN_STEPS:
             return None
         mean, usual = memory.bits / memory.steps, quantile(baseline.surprises, _USUAL_QUANTILE)
-        excess = mean - usual
+        excess = (mean - usual) * memory.steps / (memory.steps + _USUAL_STEPS_ADDED)
         if usual <= 0 or excess <= 0:
             return None
+        # Half as much again as usual is MED, twice as much is certain; below two bits a step
+        # everything is so regular that one swapped pair would count for too much.
+        score = min(1.0, MED_FROM * 2 * excess / max(usual, _MIN_USUAL_BITS))
+        is_listed = score < memory.listed + _LISTED_RISE and not memory.listed < MED_FROM <= score
+        if is_listed and score < MED_FROM:
+            return None
+        memory.listed = memory.listed if is_listed else score
         return self.finding(
             event,
-            # Half as much again as usual is MED, twice as much is certain; below two bits a step
-            # everything is so regular that one swapped pair would count for too much.
-            score=MED_FROM * 2 * excess / max(usual, _MIN_USUAL_BITS),
+            score=score,
             message=f"actions in an unusual order: {mean:.1f} bits a step, usually below {usual:.1f}",
             suggested_action="Compare with its usual order: a step may have been skipped.",
             event_ids=dict.fromkeys([memory.peak_id, *memory.ids]),
             mean_surprise=round(mean, 2),
             max_surprise=round(memory.peak, 2),
             usual=round(usual, 2),
+            **({"ongoing": True} if is_listed else {}),
         )
