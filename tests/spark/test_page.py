@@ -18,5 +18,5 @@ def test_samples_run(tmp_path):
     )
 
     assert 0 == done.returncode, done.stderr
-    assert 'r1 {"run_id":"r1","events":6,"findings":[{"at":2' in done.stdout
-    assert "('incident', 'HIGH')" in done.stdout
+    assert 'r1 {"run_id":"r1","events":6,"findings":[{"at":1,' in done.stdout
+    assert "('incident', 'CRITICAL'), ('run', '')]" in done.stdout
