@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import ssl
 import subprocess
 import sys
@@ -47,7 +48,8 @@ def instructions():
 @pytest.fixture(scope="module")
 def database(compose):
     """A server with the settings of the compose file; its port is on loopback."""
-    if missing := describe_missing():
+    missing = describe_missing() or ("" if shutil.which("openssl") else "openssl is not installed")
+    if missing:
         assert not REQUIRED, missing
         pytest.skip(missing)
     program, *options = compose["database"]["command"]
