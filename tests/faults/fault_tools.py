@@ -49,6 +49,7 @@ print(json.dumps({"runs": runs, "losses": store.get_losses(), "faults": store.ch
 def start_process(source, *arguments, **options):
     """Start a Python process that runs this text."""
     command = [sys.executable, "-c", source, *map(str, arguments)]
+    options = {"env": with_tools(), **options}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **options)
 
 
