@@ -169,7 +169,7 @@ class RunStore(Protocol):
 
     @abstractmethod
     def list_agents(self) -> list[AgentRow]:
-        """Return every agent, the most recently active first."""
+        """Return every agent that recorded something, the most recently active first."""
 
     @abstractmethod
     def list_runs(

@@ -444,6 +444,8 @@ class TestLimits:
         assert len(endpoint.asked) == 3
         account = monitors[0]._judge._daily
         assert account.read() == JudgeAmounts(3, 3 * 740, 0.0)
+        # What judges used is stored, under a name that is no agent's.
+        assert ["agent"] == [row.agent_id for row in monitors[0].store.list_agents()]
 
     def test_a_price_that_is_known_bounds_the_money(self, make_monitor, endpoint, wait_until):
         """

@@ -28,7 +28,7 @@ class SQLRuns(StorePart, RunStore):
     """The part of a run store that reads runs."""
 
     def list_agents(self) -> list[AgentRow]:
-        """Return every agent, the most recently active first."""
+        """Return every agent that recorded something, the most recently active first."""
         with self._connections.reading() as connection:
             open_incidents: dict[int, int] = dict(
                 connection.execute(
@@ -37,7 +37,8 @@ class SQLRuns(StorePart, RunStore):
                 ).fetchall()
             )
             rows = connection.execute(
-                "SELECT id, agent_id, runs, last_at FROM agents ORDER BY last_at DESC, id DESC"
+                "SELECT id, agent_id, runs, last_at FROM agents WHERE last_at > 0"
+                " ORDER BY last_at DESC, id DESC"
             )
             return [
                 AgentRow(

@@ -82,9 +82,10 @@ def read_overview(store: SQLStore, limit_cost_usd: float | None) -> Overview:
     mutes = store.list_mutes(at=now)
     today = read_today(store, now, limit_cost_usd)
     with store.reading() as connection:
-        (total,) = connection.execute("SELECT count(*) FROM agents").fetchone()
+        (total,) = connection.execute("SELECT count(*) FROM agents WHERE last_at > 0").fetchone()
         found = connection.execute(
-            "SELECT id, agent_id, runs, last_at FROM agents ORDER BY last_at DESC, id DESC LIMIT ?",
+            "SELECT id, agent_id, runs, last_at FROM agents WHERE last_at > 0"
+            " ORDER BY last_at DESC, id DESC LIMIT ?",
             (_MOST_AGENTS,),
         ).fetchall()
         agents = [read_agent_row(connection, row, today) for row in found]
@@ -244,7 +245,8 @@ def search(connection: Connection, text: str) -> SearchResults:
     hits: list[SearchHit] = []
     bounds = (text, text + _LAST, _HITS_OF_KIND)
     for key, name in connection.execute(
-        "SELECT id, agent_id FROM agents WHERE agent_id >= ? AND agent_id < ? ORDER BY agent_id LIMIT ?",
+        "SELECT id, agent_id FROM agents WHERE agent_id >= ? AND agent_id < ? AND last_at > 0"
+        " ORDER BY agent_id LIMIT ?",
         bounds,
     ):
         hits.append(_make_hit("agent", name, AgentName(key=key, name=name)))
