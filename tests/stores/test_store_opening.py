@@ -126,7 +126,7 @@ class TestNewFile:
         """
         A path that names no file is refused with the setting and the value.
         """
-        with pytest.raises(SettingsError, match="db_path must name a file"):
+        with pytest.raises(SettingsError, match="db must name a file"):
             SQLiteStore(name)
 
     def test_names_are_not_addresses(self, tmp_path):
@@ -151,7 +151,7 @@ class TestNewFile:
         """
         (tmp_path / "file").touch()
 
-        with pytest.raises(StoreError, match=r"cannot be created.*db_path"):
+        with pytest.raises(StoreError, match=r"cannot be created.*setting db"):
             SQLiteStore(tmp_path / "file" / "runs.db")
 
     def test_synchronous_is_checked(self, path):

@@ -70,7 +70,7 @@ def read_applied_migrations(path: Path, *, migrations: Sequence[Migration] = MIG
     if unknown := [name for name in applied if name not in known]:
         raise NewerStoreError(
             f"The database {path} was written by a newer Steadyhelm (step {unknown[0]!r} is not known here). "
-            f"It was left as it is. Upgrade steadyhelm, or choose another file with the setting db_path."
+            f"It was left as it is. Upgrade steadyhelm, or choose another file with the setting db."
         )
     return applied
 
@@ -105,7 +105,7 @@ def require_current(path: Path) -> None:
     """Raise StoreError unless the file exists and has every migration."""
     if not path.exists():
         raise StoreError(
-            f"There is no database at {path}. Run an agent with Steadyhelm first, or check db_path."
+            f"There is no database at {path}. Run an agent with Steadyhelm first, or check the setting db."
         )
     missing = find_missing_migrations(path)
     if missing:
@@ -145,7 +145,7 @@ def _create(path: Path, migrations: Sequence[Migration]) -> None:
         os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
     except OSError as exc:
         raise StoreError(
-            f"The database {path} cannot be created: {exc}. Choose another place with the setting db_path."
+            f"The database {path} cannot be created: {exc}. Choose another place with the setting db."
         ) from exc
     try:
         with contextlib.closing(connect(fresh, "mode=rw", 1.0)) as connection:
@@ -253,7 +253,7 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(path)
     if text in ("", ":memory:"):
-        raise SettingsError(f"db_path must name a file, got {text!r}.")
+        raise SettingsError(f"db must name a file, got {text!r}.")
     return Path(text).expanduser().absolute()
 
 
@@ -262,7 +262,7 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
 _PRIMARY_CODE_MASK: Final = 0xFF
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MESSAGES: Final = {
-    sqlite3.SQLITE_FULL: "could not be written: the disk is full. Make room, or move it (setting db_path)",
+    sqlite3.SQLITE_FULL: "could not be written: the disk is full. Make room, or move it (setting db)",
     sqlite3.SQLITE_BUSY: "is in use by another process that does not let go. Try again, or end that process",
     sqlite3.SQLITE_LOCKED: "is in use by another thread that does not let go. Try again",
     sqlite3.SQLITE_READONLY: "may only be read. Check the permissions of the file and of its folder",
@@ -302,5 +302,5 @@ def build_broken_store_error(path: Path, what: str) -> BrokenStoreError:
     """Return the error for a file that must not be written to."""
     return BrokenStoreError(
         f"The file {path} {what}. It was left as it is. Move it away to start anew, restore a backup, "
-        f"or choose another file with the setting db_path."
+        f"or choose another file with the setting db."
     )
