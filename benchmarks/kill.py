@@ -104,7 +104,7 @@ def _kill_agent(mode: str, database: Path, home: Path, *, after_s: float) -> byt
 
 def _read_survivors(database: Path) -> tuple[int, list[str]]:
     """Return the number of stored events, and the faults found by the store and by counting again."""
-    store_pending(Settings(db_path=str(database)))
+    store_pending(Settings(db=str(database)))
     store = SQLiteStore(database)
     try:
         faults = store.check()

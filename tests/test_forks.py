@@ -25,6 +25,7 @@ SOURCE = Path(steadyhelm.__file__).parent
 RESTARTED = {
     "engine/dispatch.py": "queue, lock and thread begin anew together, in `after_fork`",
     "sinks/alerts/worker.py": "lock and thread begin anew together, in `after_fork`",
+    "stores/postgres/connections.py": "locks and connections begin anew together, in `after_fork`",
     "stores/connections.py": "its locks are taken before a fork, so that no connection is in use during it",
     "testing/store_upkeep_checks.py": "a check for tests, which waits for a thread of its own",
 }

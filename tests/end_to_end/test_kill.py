@@ -63,7 +63,7 @@ def killed(tmp_path):
             os.kill(child.pid, signal.SIGKILL)
             said += child.stdout.read()
         whole = len(said) - len(said) % ANSWERED.size
-        store_pending(Settings(db_path=str(database)))
+        store_pending(Settings(db=str(database)))
         stores.append(SQLiteStore(database))
         return Death(*ANSWERED.unpack(said[whole - ANSWERED.size : whole]), stores[-1])
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from steadyhelm.settings import Settings
 
 app = typer.Typer(
-    help="Inspect, check, back up, copy, prune and migrate the database.",
+    help="Inspect, check, back up, copy, prune or migrate the data.",
     rich_markup_mode=None,
 )
 

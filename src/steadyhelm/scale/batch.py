@@ -4,7 +4,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from steadyhelm.decisions import Mode
 from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.recordings.run_file import ReadRun, RunFile
 from steadyhelm.replay import Judge, Judged
 from steadyhelm.scale.messages import join_messages
@@ -53,7 +54,7 @@ class _Job:
         self._kinds = kinds
         self._mode: Mode = mode
 
-    @cached_property
+    @lazy_property
     def judge(self) -> Judge:
         return Judge(self._settings, store=self._knowledge, kinds=self._kinds, mode=self._mode)
 

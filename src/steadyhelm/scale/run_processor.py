@@ -1,13 +1,13 @@
 """The stateful processor of a stream of runs. Imports pyspark: `stream` imports it when it is needed."""
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, Final
 
 from msgspec import structs
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.scale.results import Result
 from steadyhelm.scale.run_stream import Latest, RunStream
 from steadyhelm.scale.snapshot import KnowledgeSnapshot
@@ -38,7 +38,7 @@ class RunProcessor(StatefulProcessor):
         self._knowledge = knowledge
         self._idle_s = idle_s
 
-    @cached_property
+    @lazy_property
     def _stream(self) -> RunStream:
         return RunStream(self._settings, self._knowledge)
 

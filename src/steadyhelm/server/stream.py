@@ -1,7 +1,6 @@
 """The live stream: changes are read once, encoded once, and the same bytes go to every stream."""
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Collection
@@ -12,6 +11,7 @@ import anyio.to_thread
 import msgspec
 
 from steadyhelm.errors import StoreError
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.logs import logger
 from steadyhelm.server.queries.rows import RUNS, count_open, read_runs
 from steadyhelm.server.records.common import RunRow
@@ -41,7 +41,7 @@ class Streams:
         self._store = store
         self._listeners: dict[object, anyio.Event] = {}
         self._latest = -1
-        self._latest_lock = threading.Lock()
+        self._latest_lock = ForkSafeLock()
         # The latest events: a stream sends those behind the number it has reached.
         self._sent: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._stopped = False

@@ -19,18 +19,18 @@ from psycopg.types.numeric import FloatDumper, IntDumper
 from psycopg.types.string import StrDumperUnknown
 
 _PLACES: Final = re.compile(
-    r"""'(?:[^']|'')*'                                      # a text: stays as it is
+    r"""'(?:[^']|'')*+'                                     # a text: stays as it is
     | (?P<each>\(SELECT\ value\ FROM\ json_each\(\?\)\))
     | (?P<join>\bCROSS\ JOIN(?=\s+\w+(?:\s+\w+)?\s+ON\b))
-    | (?P<index>\s*\b(?:INDEXED\ BY\ \w+|NOT\ INDEXED)\b)
+    | (?P<index>(?<!\s)\s*+\b(?:INDEXED\ BY\ \w+|NOT\ INDEXED)\b)
     | (?P<payload>\bp\.id\ =\ e\.payload\b)
     | (?P<number>\be\.payload\b)
     | CAST\((?P<whole>[^()?]*)\ AS\ INTEGER\)
     | (?P<place>\?)
     | (?<!:):(?P<name>[a-z_]+)
     | (?P<percent>%)
-    | \b(?P<extreme>max|min)\((?=(?P<rest>.*))""",
-    re.VERBOSE | re.DOTALL,
+    | \b(?P<extreme>max|min)\(""",
+    re.VERBOSE,
 )
 _SCALARS: Final = {"max": "greatest", "min": "least"}
 
@@ -49,7 +49,7 @@ def _translate_place(found: "re.Match[str]") -> str:
     kind = found.lastgroup
     if found["extreme"] is not None:
         name = found["extreme"]
-        return f"{_SCALARS[name] if _has_several(found['rest']) else name}("
+        return f"{_SCALARS[name] if _has_several(found.string[found.end() :]) else name}("
     if kind == "name":
         return f"%({found['name']})s"
     if kind == "whole":
