@@ -440,6 +440,22 @@ class TestConversations:
         told = ["user: Find the ledger of March", "model: ", "lookup(key=a) -> no entry", "model: done"]
         assert [told, told] == stories(monitor)
 
+    def test_equal_conversations_of_two_clients_do_not_mix(self, monitor):
+        """
+        Two clients that are asked the same and answer the same each go on in the conversation that is theirs.
+        """
+        asked = asks("lookup", "c1", key="a")
+        clients = [watched(monitor, asked, said(name)) for name in ("one", "two")]
+        replies = [client.ask(GOAL) for client in clients]
+        for client, reply, result in zip(clients, replies, ("first", "second"), strict=True):
+            client.ask(GOAL, reply, came("c1", result))
+
+        begin = ["user: Find the ledger of March", "model: "]
+        assert [
+            [*begin, "lookup(key=a) -> first", "model: one"],
+            [*begin, "lookup(key=a) -> second", "model: two"],
+        ] == stories(monitor)
+
     def test_the_same_question_again_is_another_run(self, monitor):
         """
         A question that was answered and is asked again begins anew.

@@ -222,23 +222,24 @@ class ConversationTable:
     # --- finding ---------------------------------------------------------------------------------
 
     def _find(self, exchange: "Exchange", host_run_id: str | None) -> ConversationMatch | None:
-        server_key = exchange.server_state.id
-        if server_key is not None:
-            return self._find_by_server_key(server_key, host_run_id)
-        by_messages = self._find_by_fingerprints(exchange.fingerprints, host_run_id)
+        if exchange.server_state.id is not None:
+            return self._find_by_server_key(exchange, host_run_id)
+        by_messages = self._find_by_fingerprints(exchange, host_run_id)
         return by_messages or self._find_by_results(exchange.messages)
 
     def _start(self, exchange: "Exchange") -> ConversationMatch:
         known = 0 if exchange.server_state.id is not None else find_last_turn(exchange.messages)
         return ConversationMatch(ClientConversation(next(self._numbers)), known)
 
-    def _find_by_server_key(self, server_key: str, host_run_id: str | None) -> ConversationMatch | None:
-        candidates = [it for it in self._by_key.get(server_key, ()) if _can_continue(it)]
-        return ConversationMatch(_choose(candidates, host_run_id), 0) if candidates else None
+    def _find_by_server_key(self, exchange: "Exchange", host_run_id: str | None) -> ConversationMatch | None:
+        known = self._by_key.get(exchange.server_state.id or "", ())
+        candidates = [it for it in known if _can_continue(it)]
+        return ConversationMatch(_choose(candidates, exchange, host_run_id), 0) if candidates else None
 
     def _find_by_fingerprints(
-        self, fingerprints: Sequence[int], host_run_id: str | None
+        self, exchange: "Exchange", host_run_id: str | None
     ) -> ConversationMatch | None:
+        fingerprints = exchange.fingerprints
         for index in range(len(fingerprints) - 1, -1, -1):
             fingerprint = fingerprints[index]
             known = self._by_key.get(fingerprint) if fingerprint else None
@@ -253,7 +254,7 @@ class ConversationTable:
                 and (has_more or it.reply_key == fingerprint or it.failed_outcome is not None)
             ]
             if candidates:
-                return ConversationMatch(_choose(candidates, host_run_id), index + 1)
+                return ConversationMatch(_choose(candidates, exchange, host_run_id), index + 1)
         return None
 
     def _find_by_results(self, messages: Sequence[Any]) -> ConversationMatch | None:
@@ -308,9 +309,14 @@ def _can_continue(conversation: ClientConversation) -> bool:
     return latest is None or latest.is_finished or latest.is_streaming
 
 
-def _choose(candidates: Sequence[ClientConversation], host_run_id: str | None) -> ClientConversation:
-    """Return the latest conversation, before all others one of the same run of the host."""
-    return max(candidates, key=lambda it: (it.host_run_id == host_run_id, it.number))
+def _choose(
+    candidates: Sequence[ClientConversation], exchange: "Exchange", host_run_id: str | None
+) -> ClientConversation:
+    """Return the latest conversation, before all others one of the same run of the host, then client."""
+    origin = exchange.client.origin.number
+    return max(
+        candidates, key=lambda it: (it.host_run_id == host_run_id, it.origin_number == origin, it.number)
+    )
 
 
 def _list_texts(args: Any) -> list[str]:
