@@ -104,7 +104,7 @@ test-postgres: $(VENV)/.tested  ## run the tests of the store on PostgreSQL
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
 		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
 	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup tests/test_postgres_server.py \
-		tests/stores/test_store_checks.py tests/stores/test_postgres_*.py tests/stores/test_copying.py tests/server \
+		tests/stores/test_store_checks.py tests/stores/test_postgres_*.py tests/stores/test_copying.py tests/server/test_*.py \
 		tests/faults/test_two_writers.py tests/cli/test_server_database.py tests/end_to_end/test_deployment.py
 
 # The same at the lower bounds in pyproject.toml; the newest openai that one of the others needs is too new for another.
