@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +21,9 @@ from steadyhelm.people import PeopleStore
 from steadyhelm.sink import PinnedBaseline, Record, RecordedEvent, RunKey
 
 Result = TypeVar("Result")
+JUDGE_ACCOUNT: Final = "steadyhelm judge"
+"""The name under which is stored what judges have used. It stands beside the names of agents, and is none."""
+
 RunState = Literal["running", "suspended", "ended"]
 DeliveryState = Literal["pending", "sent", "failed", "muted"]
 
@@ -169,7 +172,7 @@ class RunStore(Protocol):
 
     @abstractmethod
     def list_agents(self) -> list[AgentRow]:
-        """Return every agent that recorded something, the most recently active first."""
+        """Return every agent, the most recently active first."""
 
     @abstractmethod
     def list_runs(

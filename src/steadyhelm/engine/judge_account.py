@@ -5,17 +5,13 @@ reserved is read after it, so that two processes together never pass a limit.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.errors import StoreError
 from steadyhelm.events import new_id
 from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
 from steadyhelm.sink import DailyGrant
-from steadyhelm.store import AgentSpending, Store
-
-JUDGE_ACCOUNT: Final = "steadyhelm judge"
-"""The name under which the store keeps what judges have used, beside the names of agents."""
+from steadyhelm.store import JUDGE_ACCOUNT, AgentSpending, Store
 
 
 class DailyAccount:

@@ -6,7 +6,7 @@ import msgspec
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.sink import to_unicode
-from steadyhelm.store import AgentRow, RunRow, RunStore, ToolRow
+from steadyhelm.store import JUDGE_ACCOUNT, AgentRow, RunRow, RunStore, ToolRow
 from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
@@ -28,7 +28,7 @@ class SQLRuns(StorePart, RunStore):
     """The part of a run store that reads runs."""
 
     def list_agents(self) -> list[AgentRow]:
-        """Return every agent that recorded something, the most recently active first."""
+        """Return every agent, the most recently active first."""
         with self._connections.reading() as connection:
             open_incidents: dict[int, int] = dict(
                 connection.execute(
@@ -37,8 +37,9 @@ class SQLRuns(StorePart, RunStore):
                 ).fetchall()
             )
             rows = connection.execute(
-                "SELECT id, agent_id, runs, last_at FROM agents WHERE last_at > 0"
-                " ORDER BY last_at DESC, id DESC"
+                "SELECT id, agent_id, runs, last_at FROM agents WHERE agent_id != ?"
+                " ORDER BY last_at DESC, id DESC",
+                (JUDGE_ACCOUNT,),
             )
             return [
                 AgentRow(

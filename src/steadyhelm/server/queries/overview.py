@@ -25,7 +25,7 @@ from steadyhelm.server.queries.rows import (
 )
 from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow
 from steadyhelm.server.records.overview import AgentRow, AgentState, Overview, SearchHit, SearchResults
-from steadyhelm.store import AgentSpending
+from steadyhelm.store import JUDGE_ACCOUNT, AgentSpending
 from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql import SEVERITIES
 from steadyhelm.stores.sql_store import SQLStore
@@ -82,11 +82,13 @@ def read_overview(store: SQLStore, limit_cost_usd: float | None) -> Overview:
     mutes = store.list_mutes(at=now)
     today = read_today(store, now, limit_cost_usd)
     with store.reading() as connection:
-        (total,) = connection.execute("SELECT count(*) FROM agents WHERE last_at > 0").fetchone()
+        (total,) = connection.execute(
+            "SELECT count(*) FROM agents WHERE agent_id != ?", (JUDGE_ACCOUNT,)
+        ).fetchone()
         found = connection.execute(
-            "SELECT id, agent_id, runs, last_at FROM agents WHERE last_at > 0"
+            "SELECT id, agent_id, runs, last_at FROM agents WHERE agent_id != ?"
             " ORDER BY last_at DESC, id DESC LIMIT ?",
-            (_MOST_AGENTS,),
+            (JUDGE_ACCOUNT, _MOST_AGENTS),
         ).fetchall()
         agents = [read_agent_row(connection, row, today) for row in found]
         waiting = read_runs(
@@ -245,9 +247,9 @@ def search(connection: Connection, text: str) -> SearchResults:
     hits: list[SearchHit] = []
     bounds = (text, text + _LAST, _HITS_OF_KIND)
     for key, name in connection.execute(
-        "SELECT id, agent_id FROM agents WHERE agent_id >= ? AND agent_id < ? AND last_at > 0"
+        "SELECT id, agent_id FROM agents WHERE agent_id >= ? AND agent_id < ? AND agent_id != ?"
         " ORDER BY agent_id LIMIT ?",
-        bounds,
+        (text, text + _LAST, JUDGE_ACCOUNT, _HITS_OF_KIND),
     ):
         hits.append(_make_hit("agent", name, AgentName(key=key, name=name)))
     for column in ("run_id", "goal"):
