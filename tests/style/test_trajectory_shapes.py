@@ -7,7 +7,7 @@ Below each: `.` steady  `^` spike  `a` adaptive spike  `r` recovering  `V` veloc
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from steadyhelm.style.trajectory import (
@@ -273,6 +273,7 @@ class TestState:
     )
     def test_isolated(self, before, spike, after):
         """
-        One spike among low scores is never drift.
+        One spike among low scores is never drift, unless they climb to it.
         """
+        assume(len(before) < 2 or before[-1] <= before[-2])
         assert DRIFT_SHAPES.isdisjoint(it.shape for it in read_scores([*before, spike, *after]))

@@ -78,7 +78,9 @@ def _load_pattern() -> re.Pattern[str]:
     firsts = {form for word in words for form in (word[0].lower(), word[0].upper())}
     # The first letter is tested before the words: at most places none of them begins.
     first = rf"(?=[\\{''.join(map(re.escape, sorted(firsts)))}])(?!\\[^u])"
-    return re.compile(rf"{first}(?:{'|'.join(map(_write_word, words))})")
+    plain = "|".join(_write_word(word) for word in words if word[0].isascii())
+    foreign = "|".join(_write_word(word) for word in words if not word[0].isascii())
+    return re.compile(rf"{first}(?:{plain}|(?![\x00-\[\]-\x7f])(?:{foreign}))")
 
 
 @cache
