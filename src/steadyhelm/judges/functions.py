@@ -18,14 +18,14 @@ class FunctionJudge:
     >>> FunctionJudge("not a function")
     Traceback (most recent call last):
     ...
-    steadyhelm.errors.SettingsError: A judge must be a function or have a method judge(question), got a str.
+    steadyhelm.errors.SettingsError: A judge must be a function or have a method judge(question), got: str.
     """
 
     def __init__(self, function: Callable[[Question], Any]) -> None:
         if not callable(function):
             raise SettingsError(
                 "A judge must be a function or have a method judge(question), "
-                f"got a {type(function).__name__}."
+                f"got: {type(function).__name__}."
             )
         refuse_asynchronous(function)
         self._function = function

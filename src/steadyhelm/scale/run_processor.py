@@ -84,7 +84,7 @@ class RunProcessor(StatefulProcessor):
         return map(_to_row, results)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: Spark closes the state itself."""
 
     def _read(self) -> tuple[bytes | None, Latest, int, bool]:
         if not self._state.exists():

@@ -15,7 +15,7 @@ from steadyhelm.events import RunSummary
 from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retried
+from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"
@@ -61,7 +61,7 @@ class SQLBaselines(StorePart, BaselineStore):
         with self._connections.reading() as connection:
             return list(_decode_rows(_baseline_decoder, connection.execute(query, where.values)))
 
-    @retried
+    @retry_on_conflict
     def save_baseline(self, baseline: BaselineStats, *, updated_at: float = 0.0) -> None:
         """Store an agent's baseline for its version and task type, replacing the one before it."""
         with self._connections.transaction() as connection:
@@ -80,7 +80,7 @@ class SQLBaselines(StorePart, BaselineStore):
             )
             note_changes(connection, [("agent", None, row[0])])
 
-    @retried
+    @retry_on_conflict
     def reset_baseline(self, agent_id: str, version: str = "", task_type: str = "") -> bool:
         """Delete a baseline and learn a new one from the next run on. Returns whether there was one."""
         with self._connections.transaction() as connection:
@@ -136,7 +136,7 @@ class SQLBaselines(StorePart, BaselineStore):
             rows = connection.execute(query, where.values)
             return [TaskProfile(**dict(zip(_PROFILE_FIELDS, row, strict=True))) for row in rows]
 
-    @retried
+    @retry_on_conflict
     def save_profile(self, profile: TaskProfile) -> None:
         """Store the profile of a task type, replacing the one before it."""
         self._write_profile(_INSERT_PROFILE + _OR_REPLACE, profile)

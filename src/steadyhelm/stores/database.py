@@ -141,7 +141,7 @@ class Connections(Protocol):
         """Close every connection."""
 
 
-def retried(
+def retry_on_conflict(
     method: Callable[Concatenate[Part, Arguments], Result],
 ) -> Callable[Concatenate[Part, Arguments], Result]:
     """Let a method that is one transaction, and harmless when done twice, be tried again after a conflict."""

@@ -14,7 +14,7 @@ from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshol
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import Delivery, DeliveryState, IncidentStore, LastAlert, Outbox, StoredIntervention
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retried
+from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
 from steadyhelm.stores.sql import (
     SEVERITIES,
     Conditions,
@@ -100,7 +100,7 @@ class SQLIncidents(StorePart, IncidentStore):
                     heapq.heappop(newest)
         return [stored for _, _, stored in sorted(newest, reverse=True)]
 
-    @retried
+    @retry_on_conflict
     def acknowledge(self, incident_id: str, *, at: float | None, by: str = "") -> None:
         """Mark an incident as seen by a person; without a time, as not seen."""
         with self._connections.transaction() as connection:
@@ -111,7 +111,7 @@ class SQLIncidents(StorePart, IncidentStore):
             )
             _note_incident_change(connection, found.agent_id)
 
-    @retried
+    @retry_on_conflict
     def review(self, incident_id: str, verdict: Review, *, at: float | None = None, by: str = "") -> None:
         """Store whether an incident was right or a false alarm. An empty verdict removes the review.
 
@@ -129,7 +129,7 @@ class SQLIncidents(StorePart, IncidentStore):
             ).fetchone()
             connection.execute(UPDATE_INCIDENT_TOTALS, (run,))
 
-    @retried
+    @retry_on_conflict
     def mute(self, mute: Mute) -> None:
         """Send no alerts of a detector for an agent until a time, replacing an earlier mute."""
         with self._connections.transaction() as connection:
@@ -145,7 +145,7 @@ class SQLIncidents(StorePart, IncidentStore):
             )
             _note_incident_change(connection, mute.agent_id)
 
-    @retried
+    @retry_on_conflict
     def unmute(self, agent_id: str, detector: str) -> bool:
         """Send alerts again. Returns whether the detector was muted."""
         with self._connections.transaction() as connection:
@@ -186,7 +186,7 @@ class SQLIncidents(StorePart, IncidentStore):
             rows = connection.execute(query, where.values)
             return [Threshold(**dict(zip(Threshold.__struct_fields__, row, strict=True))) for row in rows]
 
-    @retried
+    @retry_on_conflict
     def save_threshold(self, threshold: Threshold) -> None:
         """Store a changed threshold of a detector for an agent; one per incident."""
         row = (
@@ -204,7 +204,7 @@ class SQLIncidents(StorePart, IncidentStore):
                 row,
             )
 
-    @retried
+    @retry_on_conflict
     def drop_threshold(self, incident_id: str) -> bool:
         """Undo the change of threshold that an incident caused. Returns whether there was one."""
         with self._connections.transaction() as connection:
@@ -262,7 +262,7 @@ _PLACEHOLDERS: Final = ", ".join("?" * len(_FIELDS))
 class SQLOutbox(StorePart, Outbox):
     """An outbox in a database."""
 
-    @retried
+    @retry_on_conflict
     def enqueue(self, delivery: Delivery) -> None:
         """Queue an alert. One with the same id is left unchanged."""
         values = (getattr(delivery, name) for name in _FIELDS)
@@ -302,7 +302,7 @@ class SQLOutbox(StorePart, Outbox):
             rows = connection.dialect.claim(connection, _COLUMNS, at, lease_s, limit)
         return [_to_delivery(row[1:]) for row in sorted(rows)]
 
-    @retried
+    @retry_on_conflict
     def settle_delivery(
         self,
         delivery_id: str,

@@ -11,7 +11,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.people import AccessKey, AuditEntry, Comment, PeopleStore, ToolMark
 from steadyhelm.sink import to_unicode
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import StorePart, retried
+from steadyhelm.stores.database import StorePart, retry_on_conflict
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
@@ -35,7 +35,7 @@ class SQLPeople(StorePart, PeopleStore):
                 for tool, kind, set_by, set_at in connection.execute(query, (to_unicode(agent_id),))
             ]
 
-    @retried
+    @retry_on_conflict
     def mark_tool(self, mark: ToolMark) -> None:
         """Declare a tool, replacing an earlier declaration; an empty kind removes it."""
         with self._connections.transaction() as connection:
@@ -47,7 +47,7 @@ class SQLPeople(StorePart, PeopleStore):
                 connection.execute("INSERT INTO declarations VALUES (?, ?, ?, ?, ?)", row)
             note_changes(connection, [("agent", None, agent)])
 
-    @retried
+    @retry_on_conflict
     def exclude_run(self, agent_id: str, run_id: str, *, excluded: bool) -> None:
         """Leave a run out of what baselines learn from, or take it in again. Raises NotFoundError."""
         with self._connections.transaction() as connection:
@@ -141,13 +141,13 @@ class SQLPeople(StorePart, PeopleStore):
                 )
             ]
 
-    @retried
+    @retry_on_conflict
     def note_key_used(self, key_id: int, *, at: float) -> None:
         """Note when a key was used last."""
         with self._connections.transaction() as connection:
             connection.execute("UPDATE api_keys SET last_used_at = ? WHERE id = ?", (at, key_id))
 
-    @retried
+    @retry_on_conflict
     def delete_key(self, key_id: int) -> bool:
         """Delete a key. Returns whether there was one."""
         with self._connections.transaction() as connection:

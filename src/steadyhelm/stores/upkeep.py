@@ -11,7 +11,7 @@ from steadyhelm.sink import Loss, Record, RecordedEvent
 from steadyhelm.store import PruneCounts, Upkeep
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
-from steadyhelm.stores.database import Connection, StorePart, retried
+from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
@@ -58,7 +58,7 @@ class SQLUpkeep(StorePart, Upkeep):
                 )
             )
 
-    @retried
+    @retry_on_conflict
     def mark_recorded(
         self, token: str, at: float, *, kept: Collection[str] = (), before: float = 0.0
     ) -> None:
@@ -184,7 +184,7 @@ class SQLRetention(StorePart, Upkeep):
             events += deleted
         return events
 
-    @retried
+    @retry_on_conflict
     def _delete_part_of_run(self, run: int) -> int:
         """Delete the run's first events, and the run with the last of them. Returns how many."""
         with self._connections.transaction() as connection:

@@ -130,7 +130,7 @@ class PostgresConnections:
         return PostgresConnection(self.connect(read_only=read_only), self)
 
     @contextlib.contextmanager
-    def opened(self, *, read_only: bool = False) -> Iterator[PostgresConnection]:
+    def use_own_connection(self, *, read_only: bool = False) -> Iterator[PostgresConnection]:
         """Yield a connection of its own, which ends afterwards with every lock it took."""
         connection = self.open(read_only=read_only)
         try:

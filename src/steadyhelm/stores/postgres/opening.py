@@ -20,7 +20,7 @@ _OLDEST_SERVER: Final = 140_000
 
 def prepare(connections: "PostgresConnections", *, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Create the tables where they are missing; migrate them where they are older."""
-    with translate_errors(connections.url), connections.opened() as connection:
+    with translate_errors(connections.url), connections.use_own_connection() as connection:
         _require_version(connections, connection)
         applied = read_applied_migrations(connections, connection, migrations)
         if any(migration.name not in applied for migration in migrations):
@@ -30,7 +30,7 @@ def prepare(connections: "PostgresConnections", *, migrations: Sequence[Migratio
 
 def require_current(connections: "PostgresConnections") -> None:
     """Raise StoreError unless the tables are there and have every migration."""
-    with translate_errors(connections.url), connections.opened(read_only=True) as connection:
+    with translate_errors(connections.url), connections.use_own_connection(read_only=True) as connection:
         _require_version(connections, connection)
         applied = read_applied_migrations(connections, connection, MIGRATIONS)
     missing = [migration.name for migration in MIGRATIONS if migration.name not in applied]

@@ -133,7 +133,7 @@ class PostgresUpkeep(SQLUpkeep, SQLRetention):
 
         Weeks that are old as a whole are dropped. Nothing is done while another process does it.
         """
-        with translate_errors(self._connections.url), self._connections.opened() as keeper:
+        with translate_errors(self._connections.url), self._connections.use_own_connection() as keeper:
             (is_alone,) = keeper.execute("SELECT pg_try_advisory_lock(?)", (_PRUNE_LOCK,)).fetchone()
             if not is_alone:
                 return PruneCounts()
