@@ -3,8 +3,8 @@ from agent_steps import call, failing, matches, restored_copy, run, shell, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
 from steadyhelm.loops.near_repeats import has_extra_fields_only, has_same_words
+from steadyhelm.loops.repetitions import RepetitionMemory
 
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

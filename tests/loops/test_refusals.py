@@ -5,13 +5,13 @@ from agent_steps import call, edit, failing, names, reported, restored_copy, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
 from steadyhelm.detectors.edit_revert import EditMemory
 from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
 from steadyhelm.loops.loop_detector import SegmentTracker
+from steadyhelm.loops.repetitions import RepetitionMemory
 
 LOOK = call("Read", {"file_path": "a.py"}, "x = 1")
 REFUSED = {

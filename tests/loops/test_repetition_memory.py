@@ -17,7 +17,7 @@ from agent_steps import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.loops.repetitions import RepetitionMemory
 from steadyhelm.testing.traces import events, healthy
 
 PICTURES = st.text(alphabet="aabbccA. x", max_size=60)

@@ -1,10 +1,10 @@
 import pytest
 from agent_steps import call, matches, names, reported, run, says, shell, user
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
 from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
+from steadyhelm.loops.repetitions import RepetitionMemory
 
 BODY = "the ledger has forty open rows and no lock on any of them"
 BIRDS = ("falcon", "heron", "otter", "lynx", "raven")

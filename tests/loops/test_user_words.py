@@ -1,7 +1,7 @@
 import pytest
 from agent_steps import call, reported, run, shell, user
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.loops.repetitions import RepetitionMemory
 from steadyhelm.loops.user_words import read_request
 
 BENCH = shell("make bench", "took as long as before")

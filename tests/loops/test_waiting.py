@@ -1,7 +1,7 @@
 import pytest
 from agent_steps import call, failing, reported, run, shell
 
-from steadyhelm.detectors.action_loop import RepetitionMemory
+from steadyhelm.loops.repetitions import RepetitionMemory
 
 RUNNING = call("BashOutput", {"bash_id": "1"}, "<status>running</status>")
 

@@ -1,0 +1,336 @@
+"""Remember the calls of a run, and match what is repeated: a call, a cycle of calls, or looks made before.
+
+A repetition counts only where nothing else changed: new work or a new user message starts a new segment,
+a changed outcome is progress, and calls of one parallel batch do not repeat each other.
+"""
+
+from typing import Final
+
+from msgspec import Struct, field, structs
+
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
+from steadyhelm.loops.asides import VariedArguments
+from steadyhelm.loops.call_memory import CallMemory, RepeatedCall
+from steadyhelm.loops.effects import ActionEffects
+from steadyhelm.loops.loop_detector import (
+    MAX_EVIDENCE_IDS,
+    SCORE_WITHOUT_RESULTS,
+    LoopMatch,
+    SegmentTracker,
+    copy_memory,
+)
+from steadyhelm.loops.near_repeats import PreviousCall
+from steadyhelm.loops.steps import ToolStep, identify_call, is_status_look, read_step
+from steadyhelm.loops.waiting import POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
+
+REPEATS_IN_A_ROW: Final = 3
+REPEATS_SPREAD_OUT: Final = 4
+REPEATS_WITHOUT_RESULTS: Final = 4
+REPEATS_IN_OUTAGE: Final = 8
+REDONE_OF_LOOP: Final = 6
+MAX_CYCLE_STEPS: Final = 12
+
+_MAX_STEPS: Final = 64
+_MAX_REDONE_SCORE: Final = 0.8
+_MAX_SLEEP_RESULT_CHARS: Final = 24
+
+
+class RepetitionMemory(Struct):
+    """What a run has done in this segment.
+
+    `runs[p - 1]` counts the steps in a row that equalled the step p places before; it is empty after a step
+    that equalled none of them. `last_wait` is the number of the latest step that waited, `news` the number of
+    results that were new, `busy_s` the time that calls and replies took. `redone` names, for
+    the latest looks in a row that were all made before, the event of the first time.
+    """
+
+    segment: SegmentTracker = field(default_factory=SegmentTracker)
+    calls: CallMemory = field(default_factory=CallMemory)
+    effects: ActionEffects = field(default_factory=ActionEffects)
+    waits: UsualWaits = field(default_factory=UsualWaits)
+    varied: VariedArguments = field(default_factory=VariedArguments)
+    keys: list[tuple[int, int]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    redone: dict[int, str] = field(default_factory=dict)
+    steps: int = 0
+    news: int = 0
+    last_wait: int = -1
+    busy_s: float = 0.0
+    previous: PreviousCall | None = None
+
+    def observe(
+        self, event: TraceEvent, patience: int | None = None, window: int | None = None
+    ) -> LoopMatch | None:
+        """Record an event, and return what it repeats, if anything.
+
+        `patience` replaces the usual number of repetitions; only the last `window` steps count.
+        """
+        if event.action_type == TOOL_CALL:
+            return self.observe_step(read_step(event), patience, window)
+        if event.action_type == LLM_REQUEST:
+            self.busy_s += event.duration_ms / 1000
+        elif self.segment.record_message(event):
+            self._start_segment()
+            self.effects.clear()
+            self.previous = None
+        return None
+
+    def foresee(
+        self, call: TraceEvent, patience: int | None = None, window: int | None = None
+    ) -> LoopMatch | None:
+        """Return what a call not yet made would repeat if its result stayed the same. Changes no state."""
+        key = identify_call(call)
+        seen = self.calls.peek(key)
+        if seen is None:
+            return None
+        reduced = structs.replace(self, calls=self.calls.reduce_to(key))
+        return copy_memory(reduced).observe_step(ToolStep(call, seen.outcome), patience, window)
+
+    def _start_segment(self) -> None:
+        self.calls.clear()
+        self.keys.clear()
+        self.names.clear()
+        self.ids.clear()
+        self.runs.clear()
+        self.redone.clear()
+
+    def observe_step(
+        self, step: ToolStep, patience: int | None = None, window: int | None = None
+    ) -> LoopMatch | None:
+        """Record a step, and return what it repeats, if anything."""
+        if step.is_work_done and self.segment.record_work(step.call_key):
+            self._start_segment()
+        seen = self.calls.get(step.call_key)
+        if seen is not None and step.outcome.known and not step.has_seen(seen.last_seq):
+            return None  # issued together with an equal call: one decision, not two
+        if step.kind == "plan":
+            return self._match_call(step, seen, patience, window)  # a plan is not a step itself
+        self.steps += 1
+        if step.kind == "wait":
+            self.last_wait = self.steps
+        else:
+            self.busy_s += step.event.duration_ms / 1000
+        repeat = self._match_call(step, seen, patience, window)
+        if seen is not None and seen.last_step != self.steps:
+            seen = None  # the same call with another result
+        redone = self._match_redone(step, seen)
+        cycle = self._match_cycle(step, seen, patience, window)
+        effect, near = self.effects.observe(step), self._match_previous(step)
+        if repeat is None and cycle is None and redone is None and effect is None:
+            return near
+        found = (repeat, cycle, redone, effect, near)
+        return max((it for it in found if it is not None), key=_rank)
+
+    def _match_call(
+        self, step: ToolStep, seen: RepeatedCall | None, patience: int | None, window: int | None
+    ) -> LoopMatch | None:
+        if seen is None or (window is not None and self.steps - seen.last_step >= window):
+            self._remember(step)
+            return None
+        ignored = seen.find_difference(step)
+        if ignored is None:
+            self.waits.record(step.event.action_name, seen.times.waited_s)
+            self._remember(step)
+            return None
+        # Asked again after a wait: that is polling.
+        is_polling = (step.kind == "wait" and not (ignored and not seen.outcome.equals(step.outcome))) or (
+            self.last_wait > seen.last_step and not step.outcome.failed and step.kind != "wait"
+        )
+        had_news = self.news > seen.news
+        seen.add(step, self.steps, self.news, self.busy_s)
+        self.calls.keep(step.call_key, seen)
+        if seen.has_course or self.segment.is_asked(step.event, seen.count):
+            return None
+        match = (
+            self._judge_wait(step, seen)
+            if is_polling
+            else _judge_repeat(step, seen, patience, had_news=had_news)
+        )
+        return structs.replace(match, ignored=ignored) if match is not None and ignored else match
+
+    def _remember(self, step: ToolStep) -> None:
+        self.news += 1
+        self.calls.keep(step.call_key, RepeatedCall.start(step, self.steps, self.news, self.busy_s))
+
+    def _judge_wait(self, step: ToolStep, seen: RepeatedCall) -> LoopMatch | None:
+        """Judge equal answers of a tool that is waited for: by time and number, and not on a schedule."""
+        outcome, name = step.outcome, step.event.action_name
+        is_sleep = not outcome.says_wait and outcome.size < _MAX_SLEEP_RESULT_CHARS and step.kind == "wait"
+        if is_sleep and seen.in_a_row < seen.count:
+            return None  # what is done after the sleep is judged, not the sleep
+        if step.event.tool_kind == "schedule" or (
+            not outcome.says_wait and not outcome.failed and seen.times.is_schedule(slept=True)
+        ):
+            return None
+        waited_s = seen.times.waited_s
+        if not self.waits.is_too_long(name, seen.count, waited_s):
+            return None
+        return LoopMatch(
+            pattern="waiting",
+            count=seen.count,
+            patience=POLLS_OF_LOOP if waited_s > 0 else POLLS_WITHOUT_TIMES,
+            event_ids=tuple(seen.ids),
+            sequence=(name,),
+            message=f"{name} asked {seen.count} times in {waited_s / 60:.0f} minutes, and nothing changed",
+            declare="schedule",
+        )
+
+    def _match_redone(self, step: ToolStep, seen: RepeatedCall | None) -> LoopMatch | None:
+        """Match many looks in a row that were all made before, with the same results, in whatever order."""
+        if step.kind == "wait" or (step.kind == "work" and seen is not None):
+            return None
+        if seen is None or step.kind != "look" or not step.outcome.known or step.outcome.outage:
+            self.redone.clear()
+            return None
+        if step.call_key in self.redone:
+            return None
+        self.redone[step.call_key] = seen.ids[0]
+        count = len(self.redone)
+        if count < REDONE_OF_LOOP or not self._may_be_cycle(step, seen):
+            return None
+        before = tuple(self.redone.values())[1 - MAX_EVIDENCE_IDS :]
+        return LoopMatch(
+            pattern="redone",
+            count=count,
+            patience=REDONE_OF_LOOP,
+            event_ids=(*before, step.event.event_id),
+            sequence=(step.event.action_name,),
+            message=f"{count} looks in a row were all made before, with the same results",
+            most=_MAX_REDONE_SCORE,
+        )
+
+    def _count_runs(self, key: tuple[int, int]) -> bool:
+        """Update the runs of steps that equal earlier ones, and return whether this step equals any."""
+        keys = self.keys
+        if key not in keys[-MAX_CYCLE_STEPS:]:
+            return False
+        runs = self.runs or [0] * MAX_CYCLE_STEPS
+        for period in range(1, min(MAX_CYCLE_STEPS, len(keys)) + 1):
+            runs[period - 1] = runs[period - 1] + 1 if keys[-period] == key else 0
+        self.runs = runs
+        return True
+
+    def _append_step(self, step: ToolStep, key: tuple[int, int], *, is_new: bool) -> None:
+        if is_new:
+            self.runs.clear()
+        self.keys.append(key)
+        self.names.append(step.event.action_name)
+        self.ids.append(step.event.event_id)
+        if len(self.keys) > 2 * _MAX_STEPS:
+            del self.keys[:-_MAX_STEPS], self.names[:-_MAX_STEPS], self.ids[:-_MAX_STEPS]
+
+    def _match_cycle(
+        self, step: ToolStep, seen: RepeatedCall | None, patience: int | None, window: int | None
+    ) -> LoopMatch | None:
+        # A result that differs in nothing but noise is the result it was compared with.
+        outcome = step.outcome if seen is None else seen.outcome
+        key = (step.call_key, outcome.raw if outcome.known else 0)
+        # A call that is new in this segment closes no cycle.
+        is_new = seen is None or not self._count_runs(key)
+        self._append_step(step, key, is_new=is_new)
+        if is_new or seen is None or not self._may_be_cycle(step, seen):
+            return None
+        enough = patience or (REPEATS_IN_A_ROW if outcome.known else REPEATS_WITHOUT_RESULTS)
+        runs = self.runs
+        for period in range(2, MAX_CYCLE_STEPS + 1):
+            count = runs[period - 1] // period + 1
+            if window is not None:
+                count = min(count, window // period)
+            # One call over and over is no cycle: it is reported as a repetition.
+            if count < enough or runs[period - 1] % period or runs[0] >= period - 1:
+                continue
+            if self.steps - self.last_wait < period and not outcome.failed:
+                return None  # it waits in between: its calls are judged by time
+            sequence = tuple(self.names[-period:])
+            return LoopMatch(
+                pattern="cycle",
+                count=count,
+                patience=enough,
+                event_ids=self._cycle_evidence(count, period),
+                sequence=sequence,
+                message=f"{' → '.join(sequence)} repeated {count} times, "
+                f"{'results and all' if outcome.known else 'results not seen'}",
+                most=1.0 if outcome.known else SCORE_WITHOUT_RESULTS,
+                noticed_only=step.event.tool_kind == "idempotent",
+            )
+        return None
+
+    def _may_be_cycle(self, step: ToolStep, seen: RepeatedCall) -> bool:
+        return not (
+            step.kind == "wait"
+            or step.outcome.outage
+            or step.event.tool_kind == "schedule"
+            or seen.has_course
+            or _is_on_schedule(step, seen)
+            or self.segment.is_asked(step.event, seen.count)
+        )
+
+    def _cycle_evidence(self, count: int, period: int) -> tuple[str, ...]:
+        """Return the events of the first lap of a cycle, and this step in each lap since."""
+        ids = self.ids[-count * period :]
+        since = ids[period + (len(ids) - 1) % period :: period]
+        return (*ids[:period], *since[period - MAX_EVIDENCE_IDS :])
+
+    def _match_previous(self, step: ToolStep) -> LoopMatch | None:
+        before = self.previous
+        self.previous = PreviousCall.from_step(step, before)
+        if before is None or before.name != step.event.action_name:
+            return None
+        self.varied.record(before, step)
+        return before.match_repeat(step)
+
+
+def _judge_repeat(
+    step: ToolStep, seen: RepeatedCall, patience: int | None, *, had_news: bool
+) -> LoopMatch | None:
+    outcome, name = step.outcome, step.event.action_name
+    if step.event.tool_kind == "schedule" or _is_on_schedule(step, seen):
+        return None
+    is_in_a_row = seen.in_a_row == seen.count
+    if outcome.outage:
+        enough = REPEATS_IN_OUTAGE
+        if seen.count < enough:
+            return None
+    elif patience is not None:
+        enough = patience if is_in_a_row else patience + 1
+    elif not outcome.known:
+        enough = REPEATS_WITHOUT_RESULTS
+    else:
+        enough = REPEATS_IN_A_ROW if is_in_a_row else REPEATS_SPREAD_OUT
+    # Between new results a status is looked at again, and a start made anew, without going in circles.
+    is_status = (
+        had_news
+        and not outcome.failed
+        and not is_in_a_row
+        and (step.kind == "work" or is_status_look(step.event))
+    )
+    how = "in a row" if is_in_a_row else "without new work between"
+    return LoopMatch(
+        pattern="repetition" if is_in_a_row else "slow loop",
+        count=seen.count,
+        patience=enough,
+        event_ids=tuple(seen.ids),
+        sequence=(name,),
+        message=f"{name} called {seen.count} times {how} with the same arguments{_name_result(step)}",
+        noticed_only=is_status or step.event.tool_kind == "idempotent",
+        most=1.0 if outcome.known else SCORE_WITHOUT_RESULTS,
+        declare="idempotent" if is_status else "",
+    )
+
+
+def _is_on_schedule(step: ToolStep, seen: RepeatedCall) -> bool:
+    return not step.outcome.failed and seen.times.is_schedule(slept=False)
+
+
+def _name_result(step: ToolStep) -> str:
+    outcome = step.outcome
+    if not outcome.known:
+        return ", results not seen"
+    return " and the same error" if outcome.failed else " and the same result"
+
+
+def _rank(match: LoopMatch) -> tuple[bool, bool, float]:
+    """Return the sort key of a match: loops first, then cycles, which say more than one of their calls."""
+    return match.count >= match.patience, match.pattern == "cycle", match.score
