@@ -17,7 +17,7 @@ from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.engine import registry
 from steadyhelm.findings import Severity
 from steadyhelm.sink import Loss
-from steadyhelm.store import Delivery
+from steadyhelm.store_rows import Delivery
 from steadyhelm.stores.opening import prepare
 from steadyhelm.stores.schema import MIGRATIONS
 

@@ -13,7 +13,7 @@ from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo
-from steadyhelm.store import AgentSpending
+from steadyhelm.store_rows import AgentSpending
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import an_event
 

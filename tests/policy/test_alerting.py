@@ -9,7 +9,7 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import Alert, AlertPolicy
-from steadyhelm.store import LastAlert
+from steadyhelm.store_rows import LastAlert
 
 INCIDENT = Incident(
     incident_id="i1",

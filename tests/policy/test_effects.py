@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.decisions import RESPONSE_LEVELS
 from steadyhelm.policy.outcomes import FACETS, MIN_JUDGED, build_share, compare_shares, measure_effects
-from steadyhelm.store import StoredIntervention
+from steadyhelm.store_rows import StoredIntervention
 from steadyhelm.testing.store_records import an_intervention
 
 

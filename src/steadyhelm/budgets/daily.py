@@ -12,7 +12,7 @@ from steadyhelm.budgets.limits import DAILY_LIMITS, DAILY_PREFIX, Budget
 from steadyhelm.budgets.memory import BudgetMemory, BudgetRules, parse_limit
 from steadyhelm.budgets.meters import UNITS, LimitName, Meter, to_units
 from steadyhelm.decisions import BudgetDecision, DailyBudgetState
-from steadyhelm.store import AgentSpending
+from steadyhelm.store_rows import AgentSpending
 
 _DAY_S: Final = 86_400
 _STEP_S: Final = 900

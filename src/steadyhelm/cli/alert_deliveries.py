@@ -14,7 +14,7 @@ from steadyhelm.reports.terminal import safe, say, severity_label
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
     from steadyhelm.sinks.alerts.sender import SendResult
-    from steadyhelm.store import Delivery
+    from steadyhelm.store_rows import Delivery
 
 _MOST_ROWS: Final = 1000
 _TITLES: Final = (

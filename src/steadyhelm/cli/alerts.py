@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from steadyhelm.incidents import Incident, Mute, ThresholdEffect
-    from steadyhelm.store import Delivery, IncidentStore, RunStore
+    from steadyhelm.store import IncidentStore, RunStore
+    from steadyhelm.store_rows import Delivery
 
 app = typer.Typer(help="List, acknowledge, mute or mark incidents; send alerts.", rich_markup_mode=None)
 

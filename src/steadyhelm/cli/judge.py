@@ -14,7 +14,8 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     from steadyhelm.judge import JudgedReport
     from steadyhelm.judging.summary import JudgeSummary
-    from steadyhelm.store import RunRow, Store
+    from steadyhelm.store import Store
+    from steadyhelm.store_rows import StoredRun
 
 _RUNS_READ: Final = 200
 _INCIDENTS_PER_RUN: Final = 1000
@@ -51,7 +52,7 @@ def judge(
     _print_summary(summary)
 
 
-def _read_reports(store: "Store", run: "RunRow") -> "list[JudgedReport]":
+def _read_reports(store: "Store", run: "StoredRun") -> "list[JudgedReport]":
     from steadyhelm.events import JUDGED
     from steadyhelm.judge import read_judged
 

@@ -11,7 +11,7 @@ from steadyhelm.reports.formats import format_count
 from steadyhelm.reports.terminal import safe, severity_label
 
 if TYPE_CHECKING:
-    from steadyhelm.store import RunRow
+    from steadyhelm.store_rows import StoredRun
 
 _TITLES = ("run", "agent", "started", "state", "steps", "tokens", "errors", "findings", "incidents", "goal")
 
@@ -37,7 +37,7 @@ def runs(
     )
 
 
-def _row(row: "RunRow") -> tuple[Any, ...]:
+def _row(row: "StoredRun") -> tuple[Any, ...]:
     return (
         row.run_id,
         safe(row.agent_id, most=24),
@@ -52,7 +52,7 @@ def _row(row: "RunRow") -> tuple[Any, ...]:
     )
 
 
-def _incidents_cell(row: "RunRow") -> Any:
+def _incidents_cell(row: "StoredRun") -> Any:
     from rich.text import Text
 
     from steadyhelm.findings import Severity

@@ -15,7 +15,8 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe, say, sever
 if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
     from steadyhelm.incidents import Incident
-    from steadyhelm.store import BaselineStore, RunRow, RunStore, Store, ToolRow
+    from steadyhelm.store import BaselineStore, RunStore, Store
+    from steadyhelm.store_rows import StoredRun, ToolRow
 
 _STEPS_SHOWN: Final = 40
 _FINDINGS_READ: Final = 2000
@@ -27,7 +28,7 @@ _PAYLOAD_FIELDS: Final = ("input_data", "output_data", "metadata")
 class _RunDetails(NamedTuple):
     """Everything that is shown about one run."""
 
-    run: "RunRow"
+    run: "StoredRun"
     children: list[str]
     findings: list["DriftEvent"]
     incidents: list["Incident"]
@@ -65,7 +66,7 @@ def show(
     _print_not_checked(report)
 
 
-def _read_run(store: "Store", run: "RunRow", most: int | None) -> _RunDetails:
+def _read_run(store: "Store", run: "StoredRun", most: int | None) -> _RunDetails:
     findings = store.get_drift_events(run.agent_id, run.run_id, limit=_FINDINGS_READ)[::-1]
     incidents = store.list_incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
     interventions = timeline.interventions_by_step(incidents)
@@ -82,14 +83,14 @@ def _read_run(store: "Store", run: "RunRow", most: int | None) -> _RunDetails:
     )
 
 
-def _find_children(store: "RunStore", run: "RunRow") -> list[str]:
+def _find_children(store: "RunStore", run: "StoredRun") -> list[str]:
     """Return the runs that this one started; they began before it ended."""
     just_after = run.last_at + 1.0
     begun = store.list_runs(before=just_after, limit=_CHILDREN_READ)
     return [child.run_id for child in reversed(begun) if child.parent_run_id == run.run_id]
 
 
-def _find_not_checked(store: "BaselineStore", run: "RunRow") -> dict[str, str]:
+def _find_not_checked(store: "BaselineStore", run: "StoredRun") -> dict[str, str]:
     from steadyhelm.baselines import BaselineStats
 
     learnt = store.get_baseline(run.agent_id, run.version, run.task_type)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
     from steadyhelm.incidents import Incident
     from steadyhelm.sink import RecordedEvent
-    from steadyhelm.store import RunRow, RunStore
+    from steadyhelm.store import RunStore
+    from steadyhelm.store_rows import StoredRun
 
 _STEP_MARKS: Final = {"tool_call": "▸", "llm_request": "✎", "state_transition": "◆", "user_message": "»"}
 _VALUE_WIDTH: Final = 60
@@ -101,7 +102,7 @@ def interventions_as_data(interventions: Mapping[int, list[ShownIntervention]]) 
 
 def select_steps(
     store: "RunStore",
-    run: "RunRow",
+    run: "StoredRun",
     findings: Sequence["DriftEvent"],
     interventions: Mapping[int, Sequence[ShownIntervention]],
     evidence: Iterable[str],
@@ -140,7 +141,7 @@ class _Survey(NamedTuple):
 
 def _survey_run(
     store: "RunStore",
-    run: "RunRow",
+    run: "StoredRun",
     by_event: Container[str],
     interventions: Container[int],
     wanted: Container[str],
@@ -180,7 +181,7 @@ def pick_places(total: int, marked: Sequence[int], most: int | None) -> set[int]
     return shown
 
 
-def timeline_lines(selection: Selection, run: "RunRow", *, payloads: bool) -> Iterator["Text"]:
+def timeline_lines(selection: Selection, run: "StoredRun", *, payloads: bool) -> Iterator["Text"]:
     """Yield the timeline, line by line."""
     for step in selection.steps:
         if step.skipped:

@@ -15,7 +15,8 @@ from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.sink import RecordedEvent
-    from steadyhelm.store import RunRow, RunStore
+    from steadyhelm.store import RunStore
+    from steadyhelm.store_rows import StoredRun
 
 _LATEST: Final = "latest"
 _TITLES: Final = ("step", "after", "type", "name", "tokens", "took", "input", "output or error")
@@ -54,7 +55,7 @@ def traces(
     say(f"Findings and interventions: steadyhelm show {run_id}")
 
 
-def _find_run(store: "RunStore", agent_id: str, run: str) -> "RunRow":
+def _find_run(store: "RunStore", agent_id: str, run: str) -> "StoredRun":
     if run != _LATEST:
         return store.find_run(run, agent_id=agent_id)
     newest = store.list_runs(agent_id, limit=1)

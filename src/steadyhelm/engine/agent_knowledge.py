@@ -25,7 +25,8 @@ from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.logs import logger
 from steadyhelm.people import ToolMark
 from steadyhelm.sink import PinnedBaseline
-from steadyhelm.store import RunRow, Store
+from steadyhelm.store import Store
+from steadyhelm.store_rows import StoredRun
 
 INCIDENTS_KEPT: Final = 200
 """Some kilobytes each, in memory for as long as the monitor is there."""
@@ -85,7 +86,7 @@ class Reference(Struct, frozen=True, dict=True):
 class SuspendedRun(NamedTuple):
     """What is needed to resume a run. Without a `reference` nothing was pinned yet."""
 
-    run: RunInfo | RunRow
+    run: RunInfo | StoredRun
     events: int
     state: bytes
     reference: Reference | None

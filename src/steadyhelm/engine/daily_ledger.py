@@ -13,7 +13,8 @@ from steadyhelm.decisions import DailyBudgetState
 from steadyhelm.events import TOOL_CALL
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.sink import DailyGrant, Record, RecordedEvent
-from steadyhelm.store import AgentSpending, SpendingStore
+from steadyhelm.store import SpendingStore
+from steadyhelm.store_rows import AgentSpending
 
 
 class DailyLedger:

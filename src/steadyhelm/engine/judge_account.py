@@ -11,7 +11,8 @@ from steadyhelm.errors import StoreError
 from steadyhelm.events import new_id
 from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
 from steadyhelm.sink import DailyGrant
-from steadyhelm.store import JUDGE_ACCOUNT, AgentSpending, Store
+from steadyhelm.store import JUDGE_ACCOUNT, Store
+from steadyhelm.store_rows import AgentSpending
 
 
 class DailyAccount:

@@ -10,7 +10,8 @@ from steadyhelm.stores import open_store
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
-    from steadyhelm.store import RunRow, RunStore
+    from steadyhelm.store import RunStore
+    from steadyhelm.store_rows import StoredRun
 
 _THOUSAND: Final = 1000
 _MILLION: Final = 1_000_000
@@ -53,7 +54,7 @@ def format_count(count: float) -> str:
     return f"{count / _THOUSAND:.0f}k" if count >= _THOUSAND else f"{count:.0f}"
 
 
-def _find_latest_run(store: "RunStore", session: str, agent: str) -> "RunRow | None":
+def _find_latest_run(store: "RunStore", session: str, agent: str) -> "StoredRun | None":
     found = None
     for n in range(1, MAX_RUNS_PER_SESSION + 1):
         run_id = session if n == 1 else f"{session}~{n}"

@@ -15,7 +15,7 @@ from msgspec import Struct
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import MED_FROM, Severity
 from steadyhelm.incidents import Incident, Threshold, ThresholdEffect
-from steadyhelm.store import Delivery, LastAlert
+from steadyhelm.store_rows import Delivery, LastAlert
 
 Reason = Literal["opened", "worse", "still"]
 

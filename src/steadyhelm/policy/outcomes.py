@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from steadyhelm.decisions import Intervention, Outcome
-from steadyhelm.store import StoredIntervention
+from steadyhelm.store_rows import StoredIntervention
 from steadyhelm.windows import quantile, wilson_interval
 
 TRIAL_STEPS: Final = 8

@@ -18,7 +18,8 @@ from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.hostile_text import encode_safe_json, escape_unsafe
 from steadyhelm.sink import RecordedEvent
-from steadyhelm.store import RunRow, RunStore
+from steadyhelm.store import RunStore
+from steadyhelm.store_rows import StoredRun
 
 ExportFormat = Literal["jsonl", "csv", "parquet"]
 EXPORT_FORMATS: Final = ("jsonl", "csv", "parquet")
@@ -70,28 +71,28 @@ class _Selection:
         self.runs = 0
         self.events = 0
 
-    def __iter__(self) -> Iterator[RunRow]:
+    def __iter__(self) -> Iterator[StoredRun]:
         for run in self._select():
             if self._since is None or run.last_at >= self._since:
                 self.runs += 1
                 yield run
 
-    def _select(self) -> Iterator[RunRow]:
+    def _select(self) -> Iterator[StoredRun]:
         if self._run_id is not None:
             yield self.store.find_run(self._run_id, agent_id=self._agent_id)
             return
         yield from _iter_runs(self.store, self._agent_id)
 
-    def read_events(self, run: RunRow) -> Iterator[RecordedEvent]:
+    def read_events(self, run: StoredRun) -> Iterator[RecordedEvent]:
         for recorded in self.store.iter_run_events(run.agent_id, run.run_id):
             self.events += 1
             yield recorded
 
-    def read_metadata(self, run: RunRow) -> dict[str, Any]:
+    def read_metadata(self, run: StoredRun) -> dict[str, Any]:
         return self.store.get_run_metadata(run.agent_id, run.run_id)
 
 
-def _iter_runs(store: RunStore, agent_id: str | None) -> Iterator[RunRow]:
+def _iter_runs(store: RunStore, agent_id: str | None) -> Iterator[StoredRun]:
     """Yield every run, newest first. Runs that began at the same moment are never lost between two pages."""
     before: float | None = None
     limit = _RUNS_PER_PAGE
@@ -246,7 +247,9 @@ _TYPES: Final = {
 }
 
 
-def build_run_line(run: RunRow, metadata: dict[str, Any], events: Iterable[RecordedEvent]) -> dict[str, Any]:
+def build_run_line(
+    run: StoredRun, metadata: dict[str, Any], events: Iterable[RecordedEvent]
+) -> dict[str, Any]:
     """Return the run as a line of a run file. What is not known is left out."""
     line = {
         "run_id": run.run_id,

@@ -12,7 +12,8 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
 from steadyhelm.sink import to_unicode
-from steadyhelm.store import Delivery, DeliveryState, IncidentStore, LastAlert, Outbox, StoredIntervention
+from steadyhelm.store import IncidentStore, Outbox
+from steadyhelm.store_rows import Delivery, DeliveryState, LastAlert, StoredIntervention
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
 from steadyhelm.stores.sql import (

@@ -6,7 +6,8 @@ import msgspec
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.sink import to_unicode
-from steadyhelm.store import JUDGE_ACCOUNT, AgentRow, RunRow, RunStore, ToolRow
+from steadyhelm.store import JUDGE_ACCOUNT, RunStore
+from steadyhelm.store_rows import StoredAgent, StoredRun, ToolRow
 from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
@@ -16,7 +17,7 @@ _RUNS: Final = """
         r.started_at, r.last_at, r.events, r.tokens, r.tool_calls, r.llm_calls, r.errors, r.duration_ms,
         r.cost_usd, r.findings, r.incidents, r.peak
     FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
-_FIELDS: Final = RunRow.__struct_fields__
+_FIELDS: Final = StoredRun.__struct_fields__
 _BY_AGENT: Final = f"r.agent = {AGENT_ROW_ID}"
 _SUSPENDED: Final = (
     f"SELECT r.run_id FROM states s JOIN runs r ON r.id = s.run WHERE {_BY_AGENT}"  # noqa: S608 - our own text
@@ -27,7 +28,7 @@ _SUSPENDED: Final = (
 class SQLRuns(StorePart, RunStore):
     """The part of a run store that reads runs."""
 
-    def list_agents(self) -> list[AgentRow]:
+    def list_agents(self) -> list[StoredAgent]:
         """Return every agent, the most recently active first."""
         with self._connections.reading() as connection:
             open_incidents: dict[int, int] = dict(
@@ -42,7 +43,7 @@ class SQLRuns(StorePart, RunStore):
                 (JUDGE_ACCOUNT,),
             )
             return [
-                AgentRow(
+                StoredAgent(
                     agent_id=agent_id,
                     runs=runs,
                     last_at=last_at,
@@ -53,14 +54,14 @@ class SQLRuns(StorePart, RunStore):
 
     def list_runs(
         self, agent_id: str | None = None, *, limit: int = 50, before: float | None = None
-    ) -> list[RunRow]:
+    ) -> list[StoredRun]:
         """Return runs, newest first. `before` is a start time: the last one of a page gets the next."""
         where = Conditions().add(_BY_AGENT, agent_id).add("r.started_at < ?", before)
         query = f"{_RUNS}{where} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
         with self._connections.reading() as connection:
             return [_to_run_row(row) for row in connection.execute(query, (*where.values, limit))]
 
-    def find_run(self, run_id: str, *, agent_id: str | None = None) -> RunRow:
+    def find_run(self, run_id: str, *, agent_id: str | None = None) -> StoredRun:
         """Return the run with this id, or whose id alone begins with it. Raises NotFoundError."""
         prefix = to_unicode(run_id)
         with self._connections.reading() as connection:
@@ -110,7 +111,7 @@ class SQLRuns(StorePart, RunStore):
         """
         with self._connections.reading() as connection:
             found = _select_runs(connection, to_unicode(run_id), to_unicode(agent_id))
-        run = found[0] if found else RunRow(agent_id=agent_id, run_id=run_id)
+        run = found[0] if found else StoredRun(agent_id=agent_id, run_id=run_id)
         return {
             "event_count": run.events,
             "total_tokens": run.tokens,
@@ -144,11 +145,11 @@ def find_run_row_id(connection: Connection, agent_id: str, run_id: str) -> int |
     return None if row is None else int(row[0])
 
 
-def _to_run_row(row: tuple[Any, ...]) -> RunRow:
-    return RunRow(**dict(zip(_FIELDS, row, strict=True)))
+def _to_run_row(row: tuple[Any, ...]) -> StoredRun:
+    return StoredRun(**dict(zip(_FIELDS, row, strict=True)))
 
 
-def _select_runs(connection: Connection, run_id: str, agent_id: str | None) -> list[RunRow]:
+def _select_runs(connection: Connection, run_id: str, agent_id: str | None) -> list[StoredRun]:
     where = Conditions().add("r.run_id = ?", run_id).add(_BY_AGENT, agent_id)
     return [_to_run_row(row) for row in connection.execute(f"{_RUNS}{where}", where.values)]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from steadyhelm.sink import DailyGrant, to_unicode
-from steadyhelm.store import AgentSpending, SpendingStore
+from steadyhelm.store import SpendingStore
+from steadyhelm.store_rows import AgentSpending
 from steadyhelm.stores.batch import TOOL_CODE, Batch, EventRow
 from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.sql import AGENT_ROW_ID

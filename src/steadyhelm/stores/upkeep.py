@@ -8,7 +8,8 @@ from typing import Final
 
 from steadyhelm.journal.abandoned import delete_older, forget
 from steadyhelm.sink import Loss, Record, RecordedEvent
-from steadyhelm.store import PruneCounts, Upkeep
+from steadyhelm.store import Upkeep
+from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
 from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict

@@ -20,7 +20,8 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.sink import PinnedBaseline, SavedState
-from steadyhelm.store import RunState, Store
+from steadyhelm.store import Store
+from steadyhelm.store_rows import RunState
 from steadyhelm.testing import store_incident_checks, store_upkeep_checks
 from steadyhelm.testing.store_records import (
     AT,

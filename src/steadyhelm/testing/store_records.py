@@ -8,7 +8,8 @@ from steadyhelm.events import RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import Record, RecordedEvent
-from steadyhelm.store import Delivery, Store
+from steadyhelm.store import Store
+from steadyhelm.store_rows import Delivery
 
 MakeStore = Callable[[], Store]
 

@@ -10,7 +10,7 @@ from steadyhelm.events import RunInfo
 from steadyhelm.incidents import Mute, Threshold
 from steadyhelm.sink import DailyGrant, Loss, Record, RunKey, SavedState
 from steadyhelm.sinks.store import StoreSink
-from steadyhelm.store import AgentSpending
+from steadyhelm.store_rows import AgentSpending
 from steadyhelm.testing.store_records import (
     AT,
     MakeStore,

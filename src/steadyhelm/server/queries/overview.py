@@ -25,7 +25,8 @@ from steadyhelm.server.queries.rows import (
 )
 from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow
 from steadyhelm.server.records.overview import AgentRow, AgentState, Overview, SearchHit, SearchResults
-from steadyhelm.store import JUDGE_ACCOUNT, AgentSpending
+from steadyhelm.store import JUDGE_ACCOUNT
+from steadyhelm.store_rows import AgentSpending
 from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql import SEVERITIES
 from steadyhelm.stores.sql_store import SQLStore

@@ -32,7 +32,8 @@ from steadyhelm.sinks.alerts.sender import (
 )
 from steadyhelm.sinks.alerts.slack import Slack
 from steadyhelm.sinks.alerts.webhook import Webhook
-from steadyhelm.store import Delivery, DeliveryState, IncidentStore, Outbox, RunStore
+from steadyhelm.store import IncidentStore, Outbox, RunStore
+from steadyhelm.store_rows import Delivery, DeliveryState
 
 CHANNEL_TYPES: Final[tuple[type[Channel], ...]] = (Slack, Discord, Webhook)
 

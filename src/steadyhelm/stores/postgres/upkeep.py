@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from steadyhelm.errors import StoreError
 from steadyhelm.journal.abandoned import describe_pending
-from steadyhelm.store import PruneCounts
+from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
 from steadyhelm.stores.postgres.errors import translate_errors
