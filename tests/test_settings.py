@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.settings import SETTINGS, Settings, home, load
+from steadyhelm.setting_table import SETTINGS
+from steadyhelm.settings import Settings, home, load
 
 EMPTY: dict[str, str] = {}
 

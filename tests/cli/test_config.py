@@ -5,7 +5,7 @@ import pytest
 from whole_program import process, steadyhelm
 
 from steadyhelm.cli.config import list_detectors, list_options
-from steadyhelm.settings import SETTINGS
+from steadyhelm.setting_table import SETTINGS
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 

@@ -7,7 +7,8 @@ from whole_program import process, steadyhelm
 from steadyhelm.cli.config import list_detectors, list_options
 from steadyhelm.cli.init import EXAMPLES, describe_allowed, settings_lines
 from steadyhelm.components import make_detector_factory
-from steadyhelm.settings import SETTINGS, Settings, load
+from steadyhelm.setting_table import SETTINGS
+from steadyhelm.settings import Settings, load
 
 
 @pytest.fixture

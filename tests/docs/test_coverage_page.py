@@ -14,7 +14,7 @@ import steadyhelm
 from steadyhelm.cli.main import app
 from steadyhelm.engine import registry
 from steadyhelm.errors import MissingExtraError
-from steadyhelm.settings import SETTINGS
+from steadyhelm.setting_table import SETTINGS
 from steadyhelm.style.trajectory import Shape
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"

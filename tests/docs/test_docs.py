@@ -13,7 +13,7 @@ import typer
 from steadyhelm.cli.init import TWO_LINES
 from steadyhelm.cli.main import app
 from steadyhelm.engine import registry
-from steadyhelm.settings import SETTINGS
+from steadyhelm.setting_table import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted(ROOT.glob("[A-Z]*.md"))]

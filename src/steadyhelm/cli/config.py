@@ -115,7 +115,7 @@ def _settings_path(shared: GlobalOptions) -> Path:
 
 def _split_name(name: str) -> list[str]:
     """Return the tables and the key of a setting; raises SettingsError when there is no such setting."""
-    from steadyhelm.settings import SETTINGS
+    from steadyhelm.setting_table import SETTINGS
 
     if any(setting.name == name for setting in SETTINGS):
         return name.split(".")
@@ -135,7 +135,8 @@ def _parse_value(name: str, text: str) -> Any:
     """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
     import tomllib
 
-    from steadyhelm.settings import SETTINGS, load
+    from steadyhelm.setting_table import SETTINGS
+    from steadyhelm.settings import load
 
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -182,7 +183,7 @@ def _write_document(path: Path, document: "TOMLDocument") -> None:
 
 def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
     """Yield every setting and every detector's option, secrets hidden."""
-    from steadyhelm.settings import SETTINGS
+    from steadyhelm.setting_table import SETTINGS
 
     for setting in SETTINGS:
         value = getattr(loaded.settings, setting.attribute)
@@ -219,7 +220,7 @@ def _list_option_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
 def find_unknown_variables() -> list[str]:
     """Return environment variables that look like settings and are not: most likely misspelt."""
     from steadyhelm.environment import NOT_SETTINGS, get_variables
-    from steadyhelm.settings import SETTINGS
+    from steadyhelm.setting_table import SETTINGS
 
     known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS
     return sorted(name for name in get_variables() if name not in known)

@@ -11,7 +11,7 @@ from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, fail
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.settings import Setting
+    from steadyhelm.setting_table import Setting
 
 _HEAD: Final = """\
 # Settings of Steadyhelm. Every line that starts with #name is a setting with its default:
@@ -69,7 +69,8 @@ def init(
 
 def settings_lines() -> Iterator[str]:
     """Yield the lines of a settings file in which every setting is explained and commented out."""
-    from steadyhelm.settings import SETTINGS, Settings
+    from steadyhelm.setting_table import SETTINGS
+    from steadyhelm.settings import Settings
 
     yield _HEAD
     defaults = Settings()

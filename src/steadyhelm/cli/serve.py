@@ -147,7 +147,8 @@ def _write_opener(folder: Path, address: str) -> Path:
 def _list_settings(loaded: "LoadedSettings") -> Iterator["SettingValue"]:
     from steadyhelm.cli.config import format_value, list_values
     from steadyhelm.server.records.settings import SettingValue
-    from steadyhelm.settings import SETTINGS, Settings
+    from steadyhelm.setting_table import SETTINGS
+    from steadyhelm.settings import Settings
 
     about = {setting.name: setting.about for setting in SETTINGS}
     usual = Settings()
