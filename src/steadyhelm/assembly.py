@@ -12,8 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from steadyhelm.adapter import Adapter
 from steadyhelm.adapters.frameworks import describe_bypass, find_frameworks
-from steadyhelm.adapters.generic import GenericAdapter, find_name, watch_function
+from steadyhelm.adapters.generic import GenericAdapter
 from steadyhelm.boundary.entry_points import WatchedObject
+from steadyhelm.boundary.watched_functions import find_name, watch_function
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.components import (
     build_alert_worker,

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from steadyhelm import DriftMonitor, RunStopped, SettingsError
-from steadyhelm.adapters.generic import count_tokens
+from steadyhelm.boundary.watched_functions import count_tokens
 
 
 @pytest.fixture

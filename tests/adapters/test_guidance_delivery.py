@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from steadyhelm import DriftMonitor, RunStopped
-from steadyhelm.adapters.generic import GUIDANCE_HEADING, MAX_APPENDED_CHARS
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.boundary.watched_functions import GUIDANCE_HEADING, MAX_APPENDED_CHARS
 
 
 @pytest.fixture

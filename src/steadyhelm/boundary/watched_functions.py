@@ -1,0 +1,329 @@
+"""Watch plain functions, by a decorator: every call is recorded as a tool call or a model call."""
+
+import functools
+import inspect
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import suppress
+from typing import Any, Final, TypeVar, cast
+
+from steadyhelm.boundary.entry_points import find_kind
+from steadyhelm.boundary.streamed_parts import StreamedParts
+from steadyhelm.decisions import UNDECIDED, Decision, Verdict
+from steadyhelm.engine.monitor import Monitor
+from steadyhelm.errors import RunStopped
+from steadyhelm.events import LLM_REQUEST
+from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
+from steadyhelm.interrupts import pass_on_signal
+
+CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
+"""A plain function call has no way to guide the model: it can go on or be stopped."""
+_CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
+
+GUIDANCE_HEADING: Final = "[Guidance from Steadyhelm, not part of the result above]"
+MAX_APPENDED_CHARS: Final = 2_000
+"""The most that is added to a tool's result."""
+
+_CHARACTERS_PER_TOKEN: Final = 4
+_USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
+_COUNT_NAMES: Final = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
+_TEXT_KEYS: Final = (
+    "input", "query", "question", "topic", "task", "text", "output", "content", "result",
+)  # fmt: skip
+_TEXT_ATTRIBUTES: Final = ("content", "text", "output", "raw")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def watch_function(
+    monitor: Monitor,
+    function: F,
+    *,
+    action_type: str,
+    name: str | None = None,
+    append_guidance: bool = False,
+) -> F:
+    """Return the function with every call recorded: its arguments by name, its result or error, its time.
+
+    Works for plain functions, coroutines, generators, methods of any kind and other callables; the function's
+    own exception passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it
+    returns, and when it cleans up. With `append_guidance`, guidance for the model is added to a result that
+    is text.
+    """
+    kind: Any = type(function)
+    if kind in (staticmethod, classmethod):
+        inner = watch_function(
+            monitor,
+            cast("Any", function).__func__,
+            action_type=action_type,
+            name=name,
+            append_guidance=append_guidance,
+        )
+        return cast("F", kind(inner))
+    recorder = _FunctionRecorder(
+        monitor, function, action_type, name or find_name(function), appends=append_guidance
+    )
+    wrap = {
+        "coroutine": _wrap_coroutine,
+        "async generator": _wrap_async_generator,
+        "generator": _wrap_generator,
+        "plain": _wrap_plain,
+    }[find_kind(function)]
+    wrapper = wrap(recorder, function)
+    with suppress(Exception):  # a callable of the host may fail when it is asked for its name
+        functools.update_wrapper(wrapper, function)
+    return cast("F", wrapper)
+
+
+def find_name(function: Any) -> str:
+    """Return the name under which the calls of a function are recorded."""
+    while type(function) is functools.partial:
+        function = function.func
+    name = get_attribute(function, "__name__")
+    return name if type(name) is str else name_type(function)
+
+
+def _wrap_plain(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        began_s = recorder.begin()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as exc:
+            recorder.record(args, kwargs, None, exc, began_s)
+            raise
+        return recorder.record_result(args, kwargs, result, began_s)
+
+    return wrapper
+
+
+def _wrap_coroutine(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        began_s = recorder.begin()
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as exc:
+            recorder.record(args, kwargs, None, exc, began_s)
+            raise
+        return recorder.record_result(args, kwargs, result, began_s)
+
+    return wrapper
+
+
+def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        began_s, parts = recorder.begin(), StreamedParts()
+        try:
+            generator = function(*args, **kwargs)
+            # What is passed on is taken out of a list: nothing refers to it while the generator waits, and no
+            # exception to this frame and this frame to it.
+            sent, thrown, part = None, list[BaseException](), list[Any]()
+            while True:
+                try:
+                    part.append(generator.throw(thrown.pop()) if thrown else generator.send(sent))
+                except StopIteration as end:
+                    result = end.value
+                    break
+                sent = None
+                parts.add(part[0])
+                try:
+                    sent = yield part.pop()
+                except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    thrown.append(exc)
+        except BaseException as exc:
+            recorder.record(args, kwargs, parts.join(), exc, began_s)
+            raise
+        recorder.record(args, kwargs, parts.join(), None, began_s)
+        return result
+
+    return wrapper
+
+
+def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        began_s, parts = recorder.begin(), StreamedParts()
+        try:
+            generator = function(*args, **kwargs)
+            steps, part = [_begin_unseen(generator)], list[Any]()
+            while True:
+                try:
+                    part.append(await steps.pop())
+                except StopAsyncIteration:
+                    break
+                parts.add(part[0])
+                try:
+                    sent = yield part.pop()
+                except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    steps.append(generator.athrow(exc))
+                else:
+                    steps.append(generator.asend(sent))
+                    del sent
+        except BaseException as exc:
+            recorder.record(args, kwargs, parts.join(), exc, began_s)
+            raise
+        recorder.record(args, kwargs, parts.join(), None, began_s)
+
+    return wrapper
+
+
+def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """Return the first step of an async generator that the event loop does not close by itself.
+
+    A loop that ends closes every generator it knows at the same time: it would close this one while the
+    generator around it does so.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return generator.__anext__()
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+class _FunctionRecorder:
+    """Records the calls of one function."""
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        function: Callable[..., Any],
+        action_type: str,
+        name: str,
+        *,
+        appends: bool = False,
+    ) -> None:
+        self._monitor = monitor
+        self._appends = appends
+        self._action_type = action_type
+        self._name = name
+        self._signature: inspect.Signature | None = None
+        with suppress(Exception):  # not every callable has one, and a class of the host may compute its own
+            self._signature = inspect.signature(function)
+
+    def begin(self) -> float:
+        """Return the time at which a call begins; raises a stop that had to wait."""
+        stop = self._monitor.waiting_stop()
+        if stop is not None:
+            raise stop
+        return time.perf_counter()
+
+    def record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        error: BaseException | None,
+        began_s: float,
+    ) -> None:
+        """Record a call that has ended; raises to stop, unless the function itself has failed."""
+        self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
+
+    def record_result(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
+    ) -> Any:
+        """Record a call that has returned; return its result, with guidance added where that is asked."""
+        # A subclass of str would become a plain one: it is left as it is.
+        if not self._appends or type(result) is not str:
+            self.record(args, kwargs, result, None, began_s)
+            return result
+        self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
+        guidance = self._monitor.guidance()
+        return f"{result}\n\n{GUIDANCE_HEADING}\n{guidance[:MAX_APPENDED_CHARS]}" if guidance else result
+
+    def _record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        error: BaseException | None,
+        began_s: float,
+        can: frozenset[Verdict],
+    ) -> None:
+        if is_a(error, (RunStopped, GeneratorExit)):
+            return
+        decision = self._monitor.record_event(
+            self._action_type,
+            self._name,
+            input_data=self._name_arguments(args, kwargs),
+            output_data={"text": result} if is_a(result, str) else result,
+            token_count=count_tokens(result) if self._action_type == LLM_REQUEST else 0,
+            duration_ms=(time.perf_counter() - began_s) * 1000,
+            error=error,
+            can=can,
+        )
+        stop = make_stop(decision, self._monitor, self._monitor.current_run or "")
+        if stop is not None and error is not None:
+            self._monitor.stop_before_next(stop)  # the function's own error passes first
+        elif stop is not None:
+            raise stop
+
+    def _name_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        named = {str(place): value for place, value in enumerate(args)} | kwargs
+        if self._signature is not None:
+            with suppress(TypeError):
+                named = dict(self._signature.bind(*args, **kwargs).arguments)
+        for itself in ("self", "cls"):
+            named.pop(itself, None)
+        return named
+
+
+def find_verdicts(monitor: Monitor) -> frozenset[Verdict]:
+    """Return what can be carried out at a function's call: guidance, where a callback receives decisions."""
+    return _CAN_GUIDE if monitor.has_decision_callback else CAN
+
+
+def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
+    """Return the stop that a decision asks of a function call; None to go on."""
+    if decision is UNDECIDED and monitor.fails_closed:
+        return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
+    if decision.verdict != "stop":
+        return None
+    finding = decision.findings[0]
+    return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
+
+
+def count_tokens(result: Any) -> int:
+    """Return the tokens that a result reports; a quarter of its characters where it reports none."""
+    usage = next((it for name in _USAGE_NAMES if (it := _read(result, name)) is not None), None)
+    for total in ("total_tokens", "totalTokenCount"):
+        if type(count := _read(usage, total)) is int:
+            return count
+    parts = [count for name in _COUNT_NAMES if type(count := _read(usage, name)) is int]
+    if parts:
+        return sum(parts)
+    text = find_text(result)
+    return str.__len__(text) // _CHARACTERS_PER_TOKEN
+
+
+def _read(value: Any, name: str) -> Any:
+    """Return an item or an attribute that an object holds, without running its code; None for none."""
+    if value is None or is_a(value, (str, list, tuple)):
+        return None
+    try:
+        found = dict.get(value, name) if is_a(value, dict) else read_field(value, name)
+    except BaseException as exc:  # noqa: BLE001 - a key of the host's dict may compare itself with the name
+        pass_on_signal(exc)
+        return None
+    return None if found is MISSING else found
+
+
+def get_attribute(thing: Any, attribute: str) -> Any:
+    """Return an attribute of the object that is wrapped; None where it has none, or reading it fails."""
+    try:
+        return getattr(thing, attribute, None)
+    except BaseException as exc:  # noqa: BLE001 - a property may raise anything
+        pass_on_signal(exc)
+        return None
+
+
+def find_text(value: Any) -> str:
+    """Return the text in whatever an agent takes or returns, as long as it is."""
+    if is_a(value, str):
+        return value
+    names = _TEXT_KEYS if is_a(value, dict) else _TEXT_ATTRIBUTES
+    for name in names:
+        text = _read(value, name)
+        if is_a(text, str):
+            return text
+    return "" if value is None else encode_canonical(value).decode("utf-8", "replace")
