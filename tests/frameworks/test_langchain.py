@@ -34,7 +34,7 @@ from watched import events_of, guidance_of, runs_of, story
 import steadyhelm
 from steadyhelm import RunStopped
 from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware
-from steadyhelm.adapters.langchain.hooks import handler_of
+from steadyhelm.adapters.langchain.registration import get_handler
 from steadyhelm.boundary.driver import is_asking
 from steadyhelm.errors import SettingsError
 from steadyhelm.testing.doubles import Alarm
@@ -1377,7 +1377,7 @@ class TestCancelled:
 
     @staticmethod
     def left(monitor):
-        contexts = handler_of(monitor).contexts
+        contexts = get_handler(monitor).contexts
         return len(contexts._callback_runs), len(contexts._places)
 
     @pytest.fixture(params=["wrapped", "middleware", "installed"])

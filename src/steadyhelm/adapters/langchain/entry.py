@@ -17,13 +17,12 @@ from steadyhelm.adapters.langchain.hooks import (
     CallbackHandler,
     GraphReturn,
     GraphStopped,
-    SteadyhelmCallbacks,
     current_config,
-    handler_of,
     make_boundary,
     make_message,
     opened,
 )
+from steadyhelm.adapters.langchain.registration import SteadyhelmCallbacks, get_handler
 from steadyhelm.adapters.langchain.translate import is_resumption
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.boundary.entry_points import WatchedObject, pull, pull_async
@@ -76,7 +75,7 @@ class LangChainAdapter(WatchedObject):
         super().__init__(agent)
         self._monitor = self._watched_by = monitor
         self._ask = ask
-        self._handler = handler_of(monitor)
+        self._handler = get_handler(monitor)
         self._has_checkpoints = is_a(getattr(agent, "checkpointer", None), BaseCheckpointSaver)
         back: list[Verdict] = ["rollback"] if self._has_checkpoints else []
         self._boundary = make_boundary(monitor, {**CALLBACKS_ONLY, "before_model": ["stop", *back]}, ask)

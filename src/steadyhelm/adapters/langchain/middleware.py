@@ -14,10 +14,10 @@ from steadyhelm.adapters.langchain.hooks import (
     GraphStopped,
     carry_out,
     current_config,
-    handler_of,
     make_boundary,
     make_message,
 )
+from steadyhelm.adapters.langchain.registration import get_handler
 from steadyhelm.adapters.langchain.translate import read_result
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask
@@ -71,7 +71,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         self._interrupts = ask == "interrupt"
         ask = None if ask == "interrupt" else ask
         self._boundary = make_boundary(monitor, CALLBACKS_ONLY, ask)
-        self._handler = handler_of(monitor)
+        self._handler = get_handler(monitor)
         self._ask = ask
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SteadyhelmMiddleware":

@@ -10,7 +10,8 @@ from contextlib import aclosing
 from typing import Any
 
 from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_calling
-from steadyhelm.adapters.langchain.hooks import current_config, handler_of
+from steadyhelm.adapters.langchain.hooks import current_config
+from steadyhelm.adapters.langchain.registration import get_handler
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.host_objects import is_a
@@ -20,7 +21,7 @@ Choose = Callable[[Any], Any]
 
 def watch_callbacks(monitor: Monitor, patches: Patches) -> None:
     """Watch what reports to callbacks, which is everything."""
-    handler = handler_of(monitor)
+    handler = get_handler(monitor)
     handler.contexts.watches_all = True
 
     def stop_watching() -> None:
