@@ -15,8 +15,9 @@ import msgspec
 
 from steadyhelm import host_objects
 from steadyhelm.events import TraceEvent
-from steadyhelm.host_objects import MAX_ITEMS, cut_text, describe, is_a, name_type
+from steadyhelm.host_objects import MAX_ITEMS, cut_text, is_a, name_type
 from steadyhelm.interrupts import pass_on_signal
+from steadyhelm.object_descriptions import describe
 
 MAX_CHARS: Final = host_objects.MAX_CHARS
 _MAX_DEPTH: Final = 12

@@ -1,55 +1,37 @@
 """Read objects of the host without running its code: by their real types, never by what they say they are.
 
 An object may lie about its class, fail at whatever is asked of it, ask a server, or count what is called. So
-nothing is called on an object but what its type is known to do; other objects are named by their types alone.
-The one exception is the text of an exception.
+nothing is called on an object but what its type is known to do.
 """
 
-import collections
-import dataclasses
-import datetime as dt
-import decimal
-import enum
-import fractions
-import gc
-import ipaddress
-import pathlib
-import re
 import sys
 import types
-import uuid
-from collections.abc import Callable, Iterator
-from hashlib import blake2b
-from itertools import islice
 from typing import Any, Final, TypeGuard, TypeVar
-
-import msgspec
-
-from steadyhelm.interrupts import pass_on_signal
 
 MAX_CHARS: Final = 8192
 """How much of a text, an error or the data of one event is read."""
 MAX_ITEMS: Final = 1000
-_SAMPLE_ITEMS: Final = 32
-_SAMPLE_ROWS: Final = 3
-_DECIMAL_BYTES: Final = 2048
 _MAX_TYPES: Final = 1024
 
 MISSING: Final = object()
 T = TypeVar("T")
 
 # Asked of `type` itself, these run no code of a metaclass.
-_get_mro: Final = type.__dict__["__mro__"].__get__
-_get_attributes: Final = type.__dict__["__dict__"].__get__
-_get_name: Final = type.__dict__["__name__"].__get__
+get_mro: Final = type.__dict__["__mro__"].__get__
+get_attributes: Final = type.__dict__["__dict__"].__get__
+get_type_name: Final = type.__dict__["__name__"].__get__
 _get_module_attributes: Final = vars(types.ModuleType)["__dict__"].__get__
-_get_struct_fields: Final = type(msgspec.Struct).__dict__["__struct_fields__"].__get__
-_get_exception_args: Final = BaseException.__dict__["args"].__get__
+_dictionaries: Final[dict[int, tuple[type, Any]]] = {}
+"""The descriptor of the instance dictionaries of the latest types: it takes a walk over their bases."""
+_SLOTS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_FUNCTIONS: Final = (
+    types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
+)  # fmt: skip
 
 
 def name_type(value: object) -> str:
     """Return the name of an object's real type, at most 100 characters of it."""
-    return str.__getitem__(_get_name(type(value)), slice(100))
+    return str.__getitem__(get_type_name(type(value)), slice(100))
 
 
 def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
@@ -66,17 +48,17 @@ def has_base(value: object, kind: type) -> bool:
 
     A class that was only registered as one is not found: an abstract class would ask its hooks for it.
     """
-    return any(base is kind for base in _get_mro(type(value)))
+    return any(base is kind for base in get_mro(type(value)))
 
 
 def read_field(value: object, name: str) -> Any:
     """Return an attribute that an object or its type holds; `MISSING` where only code could compute it."""
-    own = _read_own_attributes(value)
+    own = read_own_attributes(value)
     if name in own:
         return own[name]
     found = MISSING
-    for base in _get_mro(type(value)):
-        found = _get_attributes(base).get(name, MISSING)
+    for base in get_mro(type(value)):
+        found = get_attributes(base).get(name, MISSING)
         if found is not MISSING:
             break
     if type(found) is types.MemberDescriptorType:
@@ -99,22 +81,9 @@ def has_methods(value: object, *methods: str) -> bool:
 
 def is_pydantic_model(value: object) -> bool:
     """Return whether an object is a model of Pydantic, of either generation; nothing is imported for it."""
-    bases = _get_mro(type(value))
-    models = (_find_foreign_type(module, "BaseModel") for module in ("pydantic.main", "pydantic.v1.main"))
+    bases = get_mro(type(value))
+    models = (find_foreign_type(module, "BaseModel") for module in ("pydantic.main", "pydantic.v1.main"))
     return any(model is not None and any(base is model for base in bases) for model in models)
-
-
-def read_error(error: BaseException) -> str | None:
-    """Return the text of an exception, cut to a bounded length; None when its own code fails."""
-    try:
-        args = _get_exception_args(error)
-        if sum(len(arg) for arg in args if is_a(arg, (str, bytes, bytearray))) <= MAX_CHARS:
-            return cut_text(str(error))
-        first = next(arg for arg in args if is_a(arg, (str, bytes, bytearray)))
-        return cut_text(first) if is_a(first, str) else str(describe(first))
-    except BaseException as exc:  # noqa: BLE001 - the host's own `__str__`
-        pass_on_signal(exc)
-        return None
 
 
 def cut_text(text: str, size: int = MAX_CHARS) -> str:
@@ -129,66 +98,16 @@ def cut_text(text: str, size: int = MAX_CHARS) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def describe(value: Any) -> Any:
-    """Return an object that JSON cannot represent as one that it can: its fields, its text, or its type.
-
-    Only one level is read. Never raises.
-
-    >>> describe(object()), describe(b"four"), describe(ValueError("no"))
-    ('<object>', '<4 bytes e125224e>', 'no')
-    """
-    try:
-        for base in _get_mro(type(value)):
-            reader = _READERS.get(id(base))
-            if reader is not None:
-                return reader(value)
-        return _describe_by_fields(value)
-    except Exception as exc:  # noqa: BLE001 - a field may be missing, a type may be built in an unusual way
-        pass_on_signal(exc)
-        return f"<{name_type(value)}>"
-
-
-def _describe_by_fields(value: Any) -> Any:
-    """Return the fields of an object of a known framework, a sample of a table, or the name of the type."""
-    kind = type(value)
-    if issubclass(kind, type):
-        return f"<class {str.__getitem__(_get_name(value), slice(100))}>"
-    names = _list_fields(kind)
-    if names is not None:
-        fields = {name: read_field(value, name) for name in islice(names, MAX_ITEMS)}
-        return {name: item for name, item in fields.items() if item is not MISSING}
-    for module, name, reader in _FOREIGN_READERS:
-        base = _find_foreign_type(module, name)
-        if base is not None and any(it is base for it in _get_mro(kind)):
-            return reader(value, base)
-    return f"<{name_type(value)}>"
-
-
-def _list_fields(kind: type) -> Iterator[str] | None:
-    """Return the names of the fields of a dataclass, an attrs class or a msgspec struct; None for others."""
-    fields = find_attribute(kind, "__dataclass_fields__")
-    if type(fields) is dict:
-        kept = dataclasses._FIELD  # type: ignore[attr-defined]  # noqa: SLF001 - no class or init variables
-        return (name for name, field in fields.items() if field._field_type is kept)  # noqa: SLF001
-    if issubclass(kind, msgspec.Struct):
-        names: tuple[str, ...] = _get_struct_fields(kind)
-        return iter(names)
-    attributes = find_attribute(kind, "__attrs_attrs__")
-    if is_a(attributes, tuple):
-        return (name for it in tuple.__iter__(attributes) if type(name := read_field(it, "name")) is str)
-    return None
-
-
 def find_attribute(kind: type, name: str) -> Any:
     """Return what a type or its bases define under a name; `MISSING` when there is nothing."""
-    for base in _get_mro(kind):
-        attributes = _get_attributes(base)
+    for base in get_mro(kind):
+        attributes = get_attributes(base)
         if name in attributes:
             return attributes[name]
     return MISSING
 
 
-def _read_own_attributes(value: object) -> dict[str, Any]:
+def read_own_attributes(value: object) -> dict[str, Any]:
     """Return the real instance dictionary of an object; empty when it has none."""
     kind = type(value)
     known = _dictionaries.get(id(kind))
@@ -203,200 +122,17 @@ def _read_own_attributes(value: object) -> dict[str, Any]:
 
 def _find_dictionary(kind: type) -> Any:
     """Return the descriptor of the instance dictionaries of a type; None when they have none."""
-    for base in _get_mro(kind):
-        descriptor = _get_attributes(base).get("__dict__")
+    for base in get_mro(kind):
+        descriptor = get_attributes(base).get("__dict__")
         if any(type(descriptor) is it for it in _SLOTS):
             return descriptor
     return None
 
 
-def _find_foreign_type(module: str, name: str) -> type | None:
+def find_foreign_type(module: str, name: str) -> type | None:
+    """Return a class of another package by its name; None where that package is not loaded."""
     loaded = sys.modules.get(module)
     if loaded is None or not issubclass(type(loaded), types.ModuleType):
         return None
     found = _get_module_attributes(loaded).get(name)
     return found if type(found) is not types.FunctionType and isinstance(found, type) else None
-
-
-# --- types of the standard library ----------------------------------------------------------------
-
-
-def _describe_enum(value: Any) -> Any:
-    return _read_own_attributes(value).get("_value_", f"<{name_type(value)}>")
-
-
-def _describe_bytes(value: Any) -> str:
-    kind = bytes if is_a(value, bytes) else bytearray
-    size = kind.__len__(value)
-    ends = bytes(kind.__getitem__(value, slice(MAX_CHARS)))
-    if size > MAX_CHARS:
-        ends = ends[: MAX_CHARS // 2] + kind.__getitem__(value, slice(size - MAX_CHARS // 2, size))
-    return f"<{size} bytes {_hash(ends):08x}>"
-
-
-def _describe_view(value: memoryview) -> str:
-    if not value.c_contiguous or value.nbytes > MAX_CHARS:
-        return f"<{value.nbytes} bytes>"
-    return _describe_bytes(bytes(value))
-
-
-def _hash(data: bytes) -> int:
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little") & 0xFFFFFFFF
-
-
-def _describe_known(value: Any) -> str:
-    """Return the text of an object of a known type; a class that inherits from one has code of its own."""
-    return str(value) if id(type(value)) in _READERS else f"<{name_type(value)}>"
-
-
-def _describe_time(value: Any) -> str:
-    if type(value) is not dt.datetime and type(value) is not dt.time:
-        return f"<{name_type(value)}>"
-    zone = type(value.tzinfo)
-    is_known = zone is types.NoneType or zone is dt.timezone
-    is_known = is_known or zone is _find_foreign_type("zoneinfo", "ZoneInfo")
-    return str(value if is_known else value.replace(tzinfo=None))
-
-
-def _describe_decimal(value: decimal.Decimal) -> str:
-    is_small = type(value) is decimal.Decimal and sys.getsizeof(value) <= _DECIMAL_BYTES
-    return str(value) if is_small else f"<{name_type(value)}>"
-
-
-def _describe_fraction(value: fractions.Fraction) -> str:
-    if type(value) is not fractions.Fraction or value.numerator.bit_length() > MAX_CHARS:
-        return f"<{name_type(value)}>"
-    return str(value) if value.denominator.bit_length() <= MAX_CHARS else f"<{name_type(value)}>"
-
-
-def _describe_path(value: pathlib.PurePath) -> str:
-    if type(value).__module__ not in _PATH_MODULES:
-        return f"<{name_type(value)}>"
-    parts = read_field(value, "_raw_paths") or ()
-    parts = read_field(value, "_parts") if parts is MISSING else parts
-    is_long = is_a(parts, list) and sum(len(part) for part in islice(parts, MAX_ITEMS)) > MAX_CHARS
-    return f"<{name_type(value)}>" if is_long else str(value)
-
-
-def _describe_pattern(value: "re.Pattern[Any]") -> Any:
-    return value.pattern
-
-
-def _describe_error(value: BaseException) -> str:
-    text = read_error(value)
-    return f"<{name_type(value)}>" if text is None else text
-
-
-def _read_data(value: Any) -> Any:
-    return _read_own_attributes(value).get("data", f"<{name_type(value)}>")
-
-
-def _read_proxied_mapping(value: Any) -> Any:
-    # Its own methods would ask the mapping behind it.
-    return gc.get_referents(value)[0]
-
-
-_dictionaries: Final[dict[int, tuple[type, Any]]] = {}
-"""The descriptor of the instance dictionaries of the latest types: it takes a walk over their bases."""
-_SLOTS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
-_FUNCTIONS: Final = (
-    types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
-)  # fmt: skip
-_PATH_MODULES: Final = ("pathlib", "pathlib._local")
-_KNOWN_TEXTS: Final = (
-    complex, range, uuid.UUID, dt.date, dt.timedelta,
-    dt.timezone, ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network,
-    ipaddress.IPv6Network, type(...), type(NotImplemented),
-)  # fmt: skip
-
-_READERS: Final[dict[int, Callable[[Any], Any]]] = {
-    **{id(kind): _describe_known for kind in _KNOWN_TEXTS},
-    id(dt.datetime): _describe_time,
-    id(dt.time): _describe_time,
-    id(enum.Enum): _describe_enum,
-    id(bytes): _describe_bytes,
-    id(bytearray): _describe_bytes,
-    id(memoryview): _describe_view,
-    id(decimal.Decimal): _describe_decimal,
-    id(fractions.Fraction): _describe_fraction,
-    id(pathlib.PurePath): _describe_path,
-    id(re.Pattern): _describe_pattern,
-    id(BaseException): _describe_error,
-    id(types.SimpleNamespace): _read_own_attributes,
-    id(types.MappingProxyType): _read_proxied_mapping,
-    id(collections.UserDict): _read_data,
-    id(collections.UserList): _read_data,
-    id(collections.UserString): _read_data,
-}
-"""Readers by the id of the type they read: a type of the host may have a hash of its own."""
-
-
-# --- types of other packages, where they are loaded ------------------------------------------------
-
-
-def _read_model(value: Any, base: type) -> dict[str, Any]:
-    """Return the fields of a Pydantic model, without those it is declared not to show."""
-    own = _get_attributes(base)["__dict__"].__get__(value)
-    declared = find_attribute(type(value), "__pydantic_fields__")
-    hidden = {
-        name
-        for name, field in (declared.items() if type(declared) is dict else ())
-        if read_field(field, "exclude") is True
-    }
-    fields = {name: item for name, item in islice(dict.items(own), MAX_ITEMS) if name not in hidden}
-    extra = read_field(value, "__pydantic_extra__")
-    return {**fields, **extra} if type(extra) is dict and len(extra) <= MAX_ITEMS else fields
-
-
-def _read_scalar(value: Any, base: Any) -> Any:
-    item = base.item(value)
-    return f"<{name_type(value)}>" if type(item) is type(value) else item
-
-
-def _read_array(value: Any, base: Any) -> dict[str, Any]:
-    """Return the shape of an array, and what is at its beginning and end."""
-    shape, dtype = base.shape.__get__(value), base.dtype.__get__(value)
-    about: dict[str, Any] = {"array": cut_text(str(dtype), 100), "shape": list(shape)}
-    if type(value) is not base:
-        return about  # a class of the host's own may run its code when a part is taken
-    flat, size = base.flat.__get__(value), base.size.__get__(value)
-    if size <= 2 * _SAMPLE_ITEMS:
-        return {**about, "values": flat[:size].tolist()}
-    return {**about, "first": flat[:_SAMPLE_ITEMS].tolist(), "last": flat[size - _SAMPLE_ITEMS :].tolist()}
-
-
-def _read_table(value: Any, base: Any) -> dict[str, Any]:
-    """Return the shape and the columns of a table, and its first and last rows."""
-    if type(value) is not base:
-        return {"table": name_type(value)}
-    rows, columns = value.shape
-    wide = value.iloc[:, :_SAMPLE_ITEMS]
-    return {
-        "table": name_type(value),
-        "shape": [rows, columns],
-        "columns": list(value.columns[:_SAMPLE_ITEMS]),
-        "first": wide.iloc[:_SAMPLE_ROWS].to_numpy().tolist(),
-        "last": wide.iloc[max(0, rows - _SAMPLE_ROWS) :].to_numpy().tolist(),
-    }
-
-
-def _read_series(value: Any, base: Any) -> dict[str, Any]:
-    if type(value) is not base:
-        return {"series": name_type(value)}
-    size = len(value)
-    return {
-        "series": cut_text(str(value.dtype), 100),
-        "shape": [size],
-        "first": value.iloc[:_SAMPLE_ITEMS].tolist(),
-        "last": value.iloc[max(0, size - _SAMPLE_ITEMS) :].tolist(),
-    }
-
-
-_FOREIGN_READERS: Final[tuple[tuple[str, str, Callable[[Any, Any], Any]], ...]] = (
-    ("pydantic.main", "BaseModel", _read_model),
-    ("pydantic.v1.main", "BaseModel", _read_model),
-    ("numpy", "generic", _read_scalar),
-    ("numpy", "ndarray", _read_array),
-    ("pandas", "DataFrame", _read_table),
-    ("pandas", "Series", _read_series),
-)

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from steadyhelm.fingerprints import to_text
-from steadyhelm.host_objects import describe, has_base, is_a, name_type
+from steadyhelm.host_objects import has_base, is_a, name_type
 from steadyhelm.interrupts import pass_on_signal
+from steadyhelm.object_descriptions import describe
 
 _MAX_DEPTH: Final = 64
 _MAX_VALUES: Final = 500_000

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from steadyhelm import fingerprints
-from steadyhelm.host_objects import cut_text, describe, is_a, name_type, read_error
+from steadyhelm.host_objects import cut_text, is_a, name_type
+from steadyhelm.object_descriptions import describe, read_error
 
 MAX_COUNT: Final = 2**53
 """The largest whole number that is kept: more is a mistake, and no float or database could hold it."""
