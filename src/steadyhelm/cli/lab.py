@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.context import SEVERITY_CHOICES, parse_severity
-from steadyhelm.cli.lab_bench import (
-    get_exit_status,
-    measure_planted,
-    mutate,
-    print_false_alarms,
-    read_run_sets,
-    read_runs,
-    splice,
-)
+from steadyhelm.cli.lab_accuracy import accuracy, false_alarms
 from steadyhelm.cli.lab_judge import judge
 from steadyhelm.cli.lab_load import simulate_load
+from steadyhelm.cli.lab_plants import mutate, splice
+from steadyhelm.cli.lab_sets import Paths, Seed, get_exit_status, read_run_sets
 from steadyhelm.cli.lab_training import apply_model, train
 from steadyhelm.cli.output import (
     EXIT_FLAGGED,
@@ -50,6 +44,8 @@ app = typer.Typer(
 )
 
 
+app.command("accuracy")(accuracy)
+app.command("false-alarms")(false_alarms)
 app.command("mutate")(mutate)
 app.command("splice")(splice)
 app.command("simulate-load")(simulate_load)
@@ -77,10 +73,6 @@ class DatasetLayout(enum.StrEnum):
     WHO_AND_WHEN = "who-and-when"
 
 
-Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
-]
 OfKind = Annotated[
     FindingKind, typer.Option("--kind", help="The kind of finding, and the detectors that run.")
 ]
@@ -103,12 +95,6 @@ Adjacent = Annotated[
     typer.Option("--adjacent", help="Count a finding only when its evidence has the call just before it."),
 ]
 Samples = Annotated[int, typer.Option("--bootstrap", min=0, help="Resamples of runs for each interval.")]
-Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
-Learn = Annotated[
-    list[Path] | None,
-    typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
-]
-LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
 
 
 @app.command("eval")
@@ -298,86 +284,6 @@ def import_runs(
         confirm(f"{safe(output)} exists. Replace it?", yes=yes)
     written = write_runs(IMPORTERS[layout.value](read_documents(paths)), output)
     say(f"Wrote {pluralize(written, 'run')} to {safe(output)}.")
-
-
-@app.command("accuracy")
-def accuracy(
-    context: typer.Context,
-    planted: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate` or `splice`: measure these."),
-    ] = None,
-    learn: Learn = None,
-    learn_from: LearnFrom = 60,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The folder of labelled data; else STEADYHELM_DATA.")
-    ] = None,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was judged wrongly.")] = False,
-    cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure the cost too.")] = True,
-    jobs: Jobs = 1,
-    engine: OnEngine = Engine.LOCAL,
-    master: Master = "",
-    as_json: AsJson = False,
-) -> None:
-    """Measure every accuracy target of the loop detectors.
-
-    With files of `lab mutate`: the planted loops found and the healthy stretches flagged, by class.
-    Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
-    """
-    if planted:
-        runs, settings = read_runs(planted), context.obj.load().settings
-        teachers = read_runs(learn)[:learn_from] if learn else []
-        status = measure_planted(
-            runs,
-            settings,
-            teachers=teachers,
-            wrong=wrong,
-            as_json=as_json,
-            workers=choose_workers(jobs, engine, master),
-        )
-        raise typer.Exit(status)
-    from steadyhelm.lab.evaluation import accuracy as targets
-    from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
-    from steadyhelm.replay_pool import open_judge
-
-    folder, settings = find_data_folder(data), context.obj.load().settings
-    with open_judge(
-        settings, kinds=targets.MEASURED_KINDS, workers=choose_workers(jobs, engine, master)
-    ) as judge:
-        measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
-    if as_json:
-        print_json({"targets": targets.targets_to_builtins(measured)})
-    else:
-        typer.echo(targets.format_targets(measured, wrong=wrong))
-    raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)
-
-
-@app.command("false-alarms")
-def false_alarms(
-    context: typer.Context,
-    paths: Paths,
-    learn_from: Annotated[
-        int, typer.Option("--learn-from", min=0, help="Learn a baseline from so many of the runs before.")
-    ] = 0,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    engine: OnEngine = Engine.LOCAL,
-    master: Master = "",
-    as_json: AsJson = False,
-) -> None:
-    """Count how many healthy runs are flagged. By kind of finding, with what was not checked."""
-    sets = read_run_sets(paths)
-    print_false_alarms(
-        sets,
-        context.obj.load().settings,
-        learn_from=learn_from,
-        seed=seed,
-        wrong=wrong,
-        as_json=as_json,
-        workers=choose_workers(jobs, engine, master),
-    )
-    raise typer.Exit(get_exit_status(sets))
 
 
 def _parse_policy(given: Iterable[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steadyhelm.cli.lab_bench import get_exit_status, read_run_sets, read_runs
+from steadyhelm.cli.lab_sets import get_exit_status, read_run_sets, read_runs
 from steadyhelm.cli.output import EXIT_USAGE, AsJson, confirm, fail, print_json, show_progress
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steadyhelm.cli.lab_bench import read_runs
+from steadyhelm.cli.lab_sets import read_runs
 from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_OK, AsJson, print_json, show_progress
 
 

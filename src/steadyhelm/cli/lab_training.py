@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from steadyhelm.cli.lab_bench import get_exit_status, read_run_sets
+from steadyhelm.cli.lab_sets import get_exit_status, read_run_sets
 from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
 from steadyhelm.reports.formats import pluralize, step_number
 from steadyhelm.reports.terminal import safe, say

@@ -1,0 +1,171 @@
+"""`steadyhelm lab accuracy` and `lab false-alarms`: what detectors find, miss and flag wrongly."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steadyhelm.cli.lab_sets import Paths, Seed, follow, get_exit_status, read_run_sets, read_runs
+from steadyhelm.cli.output import (
+    EXIT_FLAGGED,
+    EXIT_OK,
+    EXIT_USAGE,
+    AsJson,
+    Engine,
+    Jobs,
+    Master,
+    OnEngine,
+    choose_workers,
+    fail,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from steadyhelm.lab.evaluation.labelled_runs import RunSet
+    from steadyhelm.recordings.run_file import ReadRun
+    from steadyhelm.replay_pool import Workers
+    from steadyhelm.settings import Settings
+
+Learn = Annotated[
+    list[Path] | None,
+    typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
+]
+LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
+
+
+def accuracy(
+    context: typer.Context,
+    planted: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate` or `splice`: measure these."),
+    ] = None,
+    learn: Learn = None,
+    learn_from: LearnFrom = 60,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The folder of labelled data; else STEADYHELM_DATA.")
+    ] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was judged wrongly.")] = False,
+    cost: Annotated[bool, typer.Option("--cost/--no-cost", help="Measure the cost too.")] = True,
+    jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
+    as_json: AsJson = False,
+) -> None:
+    """Measure every accuracy target of the loop detectors.
+
+    With files of `lab mutate`: the planted loops found and the healthy stretches flagged, by class.
+    Exit status: 0 all met, 3 one is not met, 1 nothing could be measured.
+    """
+    if planted:
+        runs, settings = read_runs(planted), context.obj.load().settings
+        teachers = read_runs(learn)[:learn_from] if learn else []
+        status = _measure_planted(
+            runs,
+            settings,
+            teachers=teachers,
+            wrong=wrong,
+            as_json=as_json,
+            workers=choose_workers(jobs, engine, master),
+        )
+        raise typer.Exit(status)
+    from steadyhelm.lab.evaluation import accuracy as targets
+    from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
+    from steadyhelm.replay_pool import open_judge
+
+    folder, settings = find_data_folder(data), context.obj.load().settings
+    with open_judge(
+        settings, kinds=targets.MEASURED_KINDS, workers=choose_workers(jobs, engine, master)
+    ) as judge:
+        measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
+    if as_json:
+        print_json({"targets": targets.targets_to_builtins(measured)})
+    else:
+        typer.echo(targets.format_targets(measured, wrong=wrong))
+    raise typer.Exit(EXIT_OK if all(target.is_met for target in measured) else EXIT_FLAGGED)
+
+
+def false_alarms(
+    context: typer.Context,
+    paths: Paths,
+    learn_from: Annotated[
+        int, typer.Option("--learn-from", min=0, help="Learn a baseline from so many of the runs before.")
+    ] = 0,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    engine: OnEngine = Engine.LOCAL,
+    master: Master = "",
+    as_json: AsJson = False,
+) -> None:
+    """Count how many healthy runs are flagged. By kind of finding, with what was not checked."""
+    sets = read_run_sets(paths)
+    _print_false_alarms(
+        sets,
+        context.obj.load().settings,
+        learn_from=learn_from,
+        seed=seed,
+        wrong=wrong,
+        as_json=as_json,
+        workers=choose_workers(jobs, engine, master),
+    )
+    raise typer.Exit(get_exit_status(sets))
+
+
+def _measure_planted(
+    runs: "Sequence[ReadRun]",
+    settings: "Settings",
+    *,
+    teachers: "Sequence[ReadRun]" = (),
+    wrong: bool,
+    as_json: bool,
+    workers: "Workers",
+) -> int:
+    """Print by class what was found of the plants in these runs; return the exit status.
+
+    `teachers` are runs that a baseline is learnt from before.
+    """
+    from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
+    from steadyhelm.lab.evaluation.planted import format_plants, has_plant, measure_plants, plants_to_builtins
+    from steadyhelm.replay_pool import open_judge
+
+    if not all(has_plant(run) for run in runs):
+        fail("a run without a plant was found: `steadyhelm lab mutate` writes files for this.", EXIT_USAGE)
+    with (
+        learn_baseline(follow("Learning", teachers, len(teachers)), settings) as store,
+        open_judge(
+            settings, store=store if teachers else None, kinds={"loop", "goal"}, workers=workers
+        ) as judge,
+    ):
+        judged = map(as_one_agent, runs) if teachers else runs
+        result = measure_plants(follow("Judging", judged, len(runs)), judge)
+    if as_json:
+        print_json(plants_to_builtins(result))
+    else:
+        typer.echo(format_plants(result, wrong=wrong))
+    return EXIT_OK if result.is_met else EXIT_FLAGGED
+
+
+def _print_false_alarms(
+    sets: "Sequence[RunSet]",
+    settings: "Settings",
+    *,
+    learn_from: int,
+    seed: int,
+    wrong: bool,
+    as_json: bool,
+    workers: "Workers",
+) -> None:
+    """Print how many runs of each set are flagged, by kind."""
+    from steadyhelm.lab.evaluation.false_alarms import count_false_alarms, format_false_alarms
+
+    if any(learn_from >= len(one.runs) for one in sets):
+        fail(f"--learn-from {learn_from} leaves no run to judge.", EXIT_USAGE)
+    counted = [
+        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed, workers=workers)
+        for one in sets
+    ]
+    if as_json:
+        print_json({"sets": counted})
+    else:
+        typer.echo("\n\n".join(format_false_alarms(one, wrong=wrong) for one in counted))
