@@ -4,51 +4,44 @@ import atexit
 import functools
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from steadyhelm.adapter import Adapter
-from steadyhelm.adapters.frameworks import describe_bypass, find_frameworks
+from steadyhelm.adapters.frameworks import choose_adapter, describe_bypass
 from steadyhelm.adapters.generic import GenericAdapter
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.boundary.watched_functions import find_name, watch_function
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.components import (
     build_alert_worker,
-    look_up_price,
     make_detector_factory,
     make_judge_worker,
     make_keeper,
     make_steering,
     make_store_sink,
-    open_store,
     read_data_files,
+    try_make_otel_sinks,
+    try_make_price,
+    try_open_store,
 )
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.detector import Detector
-from steadyhelm.engine import registry
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.engine.run_services import Price
-from steadyhelm.errors import MissingExtraError, SettingsError, StoreError
+from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
-from steadyhelm.logs import logger
 from steadyhelm.redaction import Redactor
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
-from steadyhelm.stores.sql_store import SQLStore
-
-_LOCKED_S: Final = 1.0
-"""How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
 
 class DriftMonitor(Monitor):
@@ -185,14 +178,14 @@ class DriftMonitor(Monitor):
         self.settings = settings
         read_data_files()
         health = Health()
-        store = _try_open_store(settings, health)
+        store = try_open_store(settings, health)
         worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = [self._make_store_sink(settings, store)] if store is not None else []
         log = IncidentLog(
             str(settings.database) if settings.db else "", public_url=settings.server_public_url
         )
-        sinks = [log, *sinks, *_try_make_otel_sinks(settings, health)]
+        sinks = [log, *sinks, *try_make_otel_sinks(settings, health)]
         super().__init__(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),
@@ -217,7 +210,7 @@ class DriftMonitor(Monitor):
             tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
             keeper=make_keeper(settings, health),
-            price=_try_make_price(settings, health),
+            price=try_make_price(settings, health),
             sample_rate=settings.sample_rate,
             most_live=settings.most_live_runs,
             disabled=settings.disabled,
@@ -250,56 +243,15 @@ class DriftMonitor(Monitor):
             return agent
         if instead := describe_bypass(agent):
             raise SettingsError(f"wrap() got a {type(agent).__name__}. {instead}")
-        for name in self._find_adapters(agent):
-            adapter = self._load_adapter(name)
-            if adapter is not None and adapter.can_wrap(agent):
-                return self._mark(adapter(self, agent, **options))
-        self._warn_about_unknown_object(agent)
-        return self._mark(GenericAdapter(self, agent, **options))
+        inside = agent.__dict__.get("_agent", agent) if is_a(agent, WatchedObject) else agent
+        adapter = choose_adapter(agent, inside, self.health) or GenericAdapter
+        return self._mark(adapter(self, agent, **options))
 
     def _mark(self, watched: Any) -> Any:
         """Mark a watched object, so that wrapping it again returns it."""
         if is_a(watched, WatchedObject):
             watched._watched_by = self  # noqa: SLF001 - its own names begin so
         return watched
-
-    def _find_adapters(self, agent: Any) -> Iterator[str]:
-        """Yield the adapters that may know this object, without those whose packages are too old."""
-        inside = agent.__dict__.get("_agent", agent) if is_a(agent, WatchedObject) else agent
-        for framework in find_frameworks(inside):
-            missing = framework.describe_missing()
-            if not missing:
-                yield framework.name
-            else:
-                needs = f"watching {framework.title} needs {missing}"
-                self._warn_limited_view(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'")
-        yield from registry.others(registry.ADAPTERS)
-
-    def _load_adapter(self, name: str) -> type[Adapter] | None:
-        """Return an adapter by its name; None, with a warning, when it cannot be loaded."""
-        try:
-            adapter: type[Adapter] = registry.load(registry.ADAPTERS, name)
-        except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            cause = exc.__cause__ or exc
-            self._warn_limited_view(f"the adapter {name} does not fit what is installed here: {cause}")
-            return None
-        return adapter
-
-    def _warn_about_unknown_object(self, agent: Any) -> None:
-        """Warn about an object of a known framework that cannot be watched at every step."""
-        for framework in find_frameworks(agent):
-            if not framework.modules or framework.describe_missing():
-                continue
-            if isinstance(agent, type):
-                raise SettingsError(
-                    f"wrap() got the class {agent.__name__}. Of {framework.title} it takes {framework.takes}."
-                )
-            kind = type(agent).__name__
-            self._warn_limited_view(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}")
-
-    def _warn_limited_view(self, why: str) -> None:
-        logger.warning("Steadyhelm sees only what goes in and comes out: %s", why)
-        self.health.count(f"watched from outside only: {why}")
 
     def tool(
         self,
@@ -385,43 +337,6 @@ def _merge_detector_options(
         if said := _drop_unset(values):
             options[name] = {**options.get(name, {}), **said}
     return options
-
-
-def _try_open_store(settings: Settings, health: Health) -> SQLStore | None:
-    """Return the store; None, with a warning, when it cannot be used: the agent starts all the same."""
-    if settings.disabled:
-        return None
-    try:
-        return open_store(settings, timeout_s=_LOCKED_S)
-    except StoreError as exc:
-        logger.warning("Steadyhelm keeps nothing: %s", exc)
-        health.count("store cannot be opened")
-        return None
-
-
-def _try_make_price(settings: Settings, health: Health) -> Price | None:
-    """Return the price function; None, with a warning, when prices cannot be looked up."""
-    if not settings.budget_prices:
-        return None
-    try:
-        look_up_price({"model": "none", "input_tokens": 1}, 0.0)
-    except MissingExtraError as exc:
-        logger.warning("Steadyhelm looks up no prices: %s", exc)
-        health.count("prices cannot be looked up")
-        return None
-    return look_up_price
-
-
-def _try_make_otel_sinks(settings: Settings, health: Health) -> list[Sink]:
-    """Return the OpenTelemetry sink if it is enabled; none, with a warning, when its package is missing."""
-    if not settings.otel_enabled or settings.disabled:
-        return []
-    try:
-        return [registry.load(registry.SINKS, "otel")()]
-    except MissingExtraError as exc:
-        logger.warning("Steadyhelm tells OpenTelemetry nothing: %s", exc)
-        health.count("OpenTelemetry cannot be told")
-        return []
 
 
 def _close_at_exit(monitor: DriftMonitor) -> None:

@@ -22,6 +22,7 @@ from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
 from steadyhelm.engine.delivery import Delivery
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.run_services import Price
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.journal.abandoned import has_abandoned
@@ -31,6 +32,7 @@ from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.policy.guidance import Wordings
 from steadyhelm.settings import Settings
+from steadyhelm.sink import Sink
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 from steadyhelm.stores.opening import require_current
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 _HARD_LIMITS: Final = ("absolute_token_limit", "absolute_duration_limit_ms")
 _PENDING_BATCH: Final = 500
+_LOCKED_S: Final = 1.0
+"""How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
 
 def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLStore:
@@ -339,3 +343,43 @@ def store_pending(settings: Settings) -> None:
         delivery = Delivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
         delivery.adopt(but=(), batch=_PENDING_BATCH)
         delivery.deliver_losses()
+
+
+# --- what an agent starts without, when it cannot be had ------------------------------------------
+
+
+def try_open_store(settings: Settings, health: Health) -> SQLStore | None:
+    """Return the store; None, with a warning, when it cannot be used: the agent starts all the same."""
+    if settings.disabled:
+        return None
+    try:
+        return open_store(settings, timeout_s=_LOCKED_S)
+    except StoreError as exc:
+        logger.warning("Steadyhelm keeps nothing: %s", exc)
+        health.count("store cannot be opened")
+        return None
+
+
+def try_make_price(settings: Settings, health: Health) -> Price | None:
+    """Return the price function; None, with a warning, when prices cannot be looked up."""
+    if not settings.budget_prices:
+        return None
+    try:
+        look_up_price({"model": "none", "input_tokens": 1}, 0.0)
+    except MissingExtraError as exc:
+        logger.warning("Steadyhelm looks up no prices: %s", exc)
+        health.count("prices cannot be looked up")
+        return None
+    return look_up_price
+
+
+def try_make_otel_sinks(settings: Settings, health: Health) -> list[Sink]:
+    """Return the OpenTelemetry sink if it is enabled; none, with a warning, when its package is missing."""
+    if not settings.otel_enabled or settings.disabled:
+        return []
+    try:
+        return [registry.load(registry.SINKS, "otel")()]
+    except MissingExtraError as exc:
+        logger.warning("Steadyhelm tells OpenTelemetry nothing: %s", exc)
+        health.count("OpenTelemetry cannot be told")
+        return []

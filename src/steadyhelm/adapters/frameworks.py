@@ -6,9 +6,16 @@ too old can be named; a test keeps them equal.
 
 import functools
 import re
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from types import FunctionType
 from typing import Any, Final, NamedTuple
+
+from steadyhelm.adapter import Adapter
+from steadyhelm.engine import registry
+from steadyhelm.engine.health import Health
+from steadyhelm.errors import SettingsError
+from steadyhelm.logs import logger
 
 _VERSION_PARTS: Final = 4
 
@@ -220,6 +227,60 @@ def describe_frameworks() -> str:
         needs = f" (needs {missing})" if missing else ""
         names.append(f"{framework.title}: {framework.takes}{needs}")
     return "; ".join(names)
+
+
+def choose_adapter(agent: Any, inside: Any, health: Health) -> type[Adapter] | None:
+    """Return the adapter that watches an object at every step; None, with a warning, where none can.
+
+    `inside` is the object itself where `agent` is a watched one. Raises SettingsError for a class.
+    """
+    for name in _list_adapters(inside, health):
+        adapter = _load_adapter(name, health)
+        if adapter is not None and adapter.can_wrap(agent):
+            return adapter
+    _warn_about_unknown_object(agent, health)
+    return None
+
+
+def _list_adapters(agent: Any, health: Health) -> Iterator[str]:
+    """Yield the adapters that may know this object, without those whose packages are too old."""
+    for framework in find_frameworks(agent):
+        missing = framework.describe_missing()
+        if not missing:
+            yield framework.name
+        else:
+            needs = f"watching {framework.title} needs {missing}"
+            _warn_limited_view(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'", health)
+    yield from registry.others(registry.ADAPTERS)
+
+
+def _load_adapter(name: str, health: Health) -> type[Adapter] | None:
+    """Return an adapter by its name; None, with a warning, when it cannot be loaded."""
+    try:
+        adapter: type[Adapter] = registry.load(registry.ADAPTERS, name)
+    except Exception as exc:  # noqa: BLE001 - the agent must not notice
+        cause = exc.__cause__ or exc
+        _warn_limited_view(f"the adapter {name} does not fit what is installed here: {cause}", health)
+        return None
+    return adapter
+
+
+def _warn_about_unknown_object(agent: Any, health: Health) -> None:
+    """Warn about an object of a known framework that cannot be watched at every step."""
+    for framework in find_frameworks(agent):
+        if not framework.modules or framework.describe_missing():
+            continue
+        if isinstance(agent, type):
+            raise SettingsError(
+                f"wrap() got the class {agent.__name__}. Of {framework.title} it takes {framework.takes}."
+            )
+        kind = type(agent).__name__
+        _warn_limited_view(f"of {framework.title} wrap() takes {framework.takes}; it got a {kind}", health)
+
+
+def _warn_limited_view(why: str, health: Health) -> None:
+    logger.warning("Steadyhelm sees only what goes in and comes out: %s", why)
+    health.count(f"watched from outside only: {why}")
 
 
 def _find_root(module: str) -> str:
