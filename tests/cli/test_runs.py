@@ -1,4 +1,13 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
 from watched_agent import CommandLine, work
+from whole_program import SOURCE
 
 from steadyhelm.assembly import DriftMonitor
 
@@ -119,3 +128,61 @@ class TestRuns:
         assert 1 == answer.status
         assert str(path) in answer.err
         assert "dear diary " * 100 == path.read_text()
+
+
+@contextmanager
+def following(database):
+    """The command in a process of its own, which is ended with the block."""
+    command = [sys.executable, "-m", "steadyhelm", "--db", str(database), "runs", "--follow", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def read_changes(child, last):
+    """The changes that the command prints, up to the first of this kind."""
+    changes = [json.loads(child.stdout.readline())]
+    while changes[-1]["change"] != last:
+        changes.append(json.loads(child.stdout.readline()))
+    return changes
+
+
+class TestFollow:
+    def test_the_list_comes_first(self, steadyhelm):
+        """
+        What is followed is listed first; runs that do not change are not reported again.
+        """
+        usual = steadyhelm("runs --limit 3 --json")
+        followed = steadyhelm("runs --limit 3 --json --follow-for 0")
+
+        assert (0, usual.document) == (followed.status, followed.document)
+        assert "following" in followed.err
+
+    @pytest.mark.skipif(os.name == "nt", reason="a child cannot be sent Ctrl-C there")
+    def test_a_run_is_reported_while_it_works(self, database):
+        """
+        A run is reported when it starts, when an incident opens and when it ends; Ctrl-C ends the command.
+        """
+        monitor = DriftMonitor("watcher", db_path=database)
+        with following(database) as child:
+            assert "following" in child.stderr.readline()
+            assert "runs" in json.loads(child.stdout.readline())
+            with monitor.run(run_id="live", goal="find a flight"):
+                for _ in range(5):
+                    monitor.record_event("tool_call", "search", input_data={"q": "x"}, output_data="none")
+                monitor.flush()
+                changes = read_changes(child, "incident")
+            monitor.close()
+            changes += read_changes(child, "ended")
+            child.send_signal(signal.SIGINT)
+            child.communicate(timeout=60)
+
+        assert ["started", "incident", "ended"] == list(dict.fromkeys(it["change"] for it in changes))
+        assert {"live"} == {it["run"]["run_id"] for it in changes}
+        assert 0 == child.returncode

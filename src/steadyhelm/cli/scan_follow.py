@@ -5,10 +5,8 @@ The report at the end reads the whole file once more.
 
 import io
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -154,27 +152,6 @@ def follow(
                 return
             if not lines:
                 pause(_PAUSE_S)
-
-
-@contextmanager
-def until_interrupted(seconds: float | None) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed or the time is up.
-
-    A second Ctrl-C ends the program.
-    """
-    deadline = None if seconds is None else time.monotonic() + seconds
-    interrupted: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, _: object) -> None:
-        interrupted.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(interrupted) or (deadline is not None and time.monotonic() >= deadline)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _decode(line: bytes) -> Any:
