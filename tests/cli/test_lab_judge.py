@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from steadyhelm.cli import lab
 from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.settings import load
 
 
 def call(answer, **keys):
@@ -82,6 +83,49 @@ def test_questions_are_exported_judged_elsewhere_and_imported(steadyhelm, runs, 
     assert "line 4: no such question" in err
 
 
+@pytest.fixture
+def labelled(steadyhelm, tmp_path):
+    """A hundred different runs with verdicts on what they raise: nine of ten are right."""
+    path, asked, told = (tmp_path / name for name in ("many.jsonl", "asked.jsonl", "told.jsonl"))
+    runs = [{**STUCK, "run_id": f"{n}", "goal": f"find {n}"} for n in range(100)]
+    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    steadyhelm(f"lab judge {path} --export {asked}")
+    ids = [json.loads(line)["question_id"] for line in asked.read_text().splitlines()]
+    labels = ["healthy" if n % 10 == 0 else "no_progress" for n in range(len(ids))]
+    told.write_text("".join(map(write_verdict, ids, labels)))
+    return path, told
+
+
+def write_verdict(question_id, label):
+    return json.dumps({"question_id": question_id, "label": label}) + "\n"
+
+
+def test_a_learnt_weight_is_saved_in_one_step(steadyhelm, labelled, tmp_path):
+    """The change is shown first; without --yes nothing is written, and twice changes nothing."""
+    path, told = labelled
+    settings = tmp_path / "steadyhelm.toml"
+    settings.write_text('# ours\nmode = "observe"\n')
+    status, out, err = steadyhelm(f"lab judge {path} --import {told} --save")
+    assert (2, True) == (status, "--yes" in err)
+    assert "+weight = 0.892" in out
+    assert "weight" not in settings.read_text()
+    status, _, err = steadyhelm(f"lab judge {path} --import {told} --save --yes")
+    assert (0, True) == (status, "Set judging.weight" in err)
+    assert '# ours\nmode = "observe"\n\n[judging]\nweight = 0.892\n' == settings.read_text()
+    assert 0.892 == load().settings.judging_weight
+    _, _, err = steadyhelm(f"lab judge {path} --import {told} --save")
+    assert "holds this weight already" in err
+
+
+def test_a_weight_of_too_few_labels_is_not_saved(steadyhelm, labelled, tmp_path):
+    """The message says how many there are; the settings stay."""
+    path, told = labelled
+    told.write_text("".join(told.read_text().splitlines(keepends=True)[:99]))
+    status, _, err = steadyhelm(f"lab judge {path} --import {told} --save --yes")
+    assert (1, True) == (status, "100 verdicts on labelled cases or more, and there are 99" in err)
+    assert not (tmp_path / "steadyhelm.toml").exists()
+
+
 def test_a_file_that_exists_is_not_replaced_without_a_word(steadyhelm, runs, tmp_path):
     """Verdicts of people are not overwritten by a new export."""
     kept = tmp_path / "kept.jsonl"
@@ -116,6 +160,7 @@ def test_runs_without_labels_are_only_counted(steadyhelm, tmp_path):
         ("runs.jsonl --oracle --judge openai:m", "exclude each other"),
         ("runs.jsonl --oracle-errors 0.1", "--oracle-errors needs --oracle"),
         ("--replies missing.jsonl", "there is no file"),
+        ("runs.jsonl --oracle --save", "--save needs verdicts of a judge"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(steadyhelm, options, said):

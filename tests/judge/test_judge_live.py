@@ -7,94 +7,21 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from judge_endpoint import WAIT_S, Client, Endpoint, answer
-from typer.testing import CliRunner
+from judge_endpoint import WAIT_S, Client, answer
+from judged_monitors import list_incidents, list_judged, loop, run_command, wait_for
 
 from steadyhelm import DriftMonitor
-from steadyhelm.cli.main import app
 from steadyhelm.engine.judge_account import DailyAccount
 from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_ASKED
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import JUDGED
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict
 from steadyhelm.judges.anthropic_messages import AnthropicJudge
 from steadyhelm.judges.openai_chat import OpenAIJudge
 from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    """Return a model that judges everything healthy."""
-    server = Endpoint(answer("healthy"))
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def make_monitor(tmp_path: Path, endpoint: Endpoint) -> Iterator[Callable[..., DriftMonitor]]:
-    """Return a function that makes monitors of one database, with a judge behind the endpoint."""
-    made = []
-
-    def make(**options: Any) -> DriftMonitor:
-        given = {"judge": OpenAIJudge(Client(endpoint.port), "a-model"), "db_path": tmp_path / "s.db"}
-        monitor = DriftMonitor("agent", **given | options)
-        made.append(monitor)
-        return monitor
-
-    yield make
-    for monitor in made:
-        monitor.close()
-
-
-@pytest.fixture
-def wait_until() -> Callable[[Callable[[], object]], None]:
-    """Return a function that waits for a condition, and fails when it does not come true."""
-
-    def wait(is_true: Callable[[], object]) -> None:
-        pause = threading.Event()
-        for _ in range(int(WAIT_S / 0.01)):
-            if is_true():
-                return
-            pause.wait(0.01)
-        pytest.fail("waited in vain")
-
-    return wait
-
-
-def loop(monitor, calls=3, tool="read", result="nothing"):
-    """Make the same call again and again; the third opens an incident."""
-    for _ in range(calls):
-        monitor.record_event("tool_call", tool, input_data={"path": "a.txt"}, output_data=result)
-
-
-def list_judged(monitor):
-    """Return the stored answers, in order."""
-    monitor.flush(WAIT_S)
-    traces = [trace.event for run in monitor.store.list_runs() for trace in read_events(monitor, run.run_id)]
-    return [it.metadata for it in traces if it.action_name == JUDGED]
-
-
-def read_events(monitor, run_id):
-    """Return the stored events of a run, with their payloads."""
-    return list(monitor.store.iter_run_events("agent", run_id))
-
-
-def wait_for(wait_until, monitor, answers):
-    """Wait until so many answers are stored."""
-    wait_until(lambda: len(list_judged(monitor)) >= answers)
-
-
-def list_incidents(monitor):
-    """Return the stored incidents."""
-    monitor.flush(WAIT_S)
-    return monitor.store.list_incidents()
 
 
 class TestAnswers:
@@ -622,10 +549,3 @@ def find_check(folder):
     """Return what the doctor says about the judge."""
     checks = json.loads(run_command("doctor", "--json", db=folder / "s.db", expect=None))["checks"]
     return next((it["status"], it["message"]) for it in checks if it["name"] == "judge")
-
-
-def run_command(*arguments, db=None, expect=0):
-    """Run a command in this process and return what it prints to stdout."""
-    done = CliRunner().invoke(app, [*(("--db", str(db)) if db is not None else ()), *arguments])
-    assert expect is None or done.exit_code == expect, done.output
-    return done.stdout

@@ -11,6 +11,7 @@ from msgspec import Struct
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import (
     AsJson,
+    diff_texts,
     fail,
     print_json,
     print_table,
@@ -40,6 +41,44 @@ class SettingValue(Struct, frozen=True, kw_only=True):
     origin: str
 
 
+class SettingChange(NamedTuple):
+    """A change of one setting in the settings file, not written yet."""
+
+    shared: GlobalOptions
+    name: str
+    path: Path
+    before: str
+    document: "TOMLDocument"
+
+    @classmethod
+    def plan(cls, shared: GlobalOptions, name: str, value: str) -> "SettingChange":
+        """Return the change that sets a value; raises SettingsError when it is not valid."""
+        path = _settings_path(shared)
+        document = _read_document(path)
+        before = document.as_string()
+        *tables, key = _split_name(name)
+        table: MutableMapping[str, Any] = document
+        for part in tables:
+            table = table.setdefault(part, {})
+            if not isinstance(table, MutableMapping):
+                fail(f"{safe(part)} in {safe(path)} is not a table, so {safe(name)} cannot be set there.")
+        table[key] = _parse_value(name, value)
+        return cls(shared, name, path, before, document)
+
+    def list_lines(self) -> list[str]:
+        """Return the difference that it makes to the file, line by line; none where there is none."""
+        before = self.before if self.path.exists() else None
+        return list(diff_texts(self.path, before, self.document.as_string()))
+
+    def write(self) -> None:
+        """Write the settings file, and say where the value is overridden."""
+        _write_document(self.path, self.document)
+        say(f"Set {safe(self.name)} in {safe(self.path)}.")
+        origin = self.shared.load().origins.get(self.name, "file")
+        if not origin.startswith("file"):
+            say(f"It has no effect now: the {safe(origin)} overrides the file.")
+
+
 @app.callback(invoke_without_command=True)
 def config(context: typer.Context, as_json: AsJson = False) -> None:
     """Show every setting, its value, and where the value comes from."""
@@ -65,21 +104,7 @@ def set_value(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
 ) -> None:
     """Set a value in the settings file. Comments and layout stay."""
-    shared: GlobalOptions = context.obj
-    path = _settings_path(shared)
-    document = _read_document(path)
-    *tables, key = _split_name(name)
-    table: MutableMapping[str, Any] = document
-    for part in tables:
-        table = table.setdefault(part, {})
-        if not isinstance(table, MutableMapping):
-            fail(f"{safe(part)} in {safe(path)} is not a table, so {safe(name)} cannot be set there.")
-    table[key] = _parse_value(name, value)
-    _write_document(path, document)
-    say(f"Set {safe(name)} in {safe(path)}.")
-    origin = shared.load().origins.get(name, "file")
-    if not origin.startswith("file"):
-        say(f"It has no effect now: the {safe(origin)} overrides the file.")
+    SettingChange.plan(context.obj, name, value).write()
 
 
 @app.command("unset")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from steadyhelm.lab.evaluation.labelled_runs import RunSet
     from steadyhelm.lab.judging.answers import Answers
-    from steadyhelm.lab.judging.figures import SetFigures
+    from steadyhelm.lab.judging.figures import LearntWeight, SetFigures
     from steadyhelm.lab.judging.judged_replies import ReplyFigures
     from steadyhelm.lab.judging.measure import JudgeMeasurement
     from steadyhelm.recordings.run_file import ReadRun
@@ -63,7 +63,12 @@ def judge(
     wrong: Annotated[
         bool, typer.Option("--wrong", help="Name every run that is still judged wrongly.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Set judging.weight to what was learnt, in the settings file.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Replace or change a file without asking.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure what a judge changes. Counts what is found, false alarms, questions, tokens and cost.
@@ -78,6 +83,8 @@ def judge(
         fail("--judge, --oracle and --import exclude each other.", EXIT_USAGE)
     if oracle_errors and not oracle:
         fail("--oracle-errors needs --oracle.", EXIT_USAGE)
+    if save and model is None and verdicts is None:
+        fail("--save needs verdicts of a judge: give --judge or --import.", EXIT_USAGE)
     if export is not None and export.exists():
         confirm(f"{safe(export)} exists. Replace it?", yes=yes)
     settings = context.obj.load().settings
@@ -94,6 +101,8 @@ def judge(
     _print_report(measurement, answers, figures, told, wrong=wrong, as_json=as_json)
     if export is not None:
         _export(measurement, export)
+    if save:
+        _save_weight(context, measurement.weight, yes=yes, as_json=as_json)
     raise typer.Exit(get_exit_status(sets))
 
 
@@ -192,6 +201,31 @@ def _print_report(
         return
     parts = [format_set(one, wrong=wrong) for one in sets] + [format_replies(one) for one in replies]
     typer.echo("\n\n".join([*parts, format_weight(report.weight)]))
+
+
+def _save_weight(context: typer.Context, learnt: "LearntWeight", *, yes: bool, as_json: bool) -> None:
+    """Set the learnt weight in the settings file, after showing the change."""
+    from steadyhelm.cli.config import SettingChange
+    from steadyhelm.judge import MIN_BELIEF
+    from steadyhelm.lab.judging.figures import MIN_LABELS
+
+    if not learnt.is_learnt:
+        fail(
+            f"the weight is learnt from {MIN_LABELS} verdicts on labelled cases or more, and there are "
+            f"{learnt.labels}. Nothing was saved."
+        )
+    change = SettingChange.plan(context.obj, "judging.weight", f"{learnt.weight:g}")
+    lines = change.list_lines()
+    if not lines:
+        say(f"{safe(change.path)} holds this weight already. Nothing was changed.")
+        return
+    for line in lines:
+        typer.echo(safe(line), err=as_json)
+    if learnt.weight < MIN_BELIEF:
+        say(f"With a weight below {MIN_BELIEF:g} no verdict of this judge changes anything.")
+    confirm(f"Change {safe(change.path)}?", yes=yes)
+    change.write()
+    say("It holds for runs that begin from now on.")
 
 
 def _export(measurement: "JudgeMeasurement", path: Path) -> None:

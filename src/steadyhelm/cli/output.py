@@ -72,6 +72,14 @@ def fail(text: str, status: int = EXIT_FAILED) -> NoReturn:
     raise typer.Exit(status)
 
 
+def diff_texts(path: Path, before: str | None, after: str) -> Iterator[str]:
+    """Yield the difference between a file and what it will be, line by line; None is a new file."""
+    import difflib
+
+    names = (str(path) if before is not None else "/dev/null", str(path))
+    return difflib.unified_diff((before or "").splitlines(), after.splitlines(), *names, lineterm="")
+
+
 def print_json(value: "Mapping[str, Any] | Struct") -> None:
     """Print one JSON object on one line of standard output."""
     sys.stdout.write(encode_safe_json(value).decode() + "\n")

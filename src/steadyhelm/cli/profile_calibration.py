@@ -1,12 +1,12 @@
 """Learn a profile's targets from good replies, as a change of its document."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from steadyhelm.cli.output import diff_texts
 from steadyhelm.cli.profile_edits import edit_document, keep_own_terms, write_new_document
 from steadyhelm.errors import FormatError
 from steadyhelm.reports.formats import pluralize
@@ -31,9 +31,7 @@ class LearntDocument(Struct, frozen=True, kw_only=True):
 
     def list_changes(self, path: Path) -> Iterator[str]:
         """Yield the difference, line by line."""
-        names = (str(path) if self.before is not None else "/dev/null", str(path))
-        old, new = (self.before or "").splitlines(), self.text.splitlines()
-        return difflib.unified_diff(old, new, *names, lineterm="")
+        return diff_texts(path, self.before, self.text)
 
 
 def learn_document(path: Path, name: str, extends: str | None, replies: Sequence[str]) -> LearntDocument:

@@ -6,10 +6,11 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.engine.coercion import to_error_text, to_text
-from steadyhelm.events import TraceEvent
+from steadyhelm.events import JUDGED, STATE_TRANSITION, TraceEvent
 from steadyhelm.fingerprints import cache_arguments, encode_canonical, hash_bytes, hash_call
 from steadyhelm.host_objects import cut_text, is_a, name_type
 from steadyhelm.incidents import Incident
+from steadyhelm.judge import read_judged
 from steadyhelm.redaction import Redactor, hide_tokens
 from steadyhelm.sink import DailyGrant, Record, RecordedEvent
 
@@ -158,12 +159,15 @@ class Capture:
     def strip(self, record: Record) -> Record:
         """Return a record without what must not be stored.
 
-        Guidance quotes plans and messages, and what a grant is for is the host's text.
+        Guidance quotes plans and messages, and what a grant is for is the host's text. What a judge answered
+        is no payload: a replay needs it. Its quote is.
         """
         if self.keeps_text:
             return record
         if isinstance(record, RecordedEvent):
-            return RecordedEvent(self._strip_event(record.event), drift=record.drift, limits=record.limits)
+            event = self._strip_event(record.event)
+            verdict = encode_canonical(event.metadata) or None
+            return RecordedEvent(event, metadata_json=verdict, drift=record.drift, limits=record.limits)
         if isinstance(record, Incident):
             return record.drop_texts()
         if isinstance(record, DailyGrant):
@@ -175,11 +179,19 @@ class Capture:
             event,
             input_data=None,
             output_data=None,
-            metadata=None,
+            metadata=_strip_verdict(event),
             error="error" if event.error else None,
             call_hash=event.call_hash if self._payloads == "hashes" else 0,
             result_hash=event.result_hash if self._payloads == "hashes" else 0,
         )
+
+
+def _strip_verdict(event: TraceEvent) -> dict[str, Any] | None:
+    """Return what a judge answered, without words of the run; None for every other event."""
+    if event.action_name != JUDGED or event.action_type != STATE_TRANSITION:
+        return None
+    report = read_judged(event.metadata)
+    return None if report is None else structs.replace(report, quote="").to_metadata()
 
 
 def to_id(given: object) -> str:

@@ -63,6 +63,10 @@ class JudgedRecorder(Protocol):
         """Return what judges have used for this run."""
         ...
 
+    def get_judge_weight(self) -> float:
+        """Return how far verdicts are trusted in this run."""
+        ...
+
 
 class _Asked(NamedTuple):
     recorder: JudgedRecorder
@@ -78,7 +82,7 @@ class JudgeWorker:
         daily: What may be used in a day.
         run_limits: What may be used in one run.
         deadline_s: Seconds after which a call is given up.
-        weight: How far verdicts are trusted, 0 to 1.
+        weight: How far verdicts are trusted in runs that begin now, 0 to 1.
         price: Returns the cost of a call; None where no price is known.
         clock: Returns seconds that only grow.
     """
@@ -100,7 +104,7 @@ class JudgeWorker:
         self._daily = daily
         self._run_limits = run_limits
         self._deadline_s = deadline_s
-        self._weight = weight
+        self.weight = weight
         self._price = price
         self._clock = clock
         self._is_closed = False
@@ -170,7 +174,7 @@ class JudgeWorker:
         if not recorder.is_live:
             self._health.count(NOT_ASKED)
             return False
-        report = self._build_report(question, recorder)
+        report = structs.replace(self._build_report(question, recorder), weight=recorder.get_judge_weight())
         if recorder.record_judged(report):
             return True
         self._health.count(LATE_VERDICT)
@@ -260,7 +264,6 @@ class JudgeWorker:
         return JudgedReport.build(
             question,
             verdict,
-            self._weight,
             reason=reason,
             asked=asked,
             addressed=addresses_judge(question),

@@ -148,7 +148,9 @@ class Monitor:
             mode=mode,
             tools=tools,
             steering=steering,
-            make_questioner=None if judge is None else functools.partial(Questioner, capture.redact),
+            make_questioner=None
+            if judge is None
+            else functools.partial(Questioner, capture.redact, judge.weight),
         )
         self.runs = LiveRuns(most_live)
         self._services = services = RunServices(

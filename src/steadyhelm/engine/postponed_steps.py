@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from steadyhelm.forks import ReentrantEvent
+from steadyhelm.judge import Question
 from steadyhelm.sink import Record
 
 MOST_POSTPONED: Final = 1000
@@ -44,6 +45,8 @@ class PostponedSteps:
         self._steps: deque[Step] = deque()
         self._held: list[Sequence[Record]] = []
         self._behind = 0
+        self.questions: list[Question] = []
+        """What a judge is to be asked if the run is a new one."""
         self.is_waiting = True
         """Whether it is not known yet how the run continues."""
         self.done = ReentrantEvent()

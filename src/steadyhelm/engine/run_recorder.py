@@ -4,7 +4,7 @@ Everything that may run the host's own code (`__str__`, callbacks, log handlers)
 taken or after it is released.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -32,7 +32,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Incident
-from steadyhelm.judge import JudgedReport
+from steadyhelm.judge import JudgedReport, Question
 from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
@@ -168,9 +168,13 @@ class RunRecorder:
             services.listeners.notify(decision)
         if seen is not None and seen.incidents:
             services.listeners.notify_incidents(seen.incidents)
-        if seen is not None and seen.questions and services.judge is not None:
-            services.judge.ask(self, seen.questions)
+        if seen is not None:
+            self._ask_judge(seen.questions)
         return decision
+
+    def _ask_judge(self, questions: Sequence[Question]) -> None:
+        if questions and self._services.judge is not None:
+            self._services.judge.ask(self, questions)
 
     def record_judged(self, report: JudgedReport) -> bool:
         """Record what a judge answered; False when the run has ended. Runs on the judge's thread."""
@@ -195,6 +199,10 @@ class RunRecorder:
     def get_judge_spending(self) -> JudgeAmounts:
         """Return what judges have used for this run."""
         return self.session.judge_spending
+
+    def get_judge_weight(self) -> float:
+        """Return how far verdicts are trusted in this run."""
+        return self.session.judge_weight
 
     def take_guidance(self) -> Decision:
         """Return the latest decision with guidance for the model, once; PROCEED when there is none.
@@ -530,6 +538,7 @@ class RunRecorder:
             self.postponed = None
             postponed.queue_held(lambda records: self._put_records(*records))
             postponed.done.set()
+        self._ask_judge(postponed.questions)
         return True
 
     def _postpone(self, step: Callable[[], T]) -> T | None:
@@ -542,7 +551,9 @@ class RunRecorder:
             if self.postponed is not None:
                 self.postponed.count_behind()
             return again
-        done = step()
+        # What is asked about a run that may be another one waits too.
+        done, questions = _split_questions(step())
+        self.postponed.questions += questions
         if self.postponed.is_full and self.start_anew():
             self._services.health.count("run continued without its saved state: too many steps were waiting")
         return done
@@ -550,11 +561,24 @@ class RunRecorder:
     def _do_postponed(self, most: int) -> Any:
         """Do the first postponed steps; returns the result of the last of all, None while others are left."""
         postponed = self.postponed
-        done = postponed.do_some(self._turns.try_late, most) if postponed is not None else None
+        done = postponed.do_some(self._judge_again, most) if postponed is not None else None
         if postponed is not None and not postponed:
             self.postponed = None
             postponed.withdraw_held()
         return done
+
+    def _judge_again(self, step: Callable[[], object]) -> object:
+        """Do a postponed step: nobody else asks the questions that it raises."""
+        done, questions = _split_questions(self._turns.try_late(step))
+        self._ask_judge(questions)
+        return done
+
+
+def _split_questions(done: T) -> tuple[T, Sequence[Question]]:
+    """Return the result of a step without its questions for a judge, and these."""
+    if isinstance(done, Observation) and done.questions:
+        return done._replace(questions=()), done.questions
+    return done, ()
 
 
 def _is_told(known: DailyBudgetState | None, state: DailyBudgetState) -> bool:

@@ -50,7 +50,7 @@ from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.goals.work_signals import find_written_path
 from steadyhelm.incidents import Incident, Thresholds
-from steadyhelm.judge import Question, read_judged
+from steadyhelm.judge import FIXED_WEIGHT, Question, read_judged
 from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import Questioner, RunFacts
 from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
@@ -215,6 +215,12 @@ class Session:
         return self._verdicts.used
 
     @property
+    def judge_weight(self) -> float:
+        """How far verdicts are trusted in this run, from its first step to its last."""
+        pinned = None if self._questioner is None else self._questioner.memory.weight
+        return FIXED_WEIGHT if pinned is None else pinned
+
+    @property
     def is_drifting(self) -> bool:
         """Whether an incident is open."""
         return bool(self._incidents.open)
@@ -333,13 +339,15 @@ class Session:
     def state(self, *, keeps_text: bool = True) -> bytes:
         """Return everything needed to resume this run later, or elsewhere.
 
-        Without text, the plan, the user's latest words and the texts of interventions are left out: they
-        serve guidance only. What detectors compare with stays.
+        Without text, the plan, the user's latest words, the texts of interventions and the steps for
+        questions are left out: they serve guidance and questions only. What detectors compare with stays.
         """
         incidents, drift = self._incidents, self.drift.state()
+        questions = None if self._questioner is None else self._questioner.memory
         if not keeps_text:
             incidents = incidents.drop_texts()
             drift = structs.replace(drift, user_words="")
+            questions = None if questions is None else questions.drop_texts()
         return msgspec.msgpack.encode(
             _State(
                 STATE_VERSION,
@@ -355,7 +363,7 @@ class Session:
                 self.run.epoch,
                 self.plan if keeps_text else PlanTracker(),
                 self._written,
-                SavedJudging(self._verdicts, None if self._questioner is None else self._questioner.memory),
+                SavedJudging(self._verdicts, questions),
                 self._places,
                 self._runner.list_reasons(),
                 self._runner.failures,
@@ -381,7 +389,7 @@ class Session:
         self._verdicts = saved.judging.verdicts
         self._runner.shifts = self._verdicts.shifts
         if self._questioner is not None and saved.judging.questions is not None:
-            self._questioner.memory = saved.judging.questions
+            self._questioner.resume(saved.judging.questions)
 
     def roll_back(self, state: bytes) -> None:
         """Go back to a saved state with the agent: detectors forget the steps since then.

@@ -37,10 +37,11 @@ class HookRun:
 
     is_live = True
 
-    def __init__(self, judging: "HookJudging", key: str, spent: JudgeAmounts) -> None:
+    def __init__(self, judging: "HookJudging", key: str, spent: JudgeAmounts, weight: float) -> None:
         self._judging = judging
         self._key = key
         self._spent = spent
+        self._weight = weight
 
     def record_judged(self, report: "JudgedReport") -> bool:
         """Keep an answer until the next event of the run."""
@@ -53,6 +54,10 @@ class HookRun:
             tokens = report.input_tokens + report.output_tokens
             total = total.add(JudgeAmounts(int(report.asked), tokens, report.cost_usd or 0.0))
         return total
+
+    def get_judge_weight(self) -> float:
+        """Return how far verdicts are trusted in this run."""
+        return self._weight
 
 
 class HookJudging:
@@ -77,7 +82,8 @@ class HookJudging:
         session = getattr(recorder, "session", None)
         run = getattr(session, "run", None)
         key = "" if run is None else _name_run(run.agent_id, run.run_id)
-        self._asked.append(_Asked(HookRun(self, key, recorder.get_judge_spending()), questions))
+        hook_run = HookRun(self, key, recorder.get_judge_spending(), recorder.get_judge_weight())
+        self._asked.append(_Asked(hook_run, questions))
 
     def send(self, *, stays: bool) -> None:
         """Have the questions asked in a process that stays; otherwise nobody is asked."""

@@ -202,7 +202,9 @@ class HookSessions:
             mode=settings.mode,
             tools=parse_declarations(settings.tools),
             steering=make_steering(settings),
-            make_questioner=partial(Questioner, capture.redact) if self._parts.judging.is_on else None,
+            make_questioner=partial(Questioner, capture.redact, settings.judging_weight)
+            if self._parts.judging.is_on
+            else None,
         )
         known = StoredKnowledge(
             agent,

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident
-from steadyhelm.judge import JudgedReport, Question, name_pattern
+from steadyhelm.judge import FIXED_WEIGHT, JudgedReport, Question, name_pattern
 from steadyhelm.judging.bands import is_reply_uncertain
 from steadyhelm.judging.blocks import Redact
 from steadyhelm.judging.goal_band import GoalBand
@@ -39,7 +39,8 @@ class RunFacts(NamedTuple):
 class QuestionMemory(Struct):
     """What was asked about a run, by the number of steps the agent had taken then, and its latest steps.
 
-    `waiting` are the subjects of questions without an answer.
+    `waiting` are the subjects of questions without an answer. `weight` is how far verdicts are trusted in
+    this run, whatever the setting is by now; None in a state from before it was kept.
     """
 
     notes: RunNotes = field(default_factory=RunNotes)
@@ -47,6 +48,11 @@ class QuestionMemory(Struct):
     waiting: list[str] = field(default_factory=list)
     goal: GoalBand = field(default_factory=GoalBand)
     loop: LoopBand = field(default_factory=LoopBand)
+    weight: float | None = None
+
+    def drop_texts(self) -> "QuestionMemory":
+        """Return it without what the run said: the next questions show the steps from then on."""
+        return structs.replace(self, notes=self.notes.drop_texts())
 
 
 class Questioner:
@@ -54,11 +60,17 @@ class Questioner:
 
     Args:
         redact: Returns a text without secrets.
+        weight: How far verdicts are trusted, 0 to 1, unless the run was begun with another weight.
     """
 
-    def __init__(self, redact: Redact) -> None:
+    def __init__(self, redact: Redact, weight: float = FIXED_WEIGHT) -> None:
         self._redact = redact
-        self.memory = QuestionMemory()
+        self.memory = QuestionMemory(weight=weight)
+
+    def resume(self, memory: QuestionMemory) -> None:
+        """Continue with what a suspended run remembers; verdicts are trusted as they were in it."""
+        weight = self.memory.weight if memory.weight is None else memory.weight
+        self.memory = structs.replace(memory, weight=weight)
 
     def observe(
         self, event: TraceEvent, findings: Sequence[DriftEvent], facts: RunFacts
@@ -94,6 +106,8 @@ class Questioner:
             subject, proof = incident.incident_id, worst.event_ids
         if not proof or not self._is_due(subject) or not self._is_due(pattern):
             return None
+        if not memory.notes.shows(proof):
+            return None
         memory.loop.record_question(is_reported=incident is not None)
         self._note_asked(subject, pattern)
         return build_loop_question(
@@ -114,7 +128,7 @@ class Questioner:
         is_due = memory.goal.observe(event, facts.goal, is_found=is_found)
         incident = facts.incidents.get("goal")
         subject = GOAL_PATTERN if incident is None else incident.incident_id
-        if not is_due or self._is_waiting(subject):
+        if not is_due or self._is_waiting(subject) or not memory.notes.shows():
             return None
         memory.goal.record_question()
         self._note_asked(subject, GOAL_PATTERN)

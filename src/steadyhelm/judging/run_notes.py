@@ -1,8 +1,9 @@
 """What a run keeps so that questions can be asked about it: its latest steps and words, cut short."""
 
+from collections.abc import Collection
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from steadyhelm.corrections.conversation import ReplyTracker
 from steadyhelm.corrections.reply_classifier import ReplyLabel
@@ -13,6 +14,7 @@ from steadyhelm.judging.blocks import cut_middle
 STEPS_KEPT: Final = 40
 NOTED_CHARS: Final = 400
 MESSAGE_CHARS: Final = 1_200
+_MIN_SHOWN: Final = 2
 
 
 class StepNote(Struct, array_like=True, frozen=True):
@@ -43,6 +45,16 @@ class RunNotes(Struct):
     calls: int = 0
     is_answer: bool = False
     conversation: ReplyTracker = field(default_factory=ReplyTracker)
+
+    def drop_texts(self) -> "RunNotes":
+        """Return the notes without what was said and done, for a run whose text may not be stored."""
+        return structs.replace(self, steps=[], message="", said_before="", asked_before="")
+
+    def shows(self, proof: Collection[str] = ()) -> bool:
+        """Return whether enough steps are noted to ask about them: two, of these where there are two."""
+        noted = [it.event_id for it in self.steps]
+        known = [it for it in noted if it in proof] if len(proof) > 1 else noted
+        return len(known) >= min(_MIN_SHOWN, len(proof) or _MIN_SHOWN)
 
     def add(self, event: TraceEvent) -> ReplyLabel | None:
         """Note an event; return the label of a message of the user about work before it."""
