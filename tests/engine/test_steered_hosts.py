@@ -35,11 +35,12 @@ class TestGoingBack:
         """
         first, second = make(), make()
         first.start_run("session-1")
-        first.checkpoint()
+        assert first.flush(60).complete  # it is known now that there is no saved state
+        assert first.checkpoint()
         first.suspend("session-1")
-        first.flush()
+        assert first.flush(60).complete
         second.start_run("session-1")
-        second.flush()
+        assert second.flush(60).complete
 
         assert "rollback" not in [decision.verdict for decision in search(second, 8)]
 
@@ -178,9 +179,9 @@ class TestGoals:
         first.record_event("llm_request", "model", output_data="I look at the flights from Bergen first.")
         first.record_event("user_message", "user", input_data=task)
         first.suspend("session-1")
-        first.flush()
+        assert first.flush(60).complete
         second.start_run("session-1")
-        second.flush()
+        assert second.flush(60).complete
 
         assert task in search(second, 3)[-1].guidance
 

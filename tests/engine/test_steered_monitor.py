@@ -322,11 +322,12 @@ class TestCheckpoints:
         settings = f'[checkpoints]\nfolder = "{tmp_path / "kept"}"\n'
         first = configured(tmp_path, settings)
         first.start_run("session-1")
+        assert first.flush(60).complete  # it is known now that there is no saved state
         first.checkpoint(label="before lunch")
-        first.close()
+        first.close(60)
         second = configured(tmp_path, settings)
         second.start_run("session-1")
-        second.flush()
+        assert second.flush(60).complete
 
         assert "before lunch" == second.get_last_checkpoint().label
         second.close()

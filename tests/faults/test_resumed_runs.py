@@ -54,6 +54,10 @@ def search(monitor, times):
     return [monitor.record_event("tool_call", "search", **LOOP) for _ in range(times)]
 
 
+def fail_to_read():
+    raise StoreError("The database is held by another process.")
+
+
 def list_seqs(monitor, run_id):
     return [event.seq for event in monitor.store.get_run_traces("researcher", run_id)]
 
@@ -93,11 +97,7 @@ class TestWaiting:
         monitor = DriftMonitor("researcher", db_path=database, mode="guide")
         assert monitor.flush().complete
         read = monitor.store.get_version
-
-        def fail():
-            raise StoreError("The database is held by another process.")
-
-        monkeypatch.setattr(monitor.store, "get_version", fail)
+        monkeypatch.setattr(monitor.store, "get_version", fail_to_read)
         add_suspended_elsewhere(database, "session-2")
         monitor._knowledge.add_suspended("session-2")
         monitor.start_run("session-2")
@@ -135,6 +135,28 @@ class TestWaiting:
         assert monitor.flush().complete
 
         assert [0, 1, 2, 3] == list_seqs(monitor, "session-1")
+
+    def test_one_that_is_suspended_before_is_resumed_by_another_monitor(self, database, monkeypatch):
+        """
+        A new run that is suspended before it is known to be new goes on in another monitor of the process.
+        """
+        first, second = (DriftMonitor("researcher", db_path=database, mode="guide") for _ in range(2))
+        assert first.flush(30).complete
+        assert second.flush(30).complete
+        second._dispatch.repeated_job = None  # it has not looked at the store since
+        with monkeypatch.context() as held:
+            held.setattr(first.store, "get_version", fail_to_read)
+            first._knowledge.add_suspended("session-2")
+            first.start_run("session-2", goal="find a flight")
+            search(first, 2)
+            first.suspend()
+        assert first.flush(30).complete
+        second.start_run("session-2")
+        assert second.flush(30).complete
+
+        assert "find a flight" in search(second, 1)[0].guidance
+        first.close()
+        second.close()
 
 
 class TestGivingUp:

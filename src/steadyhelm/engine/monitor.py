@@ -467,6 +467,7 @@ class Monitor:
         """Save the state of a run, to return to; None when nothing keeps checkpoints or it failed.
 
         Our own memory of the run goes with it. One taken while something is wrong is never returned to.
+        None is taken, and counted, while the saved state of the run was not read yet; `flush` waits for that.
         """
         return self._checkpoints.take(
             self._find(run_id),

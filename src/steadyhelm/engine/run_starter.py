@@ -191,6 +191,8 @@ class RunStarter:
         for run_id, recorder in waiting:
             if recorder.postponed is not None and not self._try_resume(run_id, recorder):
                 continue  # the store cannot be read now
+            if not recorder.is_live and not self._runs.has_ended(run_id):
+                self._knowledge.add_suspended(run_id)  # it was suspended again while it waited
             with self._lock:
                 if self._waiting.get(run_id) is recorder:
                     del self._waiting[run_id]
