@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
+from steadyhelm.engine.session import Observation
 from steadyhelm.forks import ReentrantEvent
 from steadyhelm.judge import Question
 from steadyhelm.sink import Record
@@ -13,6 +14,7 @@ STEPS_AT_ONCE: Final = 16
 """How many steps the thread that takes one judges again: it must not wait until all others are judged."""
 
 Step = Callable[[], object]
+T = TypeVar("T")
 
 
 class RecordHolder(Protocol):
@@ -95,3 +97,10 @@ class PostponedSteps:
             return None
         self.done.set()
         return result
+
+
+def split_questions(done: T) -> tuple[T, Sequence[Question]]:
+    """Return the result of a step without its questions for a judge, and these."""
+    if isinstance(done, Observation) and done.questions:
+        return done._replace(questions=()), done.questions
+    return done, ()

@@ -10,33 +10,27 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from steadyhelm.decisions import PROCEED, BudgetDecision, DailyBudgetState, Decision, Verdict
+from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
-from steadyhelm.engine.capture import Payload
 from steadyhelm.engine.coercion import to_count, to_number
-from steadyhelm.engine.incident_updates import IncidentUpdates
-from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder
+from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder, split_questions
 from steadyhelm.engine.run_services import RunServices
-from steadyhelm.engine.session import Ending, Observation, Session
+from steadyhelm.engine.session import Observation, Session
+from steadyhelm.engine.session_writer import SessionWriter
 from steadyhelm.engine.turns import Turns
 from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED, PlacedDecision, WaitingGuidance
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import (
     BUDGET_DECIDED,
-    DAILY_BUDGET,
     GUIDANCE_DELIVERED,
     JUDGED,
     STATE_TRANSITION,
-    TOOL_CALL,
-    new_id,
 )
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Question
 from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
-from steadyhelm.sink import DailyGrant, Record, RecordedEvent, SavedState
 
 T = TypeVar("T")
 
@@ -75,14 +69,11 @@ class RunRecorder:
         """A stop that the run's next step raises."""
         self.unseen: dict[str, str] = {}
         """What whoever records the run cannot see, with the reasons."""
-        self.reference = reference
         self.postponed: PostponedSteps | None = None
         """The steps that are judged again when the saved state of the run is there; None for none."""
-        self._counted_anew = range(0)
-        self._seqs_before = 0
         self._services = services
         self._turns = Turns(self.lock, services)
-        self._incident_updates = IncidentUpdates()
+        self._writer = SessionWriter(session, services, reference)
         self.last_decision = PROCEED
         """The decision about the latest event."""
         self.waiting = WaitingGuidance()
@@ -93,6 +84,11 @@ class RunRecorder:
         postponed = self.postponed
         behind = len(postponed) if postponed is not None and not postponed.is_waiting else 0
         return self.session.next_seq + behind
+
+    @property
+    def reference(self) -> Reference | None:
+        """What the run is compared with; None while that was not read yet."""
+        return self._writer.reference
 
     @property
     def not_checked(self) -> dict[str, str]:
@@ -106,9 +102,7 @@ class RunRecorder:
 
     def announce(self, *, pin: bool) -> None:
         """Record that the run starts or continues, and with `pin` what it is compared with."""
-        session, reference = self.session, self.reference
-        pins = (reference.pin(session.run, session.next_seq),) if pin and reference is not None else ()
-        self._put_records(session.run, *pins)
+        self._writer.announce(pin=pin)
 
     def record(
         self,
@@ -140,7 +134,7 @@ class RunRecorder:
         if cost_usd is None and services.price is not None and payload[4]:
             cost_usd = services.price(payload[4], services.clock() if at is None else at)
         observe = partial(
-            self._observe,
+            self._writer.observe,
             payload,
             capture.name(action_type),
             capture.name(action_name),
@@ -185,7 +179,7 @@ class RunRecorder:
         # It happened with the step before: time does not pass by it.
         seen = self._work(
             partial(
-                self._observe,
+                self._writer.observe,
                 *(payload, STATE_TRANSITION, JUDGED, self.session.last_at or None, None, 0, 0.0),
                 *(None, None, None, VERDICTS),
             )
@@ -227,85 +221,6 @@ class RunRecorder:
         self._services.health.count(NOT_STORED)
         return False
 
-    def _observe(
-        self,
-        payload: Payload,
-        action_type: str,
-        action_name: str,
-        at: float | None,
-        event_id: str | None,
-        token_count: int,
-        duration_ms: float,
-        started_seq: int | None,
-        call_id: str | None,
-        cost_usd: float | None,
-        can: Collection[Verdict],
-    ) -> Observation:
-        """Put a captured event in its place, judge it and queue it. The lock is held."""
-        services, session = self._services, self.session
-        if self.reference is None:
-            self._pin_baseline()
-        if started_seq is not None and started_seq in self._counted_anew:
-            started_seq += self._seqs_before
-        if services.daily is not None and action_type != STATE_TRANSITION:
-            steps = 1 if action_type == TOOL_CALL else 0
-            self._note_daily_budget(
-                services.daily.get_state(steps=steps, tokens=token_count, cost_usd=cost_usd or 0.0)
-            )
-        run, seq = session.run, session.next_seq
-        recorded = services.capture.build(
-            payload,
-            agent_id=services.agent_id,
-            run_id=run.run_id,
-            action_type=action_type,
-            action_name=action_name,
-            timestamp=services.clock() if at is None else at,
-            event_id=event_id or f"{run.run_id}.{seq}",
-            seq=seq,
-            token_count=token_count,
-            duration_ms=duration_ms,
-            started_seq=started_seq,
-            call_id=call_id,
-            parent_run_id=run.parent_run_id,
-            cost_usd=cost_usd,
-        )
-        seen = session.observe(recorded.event, can)
-        self._put(recorded, seen)
-        return seen
-
-    def _note_daily_budget(self, state: DailyBudgetState, *, always: bool = False) -> None:
-        """Record that the agent's budget of the day is used up, or open again. The lock is held.
-
-        As an event it is part of the run: whoever judges the run again comes to the same decisions.
-        """
-        services, session = self._services, self.session
-        known = session.drift.budget.daily
-        if not always and _is_told(known, state):
-            return
-        run, seq = session.run, session.next_seq
-        recorded = services.capture.build(
-            services.capture.encode(None, None, structs.asdict(state), None),
-            agent_id=services.agent_id,
-            run_id=run.run_id,
-            action_type=STATE_TRANSITION,
-            action_name=DAILY_BUDGET,
-            timestamp=session.last_at or services.clock(),
-            event_id=f"{run.run_id}.{seq}",
-            seq=seq,
-            parent_run_id=run.parent_run_id,
-        )
-        self._put(recorded, session.observe(recorded.event))
-
-    def _pin_baseline(self) -> None:
-        """Compare the run with its baseline from now on, if that was read by now."""
-        session, knowledge = self.session, self._services.knowledge
-        run = session.run
-        reference = knowledge.get_reference(run.version, run.task_type) if knowledge is not None else None
-        if reference is not None:
-            self.reference = reference
-            session.use_baseline(reference.baseline, reference.thresholds, reference.tools)
-            self._put_records(reference.pin(run, session.next_seq))
-
     def _work(self, job: Callable[[], T], *, can_wait: bool = True) -> T | None:
         """Do something with the session, alone; None when it is done later. See `Turns`."""
         return self._turns.do(partial(self._work_in_order, job, can_wait=can_wait), can_wait=can_wait)
@@ -316,38 +231,10 @@ class RunRecorder:
             return job()
         return self._postpone(job) if can_wait else None
 
-    def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
-        """Queue an event and what it led to."""
-        # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
-        changes = self.session.drift.take_points()
-        if changes is not None:
-            recorded = structs.replace(recorded, drift=changes[0], limits=changes[1])
-        self._put_records(recorded)
-        if seen.decision.findings or seen.incidents:
-            findings = [it for it in seen.decision.findings if not it.is_ongoing]
-            self._put_records(*findings, *self._incident_updates.select(seen))
-
     def put_incidents(self) -> None:
         """Queue the latest versions of incidents that merely went on."""
-        if self._incident_updates.has_held:
-            self._work(lambda: self._put_records(*self._incident_updates.take_held()))
-
-    def _put_records(self, *records: Record) -> None:
-        """Queue what may be stored of records, or hold it until it is known how the run continues."""
-        if not records:
-            return
-        capture = self._services.capture
-        if not capture.keeps_text:
-            records = tuple(capture.strip(it) for it in records)
-        if self.postponed is not None and self.postponed.is_waiting:
-            self.postponed.hold(records)
-            return
-        self._services.queue.put(self.session.run.epoch, *records)
-        if self._services.daily is not None:
-            self._services.daily.record(records)
-        incidents = [it for it in records if isinstance(it, Incident)]
-        if incidents and self._services.knowledge is not None:
-            self._services.knowledge.add_incidents(incidents)
+        if self._writer.has_held_incidents:
+            self._work(self._writer.put_held_incidents)
 
     def foresee(
         self, name: str, args: Any = None, *, started_seq: int | None = None, rolls_back: bool = False
@@ -358,26 +245,9 @@ class RunRecorder:
         capture = self._services.capture
         payload = capture.encode(args, None, None, None)
         seq = None if started_seq is None else to_count(started_seq)
-        job = partial(self._foresee, payload, capture.name(name), seq, rolls_back=rolls_back)
+        job = partial(self._writer.foresee, payload, capture.name(name), seq, rolls_back=rolls_back)
         decision = self._work(job, can_wait=False)
         return PROCEED if decision is None else decision
-
-    def _foresee(self, payload: Payload, name: str, started_seq: int | None, *, rolls_back: bool) -> Decision:
-        services, session = self._services, self.session
-        if services.daily is not None:
-            self._note_daily_budget(services.daily.get_state())
-        call = services.capture.build(
-            payload,
-            agent_id=services.agent_id,
-            run_id=session.run.run_id,
-            action_type=TOOL_CALL,
-            action_name=name,
-            timestamp=services.clock(),
-            event_id=f"{session.run.run_id}.{session.next_seq}",
-            seq=session.next_seq,
-            started_seq=started_seq,
-        )
-        return session.foresee(call.event, rolls_back=rolls_back)
 
     def report(self, name: str, metadata: dict[str, Any], *, call_id: str | None = None) -> Decision:
         """Record something the host reports about the step before: a refused call, progress, a grant."""
@@ -398,7 +268,7 @@ class RunRecorder:
         if not self.is_sampled:
             return None
         payload = self._services.capture.encode(None, None, metadata, None)
-        seen = self._work(partial(self._extend_budget, name, payload, self._now_if_postponed()))
+        seen = self._work(partial(self._writer.extend_budget, name, payload, self._now_if_postponed()))
         if seen is None:
             return None
         self._finish(seen)
@@ -407,43 +277,11 @@ class RunRecorder:
             self.report(BUDGET_DECIDED, {"approved": decision.approved, "reason": decision.reason})
         return decision
 
-    def _extend_budget(self, name: str, payload: Payload, at: float | None) -> Observation | None:
-        """Judge a request or a grant, and queue what it adds to the day. The lock is held."""
-        budget, daily = self.session.drift.budget, self._services.daily
-        if daily is not None:
-            self._note_daily_budget(daily.get_state(), always=True)
-        if not budget.is_set:
-            return None
-        budget.forget_decisions()
-        at = self.session.last_at or at
-        seen = self._observe(payload, STATE_TRANSITION, name, at, None, 0, 0.0, None, None, None, VERDICTS)
-        if budget.daily_grant is not None and daily is not None:
-            self._put_records(self._make_daily_grant(budget.daily_grant))
-            self._note_daily_budget(daily.get_state())
-        return seen._replace(extension=budget.last_decision)
-
-    def _make_daily_grant(self, decision: BudgetDecision) -> DailyGrant:
-        run = self.session.run
-        return DailyGrant(
-            run.agent_id,
-            run.run_id,
-            new_id(),
-            self._services.clock(),
-            steps=decision.granted_steps,
-            tokens=decision.granted_tokens,
-            cost_usd=decision.granted_cost_usd,
-            reason=decision.justification,
-        )
-
     def continue_in_child(self, run_id: str) -> None:
         """Go on in a forked process as a run of its own, a child of the run it was."""
-        run = self.session.run
         self._turns.after_fork()
-        self.session.run = structs.replace(run, run_id=run_id, parent_run_id=run.run_id, epoch=new_id())
-        # Its checkpoints are kept under its parent's id.
-        self.session.forget_checkpoints()
-        # What was postponed is the parent's to record.
-        self.postponed, self._incident_updates = None, IncidentUpdates()
+        self.postponed = None
+        self._writer.start_child(run_id)
         if self.is_sampled:
             self.announce(pin=True)
         self._services.health.count("run continued in a forked process")
@@ -455,24 +293,18 @@ class RunRecorder:
         """
         self.is_live = False
         self._drop_unheard()
-        state = self._work(partial(self._save, self._now_if_postponed()))
+        state = self._work(partial(self._writer.save, self._now_if_postponed()))
         self._acknowledge()
         return state if self.postponed is None else None
-
-    def _save(self, at: float | None) -> bytes:
-        services, run = self._services, self.session.run
-        state = self.session.state(keeps_text=services.capture.keeps_text)
-        at = services.clock() if at is None else at
-        saved = SavedState(services.agent_id, run.run_id, state, at)
-        self._put_records(*self._incident_updates.take_held(), saved)
-        return state
 
     def end(self, outcome: str = "") -> None:
         """End the session, and write what it found, its incidents and its summary to the sinks."""
         services = self._services
         self.is_live = False
         self._drop_unheard()
-        ending = self._work(partial(self._end, services.capture.name(outcome), self._now_if_postponed()))
+        ending = self._work(
+            partial(self._writer.end, services.capture.name(outcome), self._now_if_postponed())
+        )
         self._acknowledge()
         if ending is not None:
             services.listeners.notify_findings(ending.findings)
@@ -484,12 +316,6 @@ class RunRecorder:
             self.waiting.take()
             self._services.health.count(NOBODY_RECEIVED)
 
-    def _end(self, outcome: str, at: float | None) -> Ending:
-        at = self._services.clock() if at is None else at
-        ending = self.session.end(at=at, outcome=outcome)
-        self._put_records(*ending.findings, *ending.incidents, ending.summary)
-        return ending
-
     # --- waiting for a saved state ----------------------------------------------------------------
 
     def wait_for_state(self, holder: RecordHolder) -> None:
@@ -498,6 +324,7 @@ class RunRecorder:
         The holder keeps their records meanwhile.
         """
         self.postponed = PostponedSteps(holder, self.session.run.epoch)
+        self._writer.hold = self.postponed.hold
 
     def resume(self, session: Session, reference: Reference | None, *, pin: bool) -> bool:
         """Continue as the suspended run of this session; False when the run did not wait any more.
@@ -509,12 +336,9 @@ class RunRecorder:
             if postponed is None or not postponed.is_waiting:
                 return False
             session.can = self.session.can
-            # Until now its events were counted from 0.
-            self._counted_anew, self._seqs_before = range(self.session.next_seq + 1), session.next_seq
-            self.session, self.reference = session, reference
-            self._incident_updates = IncidentUpdates()
+            self.session = session
             postponed.is_waiting = False
-            self.announce(pin=pin)
+            self._writer.resume(session, reference, pin=pin)
         while self.postponed is not None:
             # One at a time: other threads get the lock in between.
             self._turns.do(partial(self._do_postponed, 1), can_wait=False)
@@ -535,8 +359,8 @@ class RunRecorder:
             postponed = self.postponed
             if postponed is None or not postponed.is_waiting:
                 return False
-            self.postponed = None
-            postponed.queue_held(lambda records: self._put_records(*records))
+            self.postponed = self._writer.hold = None
+            postponed.queue_held(lambda records: self._writer.put_records(*records))
             postponed.done.set()
         self._ask_judge(postponed.questions)
         return True
@@ -552,7 +376,7 @@ class RunRecorder:
                 self.postponed.count_behind()
             return again
         # What is asked about a run that may be another one waits too.
-        done, questions = _split_questions(step())
+        done, questions = split_questions(step())
         self.postponed.questions += questions
         if self.postponed.is_full and self.start_anew():
             self._services.health.count("run continued without its saved state: too many steps were waiting")
@@ -569,20 +393,6 @@ class RunRecorder:
 
     def _judge_again(self, step: Callable[[], object]) -> object:
         """Do a postponed step: nobody else asks the questions that it raises."""
-        done, questions = _split_questions(self._turns.try_late(step))
+        done, questions = split_questions(self._turns.try_late(step))
         self._ask_judge(questions)
         return done
-
-
-def _split_questions(done: T) -> tuple[T, Sequence[Question]]:
-    """Return the result of a step without its questions for a judge, and these."""
-    if isinstance(done, Observation) and done.questions:
-        return done._replace(questions=()), done.questions
-    return done, ()
-
-
-def _is_told(known: DailyBudgetState | None, state: DailyBudgetState) -> bool:
-    """Return whether a run that knows one state of the day's budget need not be told of another."""
-    if known is None or not known.exhausted:
-        return not state.exhausted
-    return (known.day, known.exhausted_by) == (state.day, state.exhausted_by)
