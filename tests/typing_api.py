@@ -32,7 +32,7 @@ from steadyhelm import (
     calibrate,
 )
 from steadyhelm.decisions import Verdict
-from steadyhelm.engine.session import Ending, Observation
+from steadyhelm.engine.responses import Ending, Observation
 from steadyhelm.sink import Record
 
 

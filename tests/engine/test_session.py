@@ -11,7 +11,8 @@ from steadyhelm.detectors.action_loop import ActionLoop
 from steadyhelm.detectors.goal_drift import GoalDrift
 from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.session import QUIET, Session
+from steadyhelm.engine.responses import QUIET
+from steadyhelm.engine.session import Session
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo
 from steadyhelm.incidents import Limits, Thresholds

@@ -8,7 +8,8 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.decisions import Mode
 from steadyhelm.detector import Detector
 from steadyhelm.detectors.action_loop import ActionLoop
-from steadyhelm.engine.session import Observation, Session
+from steadyhelm.engine.responses import Observation
+from steadyhelm.engine.session import Session
 from steadyhelm.events import JUDGED, STATE_TRANSITION, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from steadyhelm.engine.session import Observation
+from steadyhelm.engine.responses import Observation
 from steadyhelm.forks import ReentrantEvent
 from steadyhelm.judge import Question
 from steadyhelm.sink import Record

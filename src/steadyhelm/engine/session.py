@@ -5,116 +5,54 @@ Live runs, hooks, recordings and every evaluation use this same class.
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, DriftAction, Hook, Mode, Verdict
+from steadyhelm.decisions import PROCEED, Decision, Mode, Verdict
 from steadyhelm.declarations import ToolDeclaration, add_asides, add_kinds
 from steadyhelm.detector import Detector
-from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.detector_runner import DetectorRunner
-from steadyhelm.engine.drift_state import DriftState, SavedDriftState
+from steadyhelm.engine.drift_state import DriftState
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.judged_events import SavedJudging, VerdictMemory, apply_verdict
-from steadyhelm.engine.reminding import add_reminder
-from steadyhelm.engine.responses import choose_response, is_news, make_decision, pattern_of, read_action
-from steadyhelm.engine.seen_places import SeenPlaces, Skipped
+from steadyhelm.engine.responses import QUIET, Ending, Observation, Responder, keep_latest
+from steadyhelm.engine.run_memory import (
+    LIFTED,
+    STATE_VERSION,
+    RunMemory,
+    SavedSession,
+    decode_session,
+)
+from steadyhelm.engine.seen_places import Skipped
 from steadyhelm.engine.steering import Steering
-from steadyhelm.engine.totals import Totals
-from steadyhelm.engine.trust import TrustTracker
-from steadyhelm.errors import FormatError
+from steadyhelm.engine.trust import list_doubtful, record_clean_use
 from steadyhelm.events import (
-    CALL_REFUSED,
-    CHECKPOINT_TAKEN,
-    GUIDANCE_DELIVERED,
     JUDGED,
     LLM_REQUEST,
-    NOT_CARRIED_OUT,
-    ROLLED_BACK,
     STATE_TRANSITION,
     TOOL_CALL,
     USER_MESSAGE,
     RunInfo,
-    RunSummary,
     TraceEvent,
 )
-from steadyhelm.fatigue import Fatigue, Trust
-from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.findings import DriftEvent
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.goals.plan_tracker import PlanTracker
-from steadyhelm.goals.tracker import GoalTracker
-from steadyhelm.goals.work_signals import find_written_path
 from steadyhelm.incidents import Incident, Thresholds
-from steadyhelm.judge import FIXED_WEIGHT, Question, read_judged
+from steadyhelm.judge import FIXED_WEIGHT, read_judged
 from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import Questioner, RunFacts
-from steadyhelm.policy.response_levels import VERDICTS, Response, VerdictChoice, choose_verdict
-
-STATE_VERSION: Final = 4
-_CLEAN_KEPT: Final = 16
-_FILES_KEPT: Final = 500
-_MAX_PATH_CHARS: Final = 1_000
-
-# A refused call stays refused until something else happens; then it may be tried again.
-_REFUSED: Final = "refused"
-_LIFTED: Final = "lifted"
-
-
-class Observation(NamedTuple):
-    """What one event led to."""
-
-    decision: Decision
-    incidents: Sequence[Incident] = ()
-    seq: int = 0
-    """The place of the event, where it had findings."""
-    extension: BudgetDecision | None = None
-    """What was decided about a request or a grant of budget."""
-    questions: Sequence[Question] = ()
-    """What a judge is to be asked."""
-    skipped: Skipped = ""
-    """Why the event was not judged."""
-
-
-class Ending(NamedTuple):
-    """What a run leaves behind."""
-
-    summary: RunSummary
-    findings: Sequence[DriftEvent]
-    incidents: Sequence[Incident]
-
-
-QUIET: Final = Observation(PROCEED)
+from steadyhelm.policy.response_levels import VERDICTS
 
 _SKIPPED_AS: Final[dict[Skipped, str]] = {
     "repeated": "event seen twice",
     "late": "late event not judged",
     "conflicting": "other event at a place already taken",
 }
-
-
-class _State(Struct):
-    version: int
-    totals: Totals
-    incidents: IncidentTracker
-    detectors: dict[str, bytes]
-    fatigue: Fatigue
-    trust: Trust
-    drift: SavedDriftState
-    goal: GoalTracker
-    refusal: str = ""
-    clean: list[int] = field(default_factory=list)
-    epoch: str = ""
-    plan: PlanTracker = field(default_factory=PlanTracker)
-    written: dict[str, int] = field(default_factory=dict)
-    judging: SavedJudging = field(default_factory=SavedJudging)
-    places: SeenPlaces = field(default_factory=SeenPlaces)
-    reasons: dict[str, str | None] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
 
 
 class Session:
@@ -156,31 +94,28 @@ class Session:
         self.drift = DriftState(run, steering or Steering(), budget)
         self._health = health or Health()
         self._tools = add_asides(tools or {}, baseline.asides)
-        self._totals = Totals()
-        self._incidents = IncidentTracker()
-        self._fatigue = Fatigue()
-        self._trust = TrustTracker()
-        self._refusal = ""
-        self._clean: list[int] = []
-        self._written: dict[str, int] = {}
-        self._places = SeenPlaces()
+        self._memory = RunMemory()
+        self._responder = Responder(self._memory, self.drift, mode)
         self._runner = DetectorRunner(detectors, baseline, thresholds=thresholds, health=self._health)
         self._verdicts = VerdictMemory(self._runner.shifts)
         self._questioner = questioner
-        self._goal = GoalTracker()
-        self._goal.start(run.goal)
-        self.plan = PlanTracker()
-        self._runner.begin(run, self._goal)
+        self._memory.goal.start(run.goal)
+        self._runner.begin(run, self._memory.goal)
+
+    @property
+    def plan(self) -> PlanTracker:
+        """The plan of the run."""
+        return self._memory.plan
 
     @property
     def next_seq(self) -> int:
         """The place of the next event."""
-        return self._totals.last_seq + 1
+        return self._memory.totals.last_seq + 1
 
     @property
     def last_at(self) -> float:
         """The time of the latest event; 0 before the first."""
-        return self._totals.last_at
+        return self._memory.totals.last_at
 
     def use_baseline(
         self, baseline: BaselineStats, thresholds: Thresholds, tools: Mapping[str, str] | None = None
@@ -192,7 +127,7 @@ class Session:
 
     def forget_checkpoints(self) -> None:
         """Forget the checkpoints of this run: they do not exist any more."""
-        self._clean.clear()
+        self._memory.clean.clear()
 
     @property
     def not_checked(self) -> dict[str, str]:
@@ -223,12 +158,12 @@ class Session:
     @property
     def is_drifting(self) -> bool:
         """Whether an incident is open."""
-        return bool(self._incidents.open)
+        return bool(self._memory.incidents.open)
 
     @property
     def drifting_since(self) -> int | None:
         """The place of the earliest evidence of the open incidents; None when none is open."""
-        return self._incidents.first_evidence_seq()
+        return self._memory.incidents.first_evidence_seq()
 
     def observe(self, event: TraceEvent, can: Collection[Verdict] = VERDICTS) -> Observation:
         """Judge one event and return what it led to.
@@ -236,12 +171,13 @@ class Session:
         One whose place is not above that of every event before changes nothing: `skipped` says why.
         `can` are the verdicts that whoever records this event can carry out, of those the run can.
         """
-        totals = self._totals
+        memory = self._memory
+        totals = memory.totals
         if event.seq <= totals.last_seq:
-            skipped = self._places.classify(event, totals.last_seq)
+            skipped = memory.places.classify(event, totals.last_seq)
             self._health.count(_SKIPPED_AS[skipped])
             return QUIET._replace(skipped=skipped)
-        self._places.add(event, totals.last_seq)
+        memory.places.add(event, totals.last_seq)
         if event.action_name == JUDGED and event.action_type == STATE_TRANSITION:
             return self._apply_verdict(event)
         if event.timestamp < totals.last_at:
@@ -249,20 +185,20 @@ class Session:
         totals.add(event)
         if event.action_name in self._tools:
             event = self._tools[event.action_name].apply_to(event)
-        reported = self._read_report(event) if event.action_type == STATE_TRANSITION else ()
-        self._follow_goal(event)
-        if self._clean and event.action_type == TOOL_CALL and event.error is None:
-            self._note_written_file(event)
+        reported = self._responder.apply_report(event) if event.action_type == STATE_TRANSITION else ()
+        memory.follow_goal(event)
+        if memory.clean and event.action_type == TOOL_CALL and event.error is None:
+            memory.note_written_file(event)
         findings = self._runner.check(event, totals.last_names)
-        own = self.drift.observe(event, findings or (), self._runner, self._goal.current)
-        if self._refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
-            self._refusal = "" if findings else _LIFTED
+        own = self.drift.observe(event, findings or (), self._runner, memory.goal.current)
+        if memory.refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
+            memory.refusal = "" if findings else LIFTED
         if own:
             findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
         seen = self._pass(event, reported) if findings is None else self._respond(event, findings, can)
         is_step = event.action_type in {TOOL_CALL, LLM_REQUEST}
         if self.drift.steering.remind_every and is_step:
-            seen = self._remind(seen, event.seq, can)
+            seen = self._responder.remind(seen, event.seq, self.can.intersection(can))
         return seen if self._questioner is None else self._ask(self._questioner, event, seen)
 
     def before_tool(self, name: str, args: Any = None) -> Decision:
@@ -273,7 +209,7 @@ class Session:
                 run_id=self.run.run_id,
                 action_type=TOOL_CALL,
                 action_name=name,
-                timestamp=self._totals.last_at,
+                timestamp=self._memory.totals.last_at,
                 event_id=f"{self.run.run_id}.{self.next_seq}",
                 input_data=args,
                 seq=self.next_seq,
@@ -289,50 +225,38 @@ class Session:
         """
         if call.action_name in self._tools:
             call = self._tools[call.action_name].apply_to(call)
-        recent = self._totals.last_names
+        recent = self._memory.totals.last_names
         findings = self._runner.foresee(call, recent)
         findings += [self._runner.adjust(it, recent) for it in self.drift.foresee(call)]
         if not findings:
             return PROCEED
-        predicted = self._incidents.predict_answers(call, findings)
-        response = choose_response(findings, self.drift, predicted)
-        if response.action is DriftAction.CONTINUE:
-            return Decision(findings=tuple(findings))
-        answer = choose_verdict(
-            response.action, self.mode, self.can, certain=response.certain, before_call=True
-        )
-        if self._refusal == _LIFTED and answer.verdict == "deny":
-            answer = choose_verdict(DriftAction.INJECT_REMINDER, self.mode, self.can, before_call=True)
-        is_return = response.action is DriftAction.CHECKPOINT_RESET and answer.verdict == "deny"
-        if rolls_back and is_return and "rollback" in self.can and self._can_roll_back(event_seq=call.seq):
-            answer = VerdictChoice("rollback")
-        verdicts = (answer.verdict, answer.wanted)
-        return make_decision(response, findings, verdicts, self.drift, self._incidents, self.plan)
+        return self._responder.foresee(call, findings, self.can, rolls_back=rolls_back)
 
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """End the run: judge it as a whole, and return its findings, incidents and summary."""
-        findings = self._runner.end(self._totals.last_names)
+        totals, incidents = self._memory.totals, self._memory.incidents
+        findings = self._runner.end(totals.last_names)
         # A rise over runs is not this run's fault: the baseline may still learn from it.
-        had_incident = self._incidents.total > 0
+        had_incident = incidents.total > 0
         last = TraceEvent(
             agent_id=self.run.agent_id,
             run_id=self.run.run_id,
             action_type=STATE_TRANSITION,
             action_name="run_end",
-            timestamp=max(at, self._totals.last_at),
+            timestamp=max(at, totals.last_at),
             event_id=f"{self.run.run_id}.end",
             seq=self.next_seq,
         )
-        noted = self._incidents.observe(last, findings, PROCEED)
-        incidents = [*noted, *self._incidents.close_all(last.timestamp, self.next_seq - 1, self._totals)]
-        summary = self._totals.summarise(
+        noted = incidents.observe(last, findings, PROCEED)
+        closed = incidents.close_all(last.timestamp, self.next_seq - 1, totals)
+        summary = totals.summarise(
             self.run,
             at=last.timestamp,
             outcome=outcome,
             had_incident=had_incident,
-            doubts=self._trust.list_doubtful(),
+            doubts=list_doubtful(self._memory.trust),
         )
-        return Ending(self._runner.teach(summary), findings, _latest(incidents))
+        return Ending(self._runner.teach(summary), findings, keep_latest([*noted, *closed]))
 
     # --- saved, restored, rolled back -------------------------------------------------------------
 
@@ -342,29 +266,29 @@ class Session:
         Without text, the plan, the user's latest words, the texts of interventions and the steps for
         questions are left out: they serve guidance and questions only. What detectors compare with stays.
         """
-        incidents, drift = self._incidents, self.drift.state()
+        memory, drift, incidents = self._memory, self.drift.state(), self._memory.incidents
         questions = None if self._questioner is None else self._questioner.memory
         if not keeps_text:
             incidents = incidents.drop_texts()
             drift = structs.replace(drift, user_words="")
             questions = None if questions is None else questions.drop_texts()
         return msgspec.msgpack.encode(
-            _State(
+            SavedSession(
                 STATE_VERSION,
-                self._totals,
+                memory.totals,
                 incidents,
                 self._runner.state(),
-                self._fatigue,
-                self._trust.trust,
+                memory.fatigue,
+                memory.trust,
                 drift,
-                self._goal,
-                self._refusal,
-                self._clean,
+                memory.goal,
+                memory.refusal,
+                memory.clean,
                 self.run.epoch,
-                self.plan if keeps_text else PlanTracker(),
-                self._written,
+                memory.plan if keeps_text else PlanTracker(),
+                memory.written,
                 SavedJudging(self._verdicts, questions),
-                self._places,
+                memory.places,
                 self._runner.list_reasons(),
                 self._runner.failures,
             )
@@ -375,15 +299,11 @@ class Session:
 
         A detector whose own part cannot be read starts afresh, and that is counted.
         """
-        saved = self._decode(state)
+        saved = decode_session(state, self.run.run_id)
         if saved.epoch:
             self.run = structs.replace(self.run, epoch=saved.epoch)
-        self._totals, self._incidents = saved.totals, saved.incidents
-        self._fatigue, self._trust = saved.fatigue, TrustTracker(saved.trust)
-        self._refusal, self._clean, self._written = saved.refusal, saved.clean, saved.written
-        self._places = saved.places
-        self._set_goal(saved.goal)
-        self.plan = saved.plan
+        self._memory.restore(saved)
+        self._runner.follow_goal(saved.goal)
         self.drift.restore(saved.drift)
         self._runner.restore(saved.detectors, saved.reasons, saved.failures)
         self._verdicts = saved.judging.verdicts
@@ -396,180 +316,65 @@ class Session:
 
         What was spent stays spent, and incidents with their interventions stay known.
         """
-        saved = self._decode(state)
-        self._incidents.outcomes.lengthen(self._estimate_repeated_calls(saved.totals))
-        self._set_goal(saved.goal)
-        self.plan = saved.plan
+        saved = decode_session(state, self.run.run_id)
+        memory = self._memory
+        memory.incidents.outcomes.lengthen(memory.estimate_repeated_calls(saved.totals))
+        memory.goal, memory.plan = saved.goal, saved.plan
+        self._runner.follow_goal(saved.goal)
         self._runner.restore(saved.detectors)
         self.drift.roll_back(saved.drift)
-        self._fatigue.reset()
-        self._refusal = ""
-
-    def _follow_goal(self, event: TraceEvent) -> None:
-        """Update goal and plan by an event; with another task, the plan is another one too."""
-        changes = self._goal.changes
-        self._goal.observe(event)
-        if self._goal.changes != changes:
-            self.plan.forget()
-        self.plan.observe(event)
+        memory.fatigue.reset()
+        memory.refusal = ""
 
     def list_written_files(self, since: int) -> list[str]:
         """Return the files that calls have written for the first time after this place in the run."""
-        return [path for path, seq in self._written.items() if seq > since]
-
-    def _note_written_file(self, event: TraceEvent) -> None:
-        """Note which file a call writes, from the first checkpoint on: a rollback may remove it."""
-        path = find_written_path(event.input_data)
-        if path is not None and len(path) <= _MAX_PATH_CHARS and len(self._written) < _FILES_KEPT:
-            self._written.setdefault(path, event.seq)
-
-    def _set_goal(self, goal: GoalTracker) -> None:
-        self._goal = goal
-        self._runner.follow_goal(goal)
-
-    def _estimate_repeated_calls(self, then: Totals) -> int:
-        """Return about how many calls lie between a checkpoint and where things went wrong."""
-        since, now = self._incidents.first_evidence_seq(), self._totals
-        if since is None or now.events <= then.events:
-            return 0
-        share = (now.tool_calls - then.tool_calls) / (now.events - then.events)
-        return round(max(0, since - then.last_seq - 1) * share)
-
-    def _decode(self, state: bytes) -> _State:
-        try:
-            saved = msgspec.msgpack.decode(state, type=_State)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise FormatError(f"The saved session of run {self.run.run_id!r} cannot be read: {exc}.") from exc
-        if saved.version != STATE_VERSION:
-            raise FormatError(f"The saved session of run {self.run.run_id!r} has version {saved.version}.")
-        return saved
+        return [path for path, seq in self._memory.written.items() if seq > since]
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _read_report(self, event: TraceEvent) -> Sequence[Incident]:
-        """Apply what the host reports about its own actions; return the incidents this changes."""
-        report = event.metadata or {}
-        if event.action_name == CALL_REFUSED:
-            self._refusal = _REFUSED
-            action = read_action(report.get("action"))
-            return self._incidents.record_refusal(event, action, str(report.get("reason", "")), self._totals)
-        if event.action_name == CHECKPOINT_TAKEN and not self._incidents.open:
-            self._clean.append(event.seq)
-            del self._clean[1:-_CLEAN_KEPT]  # the first stays: it is from before everything
-        elif event.action_name == GUIDANCE_DELIVERED:
-            self.drift.note_goal_stated()
-            return self._incidents.mark_delivered(event, to_count(report.get("seq")))
-        elif event.action_name == ROLLED_BACK:
-            return self._incidents.mark_rolled_back()
-        elif event.action_name == NOT_CARRIED_OUT:
-            return self._incidents.mark_not_carried_out(str(report.get("reason", "")))
-        return ()
-
     def _apply_verdict(self, event: TraceEvent) -> Observation:
         """Apply what a judge answered. Nothing else sees the event: it is no part of what the agent did."""
-        self._totals.hide(event.seq)
+        self._memory.totals.hide(event.seq)
         report = read_judged(event.metadata)
         if report is None:
             self._health.count("verdict that cannot be read")
             return QUIET
         if self._questioner is not None:
             self._questioner.close(report)
-        effect = apply_verdict(event, report, self._verdicts, self._incidents, self._totals)
+        effect = apply_verdict(event, report, self._verdicts, self._memory.incidents, self._memory.totals)
         decision = Decision(findings=tuple(effect.findings)) if effect.findings else PROCEED
-        return Observation(decision, _latest(effect.incidents), event.seq)
+        return Observation(decision, keep_latest(effect.incidents), event.seq)
 
     def _ask(self, questioner: Questioner, event: TraceEvent, seen: Observation) -> Observation:
         """Add the questions that an event raises."""
-        facts = RunFacts(self._goal, self._incidents.open)
+        facts = RunFacts(self._memory.goal, self._memory.incidents.open)
         questions = questioner.observe(event, seen.decision.findings, facts)
         return seen._replace(questions=questions) if questions else seen
 
     def _pass(self, event: TraceEvent, reported: Sequence[Incident]) -> Observation:
         """Return what an event without findings led to; `reported` are incidents changed by a report."""
-        self._fatigue.event_count += 1
-        if self._trust.trust.tools:
-            self._trust.record_clean(event)
-        hooks = () if self.mode == "observe" else self.drift.pick_hooks(drifting=bool(self._incidents.open))
+        memory = self._memory
+        incidents = memory.incidents
+        memory.fatigue.event_count += 1
+        if memory.trust.tools:
+            record_clean_use(memory.trust, event)
+        hooks = () if self.mode == "observe" else self.drift.pick_hooks(drifting=bool(incidents.open))
         decision = Decision(hooks=hooks) if hooks else PROCEED
-        if not self._incidents.open:
+        if not incidents.open:
             return Observation(decision) if hooks else QUIET
-        judged = self._incidents.judge(event, (), self._totals)
-        return Observation(
-            decision,
-            _latest([*reported, *judged, *self._incidents.observe(event, (), decision, self._totals)]),
-        )
-
-    def _remind(self, seen: Observation, seq: int, can: Collection[Verdict]) -> Observation:
-        """Add a reminder of goal and plan, when one is due and no incident is open."""
-        if self._incidents.open and not seen.decision.guidance:
-            return seen
-        can = self.can.intersection(can)
-        decision = add_reminder(seen.decision, self.drift, self.plan, self.mode, can)
-        return seen if decision is seen.decision else seen._replace(decision=decision, seq=seq)
+        judged = incidents.judge(event, (), memory.totals)
+        noted = incidents.observe(event, (), decision, memory.totals)
+        return Observation(decision, keep_latest([*reported, *judged, *noted]))
 
     def _respond(
         self, event: TraceEvent, findings: Sequence[DriftEvent], can: Collection[Verdict]
     ) -> Observation:
         """Return what an event with findings led to."""
-        judged = self._incidents.judge(event, findings, self._totals)
-        reported = [it for it in findings if it.severity is not Severity.LOW]
-        readings = self._fatigue.observe([pattern_of(finding) for finding in reported])
-        self._trust.record_findings(event, self._totals.names, is_reported=bool(reported))
         self._verdicts.note_corrections(event, findings)
-        chronic = {
-            finding.kind
-            for finding in reported
-            if any(it.hard and it.pattern == pattern_of(finding) for it in readings)
-        }
-        decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic, can=can)
-        if decision.guidance and not is_repeated:
-            if decision.verdict != "proceed" or decision.wanted is None:
-                self.drift.note_goal_stated()
-            # After an intervention, whether the pattern comes back is counted anew.
-            for finding in reported:
-                self._fatigue.reset(pattern_of(finding))
-        said = Decision(action=decision.action, findings=decision.findings) if is_repeated else decision
-        noted = self._incidents.observe(event, findings, said, self._totals)
-        return Observation(decision, _latest([*judged, *noted]), event.seq)
-
-    def _decide(
-        self, findings: Sequence[DriftEvent], *, seq: int, chronic: Collection[str], can: Collection[Verdict]
-    ) -> tuple[Decision, bool]:
-        """Return the decision about findings, and whether it only says again what was said before."""
-        response = choose_response(findings, self.drift, self._incidents.answered, chronic)
-        if response.action is DriftAction.CONTINUE:
-            return Decision(findings=tuple(findings)), False
-        is_new = is_news(findings, response.action, seq, self._incidents, self._fatigue, self._totals)
-        # A budget that is used up is the answer to every further step, not only to the first.
-        if not is_new and not self.drift.is_exhausted:
-            quiet = Decision(action=response.action, findings=tuple(findings), hard=bool(chronic))
-            return self.drift.explain(quiet, response), False
-        can = self.can.intersection(can)
-        can = can if self._can_roll_back(event_seq=seq) else can - {"rollback"}
-        answer = choose_verdict(response.action, self.mode, can, certain=response.certain)
-        verdicts = (answer.verdict, answer.wanted)
-        decision = make_decision(response, findings, verdicts, self.drift, self._incidents, self.plan)
-        return structs.replace(decision, hard=bool(chronic), hooks=self._pick_hooks(response)), not is_new
-
-    def _can_roll_back(self, *, event_seq: int) -> bool:
-        """Return whether there is a checkpoint from before the first evidence of the open incidents."""
-        since = self._incidents.first_evidence_seq()
-        return any(taken <= (event_seq if since is None else since) for taken in self._clean)
-
-    def _pick_hooks(self, response: Response) -> tuple[Hook, ...]:
-        """Return `switch_model` where interventions up to a rollback were ignored."""
-        if self.mode == "observe":
-            return ()
-        is_late = response.action.level >= DriftAction.CHECKPOINT_RESET.level
-        return ("switch_model",) if is_late and self._incidents.has_failed_intervention() else ()
+        return self._responder.respond(event, findings, self.can.intersection(can))
 
 
 @lru_cache(maxsize=128)
 def _share_verdicts(can: frozenset[Verdict]) -> frozenset[Verdict]:
     """Return an equal set that all runs share: there are few, and every run has one."""
     return can
-
-
-def _latest(incidents: Sequence[Incident]) -> Sequence[Incident]:
-    """Return the last version of each incident."""
-    return tuple({incident.incident_id: incident for incident in incidents}.values())

@@ -11,8 +11,9 @@ from msgspec import structs
 from steadyhelm.decisions import BudgetDecision, DailyBudgetState, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.capture import Payload
+from steadyhelm.engine.responses import Ending, Observation
 from steadyhelm.engine.run_services import RunServices
-from steadyhelm.engine.session import Ending, Observation, Session
+from steadyhelm.engine.session import Session
 from steadyhelm.events import DAILY_BUDGET, STATE_TRANSITION, TOOL_CALL, new_id
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.response_levels import VERDICTS

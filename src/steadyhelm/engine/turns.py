@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from steadyhelm.engine.responses import Observation
 from steadyhelm.engine.run_services import RunServices
-from steadyhelm.engine.session import Observation
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.logs import logger
 
