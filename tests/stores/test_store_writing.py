@@ -231,6 +231,30 @@ class TestRuns:
 
 
 class TestNumbersRemembered:
+    def test_what_is_over_takes_no_memory(self, store):
+        """
+        Runs that ended are forgotten, whatever they called; one that is open is remembered, and so is one that
+        goes on after its end.
+        """
+        for number in range(20):
+            run_id = f"run-{number}"
+            store.write([an_event(0, run_id=run_id), an_event(1, run_id=run_id)])
+            store.write([a_summary(run_id=run_id)])
+        store.write([an_event(0, run_id="open")])
+        store.write([an_event(2, run_id="run-7")])
+
+        assert {("agent", "open"), ("agent", "run-7")} == set(store._row_ids.runs)
+
+    def test_a_call_after_the_end_still_finds_the_one_before(self, store, path):
+        """
+        A run that goes on after its end is compared with what it did before.
+        """
+        store.write([an_event(0, call_hash=7, result_hash=9)])
+        store.write([a_summary()])
+        store.write([an_event(1, call_hash=7, result_hash=9)])
+
+        assert [(0, 1)] == rows(path, "SELECT last_same, same_result FROM events WHERE seq = 1")
+
     def test_another_writer_opened_the_run(self, store, other):
         """
         Two writers that meet the same new agent, run and name give them one number.

@@ -117,6 +117,12 @@ class RunTotals:
         """Whether an event came after the last record that started, suspended or ended the run."""
         return len(self.seqs) > self.events_before_change
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the run ended in this batch, and nothing came after it."""
+        last = self.state_changes[-1] if self.state_changes else None
+        return isinstance(last, RunSummary) and not self.is_resumed
+
 
 class Batch(Struct):
     """The rows and totals of one batch."""

@@ -66,6 +66,10 @@ class RowIds:
         self.runs[agent_id, run_id] = run
         return run
 
+    def forget_run(self, agent_id: str, run_id: str) -> None:
+        """Forget a run that is over: a record that comes after all looks for it again."""
+        self.runs.pop((agent_id, run_id), None)
+
     def get_name(self, connection: Connection, name: str) -> int:
         """Return the row id of a name. Inserts the name when it is new."""
         row_id = self.names.get(name)

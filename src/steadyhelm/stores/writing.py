@@ -173,6 +173,9 @@ class SQLWriter(StorePart, RunStore):
                 connection.dialect.look_up(connection, self._row_ids, records)
                 batch = BatchBuilder(connection, self._row_ids).build(records)
                 _write_batch(connection, batch, self._row_ids.new_runs)
+                for (agent_id, run_id), totals in batch.totals.items():
+                    if totals.is_over:
+                        self._row_ids.forget_run(agent_id, run_id)
             except connection.dialect.unstorable_errors as exc:
                 raise _UnstorableValueError(f"A record could not be stored: {exc}.") from exc
 
