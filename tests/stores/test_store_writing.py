@@ -233,8 +233,7 @@ class TestRuns:
 class TestNumbersRemembered:
     def test_what_is_over_takes_no_memory(self, store):
         """
-        Runs that ended are forgotten, whatever they called; one that is open is remembered, and so is one that
-        goes on after its end.
+        Runs that ended are forgotten; open ones and those that go on after their end are remembered.
         """
         for number in range(20):
             run_id = f"run-{number}"
