@@ -33,6 +33,7 @@ from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.run_control import RunControl
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
@@ -186,7 +187,7 @@ class DriftMonitor(Monitor):
             str(settings.database) if settings.db else "", public_url=settings.server_public_url
         )
         sinks = [log, *sinks, *try_make_otel_sinks(settings, health)]
-        super().__init__(
+        control = RunControl(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),
             dispatch=Dispatch(
@@ -218,6 +219,7 @@ class DriftMonitor(Monitor):
             judge=None if settings.disabled else worker,
             clock=clock,
         )
+        super().__init__(control)
         for sink in sinks:
             # A sink that wants findings on the agent's own thread says so by having this method.
             attach = getattr(sink, "attach", None)

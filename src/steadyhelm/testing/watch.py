@@ -15,6 +15,7 @@ from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.run_control import RunControl
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.findings import Severity
@@ -84,8 +85,7 @@ class Watch(DriftMonitor):
         )
         health = Health()
         # Unlike a DriftMonitor: no store, no alerts, nothing sampled or dropped.
-        Monitor.__init__(
-            self,
+        control = RunControl(
             agent_id,
             make_detectors=make_detector_factory(self.settings),
             dispatch=Dispatch([self._memory], health=health, durable=True),
@@ -93,6 +93,7 @@ class Watch(DriftMonitor):
             health=health,
             tools=parse_declarations(self.settings.tools),
         )
+        Monitor.__init__(self, control)
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +104,7 @@ class Watch(DriftMonitor):
     def judge_runs(self) -> list[Judged]:
         """Return every run watched so far, judged."""
         self.flush()
-        judge = Judge(self.settings, tools=self._sessions.tools)
+        judge = Judge(self.settings, tools=self._control.sessions.tools)
         return [judge.judge(run) for run in self._iter_runs()]
 
     def assert_no_loop(self, *, min_severity: str = "MED") -> None:
