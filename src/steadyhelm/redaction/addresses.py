@@ -18,7 +18,7 @@ _USER_INFO: Final = re.compile(
     re.ASCII,
 )
 _DATA_SOURCE: Final = re.compile(
-    r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?=(?:tcp|udp|unix)\()", re.ASCII
+    r"(?<![\w/:])[\w.-]{1,64}:([^\s:@/\"'<>]{1,100})@(?:(?=(?:tcp|udp|unix)\()|(?=/\w))", re.ASCII
 )
 _ENCODED_USER_INFO: Final = re.compile(
     r"%3A%2F%2F[\w.~-]{0,60}%3A((?:[\w.~!*-]|%(?!40|2F|3A)[0-9A-F]{2}){1,200}?)%40", re.IGNORECASE
@@ -57,7 +57,7 @@ def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
         yield from _find_groups(_PASSWORD_FILE, text)
     if "@" not in text:
         return
-    if "@tcp(" in text or "@unix(" in text:
+    if "@tcp(" in text or "@unix(" in text or "@/" in text:
         yield from _find_groups(_DATA_SOURCE, text)
     if "://" not in text and "sip:" not in text:
         return

@@ -18,7 +18,7 @@ _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
     r"[\"'`\\<>\])?!%&=:*|\uff1a]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
-    r"|should|must|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|ist|lautet|est|es|je|or|di|de|do|da|dla|para|pour|string|String)\b)"
+    r"|should|must|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
     r"|\([^()]{0,80}[\"'`]"
     r"|[,;][\w ,;.-]{0,120}\\{1,8}[nr]|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",
@@ -45,6 +45,7 @@ _WORD_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![A-Za-z\\]))([A-Za-z]{2,2
 _CURSORS: Final = frozenset(
     {"next", "page", "continuation", "sync", "cursor", "pagination", "cancellation", "resume"}
 )
+_CARD_CODES: Final = ("cvv", "cvv2", "cvc", "cvc2", "csc")
 _JOINED: Final = frozenset({"key", "keys", "token", "tokens"})
 """Words that say more with the word in front of them: `API key`, `next token`."""
 
@@ -80,6 +81,8 @@ class NameFinder:
         if _MAY_FOLLOW.match(text, word.end) is None:
             return _SAID_BEFORE.search(text[max(0, word.start - _SEEN_BEFORE) : word.start]) is not None
         if strength is not Strength.WEAK:
+            return True
+        if word.text.lower().endswith(_CARD_CODES):
             return True
         least = _LONG_VALUE if word.text.lower().endswith(("key", "keys")) else _SHORT_VALUE
         return least.search(text, word.end, word.end + _SEEN_AFTER) is not None

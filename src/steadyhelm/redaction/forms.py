@@ -43,13 +43,14 @@ _VALUE_WORD: Final = (
 _ASSIGN: Final = re.compile(
     rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
     r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
-    r"|(?<=[ ])(?:string|String|\[\]byte)[ ]{1,4}=(?!=)"
+    r"|(?<=[ ])(?:string|String|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
     rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}})?"
     r"(?:<code>)?"
 )
 _HEADER: Final = re.compile(
-    rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?{_BLANKS}{{0,12}}(?:{OPERATOR}){_BLANKS}{{0,12}}"
+    rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?{_BLANKS}{{0,12}}"
+    rf"(?:(?:{OPERATOR}){_BLANKS}{{0,12}}|(?<=[ \t])(?={QUOTE}))"
 )
 _LOOSE: Final = re.compile(
     rf"{QUOTE}?[\])]{{0,2}}{_MARKUP}?[ \t]{{0,40}}(?P<op>={{1,2}}>|-{{1,2}}>|(?<=[ \t])-{{1,2}}(?=[ \t])"
@@ -99,6 +100,9 @@ _IS: Final = re.compile(
     r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
+_IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
+_FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
+"""Names in languages whose word for `is` is an ordinary word of others."""
 _WORDS_AND_COLON: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,8}:[ ]")
 """What is between the two in `A temporary password is generated for ann@host: hunter2`."""
 _USER_AND_PASSWORD: Final = re.compile(
@@ -247,7 +251,8 @@ def _read_before(text: str, name: Name) -> Value | None:
 def _read_second(text: str, name: Name) -> Value | None:
     """Read the value behind a name and a comma: arguments of a call, or a list of words of a command."""
     match = _COMMA.match(text, name.end)
-    if not match or not (match["quote"] or name.text.isupper()):
+    is_named = name.text.isupper() or text[max(0, name.start - 1) : name.start] == "{"
+    if not match or not (match["quote"] or is_named):
         return None
     value = read_value(text, match.end())
     if not value:
@@ -288,6 +293,8 @@ def _read_flag(text: str, name: Name) -> Value | None:
 
 
 def _read_sentence(text: str, name: Name) -> Value | None:
+    if name.text.lower() in _FINNIC_NAMES and (match := _IS_FINNIC.match(text, name.end)):
+        return _read_said(text, name, match)
     if "pass" not in name.text.lower():
         return _read_said(text, name, _IS.match(text, name.end))
     return _read_said(text, name, _IS.match(text, name.end)) or _read_said(

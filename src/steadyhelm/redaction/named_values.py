@@ -16,6 +16,9 @@ _MIN_PLAIN_NUMBER: Final = 6
 _MAX_PIN_DIGITS: Final = 8
 _WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
 """Words as people choose them for a password; elsewhere an identifier looks like this."""
+_CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
+"""The name of the few digits on a card, which are a secret although they are a short number."""
+_MIN_CARD_CODE_DIGITS: Final = 3
 _SCHEME: Final = re.compile(r"[A-Za-z][\w-]{1,20}[ \t]+(?=\S)")
 
 
@@ -32,6 +35,8 @@ def is_secret_value(value: str, name: str, strength: Strength) -> bool:
     """Return whether the value of a field is a secret, by its name and by what it looks like."""
     if strength is Strength.CERTAIN:
         return bool(value)
+    if is_card_code(value, name):
+        return True
     if strength is Strength.WEAK:
         return is_weak_secret(value, name)
     if strength is Strength.HEADER:
@@ -42,6 +47,8 @@ def is_secret_value(value: str, name: str, strength: Strength) -> bool:
 def is_weak_secret(value: str, name: str) -> bool:
     """Return whether a value is a secret although its name says little."""
     lowered = name.lower()
+    if is_card_code(value, name):
+        return True
     if lowered.endswith("pin"):
         return value.isdigit() and not is_short_number(value) and len(value) <= _MAX_PIN_DIGITS
     if looks_secret(value) or holds_base64_pair(value):
@@ -49,6 +56,19 @@ def is_weak_secret(value: str, name: str) -> bool:
     if lowered.endswith(("pass", "pw", "pwd")) and _WORDS_AND_NUMBER.match(value):
         return True
     return not lowered.endswith(("key", "keys")) and looks_like_password(value)
+
+
+def is_card_code(value: str, name: str) -> bool:
+    """Return whether a value is the code of a card, by its name.
+
+    >>> is_card_code("041", "cardCVV"), is_card_code("041", "count")
+    (True, False)
+    """
+    return (
+        value.isdigit()
+        and _MIN_CARD_CODE_DIGITS <= len(value) <= _MAX_PIN_DIGITS
+        and _CARD_CODE.search(name) is not None
+    )
 
 
 def is_likely_secret(value: str, name: Name) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from steadyhelm.redaction.assignments import NameFinder
 from steadyhelm.redaction.commands import find_secret_arguments
-from steadyhelm.redaction.named_values import is_secret_value
+from steadyhelm.redaction.named_values import is_card_code, is_secret_value
 from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name, words_of
 from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_secret
 
@@ -54,12 +54,15 @@ class StructureRedactor:
         """Return the value of a field whose name says that it is a secret."""
         if isinstance(value, (dict, list)) and strength is not Strength.WEAK:
             return self._redact_members(value, key, strength)
+        if isinstance(value, list) and _is_login(value, key):
+            return [value[0], self._mark(key)]
         if isinstance(value, str):
             if not value.startswith("[redacted") and is_secret_value(value, key, strength):
                 return self._mark(key)
             return self._redact_text(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            is_secret = strength > Strength.WEAK and abs(value) >= _MIN_NUMBER and "tok" not in key.lower()
+            is_long = strength > Strength.WEAK and abs(value) >= _MIN_NUMBER and "tok" not in key.lower()
+            is_secret = is_long or is_card_code(str(value), key)
             return self._mark(key) if is_secret or strength is Strength.CERTAIN else value
         return self._redact_plain(value)
 
@@ -153,6 +156,16 @@ def _is_pair_value(item: str, strength: Strength) -> bool:
     if strength is Strength.HEADER:
         return not is_ordinary(item)
     return looks_secret(item) or (strength is Strength.STRONG and looks_like_password(item))
+
+
+def _is_login(value: list[Any], key: str) -> bool:
+    """Return whether a list is a user and a password, as clients for HTTP take them: `auth: [ann, x]`."""
+    return (
+        len(value) == _PAIR
+        and all(isinstance(item, str) for item in value)
+        and key.lower().endswith("auth")
+        and looks_like_password(value[1])
+    )
 
 
 def _is_schema(value: dict[str, Any]) -> bool:
