@@ -6,12 +6,14 @@ lost or changes places.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from steadyhelm.engine.health import Health
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.journal.files import Journal, Segment, is_possible
 from steadyhelm.journal.frames import Entry, encode_frame, encode_held, encode_withdrawal
@@ -53,6 +55,7 @@ class Backlog:
         self._dropped_and_kept = 0
         self.dropped_and_counted = 0
         """Events dropped so far that are counted in memory."""
+        self._kept_totals: dict[str, int] = {}
         self._held = 0
         self._held_missing = 0
         self._is_closed = False
@@ -226,6 +229,19 @@ class Backlog:
             fresh = journal.create_file()
             self._do(self._continue_in, fresh)
 
+    def try_tidy_journal(self, health: Health) -> None:
+        """Open the journal, or delete from it what is stored; without one, go on in memory alone."""
+        try:
+            self.tidy_journal()
+        except OSError:
+            if self.journal is None and not health.totals().get("journal cannot be opened"):
+                health.count("journal cannot be opened")
+
+    @property
+    def journal_paths(self) -> set[Path]:
+        """The files of the journal."""
+        return set() if self.journal is None else self.journal.paths
+
     @property
     def _is_holding(self) -> bool:
         return self._held > self._held_missing
@@ -281,6 +297,19 @@ class Backlog:
     def _keep(self, frame: bytes, kept: list[bool]) -> None:
         if self.journal is not None:
             kept.append(self.journal.append(frame, self.put_count, may_refuse=False))
+
+    def keep_losses(self, health: Health) -> bool:
+        """Append what was counted to the journal, where it survives the process while the store is down.
+
+        Returns whether it is there.
+        """
+        dropped, totals = self.dropped_and_counted, health.totals()
+        if totals != self._kept_totals:
+            if not self.keep(health.list_losses(time.time())):
+                return False
+            self._kept_totals = totals
+            self.note_kept(dropped)
+        return True
 
     def hand_over(self, entries: Sequence[Entry]) -> bool:
         """Write records to a file that another process stores; return whether that was possible."""

@@ -87,8 +87,8 @@ class Dispatch:
         self.on_written: Callable[[Sequence[Record]], None] | None = None
         """Runs on the writer's thread with the records of each batch that is stored."""
         self._begin()
-        self._try_open_journal()
-        if self._database is not None and set(list_pending(self._database)) - self._own_files():
+        self._backlog.try_tidy_journal(self._health)
+        if self._database is not None and set(list_pending(self._database)) - self._backlog.journal_paths:
             self._start()
 
     def _begin(self) -> None:
@@ -112,7 +112,6 @@ class Dispatch:
         self._is_hurried = False
         self._in_hand: list[Entry] = []
         self._repeat_at = self._adopt_at = 0.0
-        self._kept_totals: dict[str, int] = {}
         self._is_late = False
         self._caller = threading.local()
         self._thread: threading.Thread | None = None
@@ -232,7 +231,7 @@ class Dispatch:
         """Start afresh in a child process: the parent writes what was queued."""
         self._begin()
         if not self._closed:
-            self._try_open_journal()
+            self._backlog.try_tidy_journal(self._health)
 
     @property
     def waiting(self) -> int:
@@ -307,7 +306,7 @@ class Dispatch:
             self._run_jobs()
         if not self._delivery.is_down:
             self._delivery.deliver_losses()
-        self._try_open_journal()
+        self._backlog.try_tidy_journal(self._health)
         if self._closed:
             return bool(self._backlog.remaining)
         self._wait_for_work()
@@ -328,25 +327,13 @@ class Dispatch:
             self.on_written([record for _, record in written])
         self._is_late = False
         self._backlog.complete(count)
-        self._try_open_journal()
-
-    def _try_open_journal(self) -> None:
-        """Open the journal, or delete from it what is stored; without one, go on in memory alone."""
-        try:
-            self._backlog.tidy_journal()
-        except OSError:
-            if self._backlog.journal is None and not self._health.totals().get("journal cannot be opened"):
-                self._health.count("journal cannot be opened")
-
-    def _own_files(self) -> set[Path]:
-        journal = self._backlog.journal
-        return set() if journal is None else journal.paths
+        self._backlog.try_tidy_journal(self._health)
 
     def _adopt(self) -> None:
         now = time.monotonic()
         if now >= self._adopt_at and not self._closed:
             self._adopt_at = now + ADOPT_S
-            self._delivery.adopt(but=self._own_files(), batch=self._batch)
+            self._delivery.adopt(but=self._backlog.journal_paths, batch=self._batch)
 
     def _wait_for_work(self) -> None:
         tick_s = REPEAT_S if self.repeated_job is not None else ADOPT_S
@@ -370,25 +357,12 @@ class Dispatch:
             while not self._closed and (left := deadline - time.monotonic()) > 0:
                 if self._wake.get(timeout=left):
                     break
-        self._keep_losses()
+        self._backlog.keep_losses(self._health)
         self._run_jobs()
         return not self._closed
 
     def _hand_over(self, entries: Sequence[Entry]) -> bool:
         return self._backlog.hand_over(entries)
-
-    def _keep_losses(self) -> bool:
-        """Append what was counted to the journal, where it survives the process while the store is down.
-
-        Returns whether it is there.
-        """
-        dropped, totals = self._backlog.dropped_and_counted, self._health.totals()
-        if totals != self._kept_totals:
-            if not self._backlog.keep(self._health.list_losses(time.time())):
-                return False
-            self._kept_totals = totals
-            self._backlog.note_kept(dropped)
-        return True
 
     def _run_jobs(self) -> None:
         now = time.monotonic()
@@ -409,7 +383,7 @@ class Dispatch:
         lost = self._backlog.stop()
         if lost:
             self._health.lose(NOT_WRITTEN, lost)
-        self._backlog.close(is_counted=not self._backlog.remaining or self._keep_losses())
+        self._backlog.close(is_counted=not self._backlog.remaining or self._backlog.keep_losses(self._health))
         if lost:
             self._delivery.deliver_losses()
         for sink in self._sinks:
