@@ -160,7 +160,7 @@ class TestSeen:
         """
         boundary = watch()
         with boundary.run("go") as run:
-            run.record_failed_call("c1", "nowhere", {"to": 1}, error="there is no such tool")
+            run.record_call("c1", "nowhere", {"to": 1}, error="there is no such tool")
 
         assert ["tool nowhere !there is no such tool"] == story(boundary)[1:]
 

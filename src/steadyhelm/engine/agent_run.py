@@ -9,17 +9,14 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from msgspec import structs
-
 from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, ModelReply
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
 from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
 from steadyhelm.engine.coercion import to_count
-from steadyhelm.engine.instructions import NOT_JUDGED, RunInstructions, RunOwner
+from steadyhelm.engine.instructions import RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.pending_decisions import PendingDecisions
-from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.fingerprints import to_text
@@ -212,12 +209,6 @@ class AgentRun:
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self._swallow("after_tool", exc)
 
-    def record_failed_call(
-        self, call_id: str, name: str, args: Any = None, *, error: object, surface: str = ""
-    ) -> None:
-        """Record a call the model asked for that was never made: no such tool, or wrong arguments."""
-        self.record_call(call_id, name, args, error=error, surface=surface)
-
     def record_call(
         self,
         call_id: str,
@@ -228,7 +219,10 @@ class AgentRun:
         error: object = None,
         surface: str = "",
     ) -> None:
-        """Record a call that was made without asking, for instance by the model's provider itself."""
+        """Record a call that was made without asking, for instance by the model's provider itself.
+
+        With an error also one that was asked for and never made: no such tool, or wrong arguments.
+        """
         with self.boundary.guard("record_call"):
             with self.lock:
                 is_owner = self.calls.claim(call_id, surface)
@@ -252,19 +246,10 @@ class AgentRun:
         pending = self.pending
         recorder = self._recorder
         if recorder is not None and recorder.waiting.is_by_function and "guide" in self.can.get(point, ()):
-            self._adopt_guidance(recorder)
+            self._instructions.adopt_guidance(recorder)
         if pending.strong is None and not pending.guidance:
             return CONTINUE
-        instruction = self._instructions.judge_failure(point)
-        answers = self._instructions.answered
-        with self.boundary.guard(point):
-            with self.lock:
-                instruction = pending.take(point, self.can, self.goal, only)
-                if instruction.verdict == "rollback":
-                    pending.clear_strong()
-            if instruction.verdict == "rollback":
-                instruction = self._instructions.roll_back(instruction)
-        return self._instructions.settle(instruction, answers)
+        return self._instructions.take(point, only)
 
     def apply_answer(self, answer: object, instruction: Instruction, call_id: str = "") -> Instruction:
         """Apply the user's answer to the question in `instruction`, and return what to do now.
@@ -311,7 +296,11 @@ class AgentRun:
                 self._close_calls()
                 if self.pending and self.stopped is None:
                     self.report_not_carried_out("the agent had finished before it could be carried out")
-                if error is not None and self.stopped is None and self._is_failure(error):
+                if (
+                    error is not None
+                    and self.stopped is None
+                    and self._errors.is_failure(error, self.boundary.control)
+                ):
                     self._record(STATE_TRANSITION, "agent_error", error=error)
         finally:
             self._monitor.runs.remove_participant(self.run_id, self)
@@ -391,30 +380,8 @@ class AgentRun:
             # Suspended, or never started: the monitor resumes it.
             decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
             self._recorder = self._monitor.runs.get(self.run_id)
-        if decision is PROCEED:
-            return
-        if decision is UNDECIDED and self._monitor.fails_closed:
-            decision = NOT_JUDGED
-        if "force_checkpoint" in decision.hooks:
-            self._instructions.checkpoint_due = True
-        if decision.verdict != "proceed":
-            if self._recorder is not None:
-                self._recorder.waiting.take()  # it is delivered from here
-            with self.lock:
-                self.pending.add(decision)
-        elif decision.wanted is not None:
-            self.undelivered += 1
-            self._monitor.health.count(
-                f"{self.boundary.source} has no way to carry out {decision.wanted} where it is used"
-            )
-
-    def _adopt_guidance(self, recorder: RunRecorder) -> None:
-        """Deliver guidance about a step that a function inside this run has recorded itself."""
-        with self.boundary.guard("guidance"):
-            decision = recorder.take_guidance()
-            if decision.guidance:
-                with self.lock:
-                    self.pending.add(structs.replace(decision, verdict="guide"))
+        if decision is not PROCEED:
+            self._instructions.receive(decision, self._recorder)
 
     def _count_events(self) -> int:
         recorder = self._recorder
@@ -422,8 +389,3 @@ class AgentRun:
 
     def _swallow(self, where: str, exc: Exception) -> None:
         self._monitor.health.swallow(f"{self.boundary.source} adapter, {where}", exc)
-
-    def _is_failure(self, error: BaseException) -> bool:
-        """Return whether the agent failed by an error that no step has reported."""
-        is_left = describe_outcome(error) == "left early" or is_a(error, self.boundary.control)
-        return not is_left and self._errors.is_new(error)

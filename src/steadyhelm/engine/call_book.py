@@ -8,6 +8,8 @@ from msgspec import Struct
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.capture import to_id
 from steadyhelm.engine.coercion import to_error_text
+from steadyhelm.engine.live_runs import describe_outcome
+from steadyhelm.host_objects import is_a
 
 CALLS_KEPT: Final = 1024
 _ERRORS_KEPT: Final = 8
@@ -92,8 +94,13 @@ class ReportedErrors:
         """Remember an error that a step reported."""
         self._texts.append(to_error_text(error))
 
-    def is_new(self, error: BaseException) -> bool:
-        """Return whether neither this error nor one of its causes was reported before."""
+    def is_failure(self, error: BaseException, control: tuple[type[BaseException], ...]) -> bool:
+        """Return whether an agent failed by an error that neither itself nor by a cause was reported before.
+
+        One that its framework steers itself by is no failure, nor is a run that is left early.
+        """
+        if describe_outcome(error) == "left early" or is_a(error, control):
+            return False
         cause: BaseException | None = error
         for _ in range(_CAUSES_FOLLOWED):
             if cause is None:

@@ -1,7 +1,7 @@
 """From decisions to instructions for the adapter: what can be done, what was asked, what was answered."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,6 +20,7 @@ from steadyhelm.interrupts import pass_on_signal
 if TYPE_CHECKING:
     from steadyhelm.engine.agent_run import AgentRun
     from steadyhelm.engine.monitor import Monitor
+    from steadyhelm.engine.run_recorder import RunRecorder
 
 NOT_JUDGED: Final = Decision(
     action=DriftAction.ASK_USER,
@@ -72,6 +73,46 @@ class RunInstructions:
             return CONTINUE
         verdict: Verdict = "deny" if point == "before_tool" and "deny" in run.can.get(point, ()) else "stop"
         return Instruction(verdict=verdict, text=NOT_JUDGED.guidance, decision=NOT_JUDGED)
+
+    def receive(self, decision: Decision, recorder: "RunRecorder | None") -> None:
+        """Keep what was decided about a step until a hook point is reached where it can be carried out."""
+        run, monitor = self._run, self._run.boundary.monitor
+        if decision is UNDECIDED and monitor.fails_closed:
+            decision = NOT_JUDGED
+        if "force_checkpoint" in decision.hooks:
+            self.checkpoint_due = True
+        if decision.verdict != "proceed":
+            if recorder is not None:
+                recorder.waiting.take()  # it is delivered from here
+            with run.lock:
+                run.pending.add(decision)
+        elif decision.wanted is not None:
+            run.undelivered += 1
+            monitor.health.count(
+                f"{run.boundary.source} has no way to carry out {decision.wanted} where it is used"
+            )
+
+    def adopt_guidance(self, recorder: "RunRecorder") -> None:
+        """Deliver guidance about a step that a function inside this run has recorded itself."""
+        run = self._run
+        with run.boundary.guard("guidance"):
+            decision = recorder.take_guidance()
+            if decision.guidance:
+                with run.lock:
+                    run.pending.add(structs.replace(decision, verdict="guide"))
+
+    def take(self, point: HookPoint, only: Collection[Verdict] | None) -> Instruction:
+        """Return what of the pending decisions can be carried out at this hook point."""
+        run = self._run
+        instruction, answers = self.judge_failure(point), self.answered
+        with run.boundary.guard(point):
+            with run.lock:
+                instruction = run.pending.take(point, run.can, run.goal, only)
+                if instruction.verdict == "rollback":
+                    run.pending.clear_strong()
+            if instruction.verdict == "rollback":
+                instruction = self.roll_back(instruction)
+        return self.settle(instruction, answers)
 
     def judge_call(self, call: PendingCall) -> Instruction:
         """Return what to do about a call that is about to be made."""

@@ -127,7 +127,7 @@ class AgentFrameworkRuns:
             return
         if error is not None and run.stopped is None:
             for call_id, call in live.requested.items():
-                run.record_failed_call(call_id, *call, error=error)
+                run.record_call(call_id, *call, error=error)
         left = run.finish(error)
         if left is not None and left is not error:
             raise left from error

@@ -149,7 +149,7 @@ class ClaudeConversation:
         if asked is not None:
             run.apply_answer(call.told, asked, call.call_id)
         else:
-            run.record_failed_call(call.call_id, call.tool, call.args, error=call.told or "not called")
+            run.record_call(call.call_id, call.tool, call.args, error=call.told or "not called")
 
     def _record_prompt(self, recorder: ReplyRecorder, step: HookStep) -> None:
         recorder.failed = False

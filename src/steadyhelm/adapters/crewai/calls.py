@@ -229,7 +229,7 @@ class ToolCalls:
         call = self._find_current() or self._open(context.tool_name, context.tool_input, is_native=False)
         if not call.is_checked:
             # Another hook has refused it before ours was called.
-            self._run.record_failed_call(call.call_id, call.name, call.args, error=context.tool_result)
+            self._run.record_call(call.call_id, call.name, call.args, error=context.tool_result)
             self._close(call)
             return None
         call.result = context.tool_result if context.raw_tool_result is None else context.raw_tool_result
@@ -284,7 +284,7 @@ class ToolCalls:
         self._models.settle()
         args = parse_args(event.tool_args)
         call_id = self._take_call_id(event.tool_name, args)
-        self._run.record_failed_call(call_id, event.tool_name, args, error=event.failure.message)
+        self._run.record_call(call_id, event.tool_name, args, error=event.failure.message)
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ class PydanticRunState:
     def record_unmade_call(self, call: Any, error: object) -> None:
         """Record a call that cannot be made."""
         self.recorded_calls.add(call.tool_call_id)
-        self.run.record_failed_call(call.tool_call_id, call.tool_name, call.args_as_dict(), error=error)
+        self.run.record_call(call.tool_call_id, call.tool_name, call.args_as_dict(), error=error)
 
     # --- what no hook reports --------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class PydanticRunState:
         elif part.outcome == "denied" and asked is not None:
             self.run.apply_answer(read_refusal(part), asked, call_id)
         else:
-            self.run.record_failed_call(call_id, name, args, error=part.model_response_str())
+            self.run.record_call(call_id, name, args, error=part.model_response_str())
 
     def stop_unanswered(self) -> None:
         """Stop the run: its question has no recipient."""

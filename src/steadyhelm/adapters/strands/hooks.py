@@ -201,7 +201,7 @@ class SteadyhelmHooks:
         call_id = str(use["toolUseId"])
         live.announced.add(call_id)
         if event.cancel_tool:
-            live.run.record_failed_call(call_id, use["name"], use["input"], error=str(event.cancel_tool))
+            live.run.record_call(call_id, use["name"], use["input"], error=str(event.cancel_tool))
             return
         if call_id in live.open:
             return  # it was interrupted, and continues
@@ -242,7 +242,7 @@ class SteadyhelmHooks:
         with self._boundary.guard("unmade calls"):
             for use, error in find_unmade_calls(event, live.announced):
                 live.announced.add(use["toolUseId"])
-                live.run.record_failed_call(use["toolUseId"], use["name"], use["input"], error=error)
+                live.run.record_call(use["toolUseId"], use["name"], use["input"], error=error)
         if not live.open and not live.asked:
             live.announced.clear()  # a batch that waits for the user brings the results so far once more
 
