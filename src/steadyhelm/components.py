@@ -20,7 +20,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
 from steadyhelm.embedders.idf import Idf
 from steadyhelm.engine import registry
-from steadyhelm.engine.delivery import Delivery
+from steadyhelm.engine.delivery import BatchDelivery
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.run_services import Price
 from steadyhelm.engine.steering import Steering
@@ -340,7 +340,7 @@ def store_pending(settings: Settings) -> None:
         if not database.is_server:
             require_current(database.path.absolute())
         store = stack.enter_context(contextlib.closing(open_store(settings, timeout_s=1.0)))
-        delivery = Delivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
+        delivery = BatchDelivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
         delivery.adopt(but=(), batch=_PENDING_BATCH)
         delivery.deliver_losses()
 

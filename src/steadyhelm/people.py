@@ -17,7 +17,7 @@ class ToolMark(Struct, frozen=True, kw_only=True):
     set_at: float = 0.0
 
 
-class Comment(Struct, frozen=True, kw_only=True):
+class StoredComment(Struct, frozen=True, kw_only=True):
     """What somebody wrote about an incident."""
 
     comment_id: int
@@ -67,11 +67,11 @@ class PeopleStore(Protocol):
         """Leave a run out of what baselines learn from, or take it in again. Raises NotFoundError."""
 
     @abstractmethod
-    def add_comment(self, incident_id: str, *, at: float, author: str, content: str) -> Comment:
+    def add_comment(self, incident_id: str, *, at: float, author: str, content: str) -> StoredComment:
         """Store a comment on an incident. Raises NotFoundError when there is no such incident."""
 
     @abstractmethod
-    def list_comments(self, incident_ids: Sequence[str]) -> list[Comment]:
+    def list_comments(self, incident_ids: Sequence[str]) -> list[StoredComment]:
         """Return the comments on these incidents, oldest first."""
 
     @abstractmethod

@@ -86,7 +86,7 @@ class FirstResponse(NamedTuple):
     verdict: Verdict = "proceed"
 
 
-class Judged(NamedTuple):
+class JudgedReplay(NamedTuple):
     """A run with its report, incidents, responses and summary."""
 
     run: ReadRun
@@ -139,7 +139,7 @@ class Replay:
         began_at = call.timestamp - call.duration_ms / 1000
         return self._session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
 
-    def end(self, run: ReadRun) -> Judged:
+    def end(self, run: ReadRun) -> JudgedReplay:
         """End the run after its last event: judge it as a whole, and return the report."""
         # Known before the end: a detector that ends its work may forget why it could not look.
         reasons = self._session.not_checked.items()
@@ -156,7 +156,7 @@ class Replay:
             tokens_saved=_count_tokens_saved(run.events, self._answers),
             not_checked=[*not_checked, *self._missing],
         )
-        return Judged(run, report, incidents, self._answers, ending.summary)
+        return JudgedReplay(run, report, incidents, self._answers, ending.summary)
 
     def _take(
         self, at: int, found: Sequence[DriftEvent], incidents: Sequence[Incident]
@@ -224,14 +224,14 @@ class Judge:
         """The errors while replaying, counted by reason: results of a detector that failed are incomplete."""
         return {why: times for why, times in self._health.totals().items() if why.startswith("error in")}
 
-    def judge(self, run: ReadRun) -> Judged:
+    def judge(self, run: ReadRun) -> JudgedReplay:
         """Judge a recorded run and return the report."""
         replay = self.begin(run.info)
         for event in run.events:
             replay.observe(event)
         return replay.end(run)
 
-    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[Judged]:
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
         """Judge runs, and yield them in the order they came in."""
         return map(self.judge, runs)
 

@@ -17,7 +17,7 @@ from steadyhelm.errors import SteadyhelmError
 from steadyhelm.events import RunSummary
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FirstResponse, Judge, Judged, RunReport
+from steadyhelm.replay import FirstResponse, Judge, JudgedReplay, RunReport
 from steadyhelm.settings import Settings
 from steadyhelm.stores.sql_store import SQLStore
 
@@ -98,10 +98,10 @@ class _PoolJudge(Judge):
         """The errors while replaying, of all processes."""
         return dict(self._remote_troubles + Counter(super().troubles))
 
-    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[Judged]:
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
         """Judge runs in all processes, and yield them in the order they came in."""
         for run, outcome in self._send(_judge_run, runs):
-            yield Judged(run, *outcome)
+            yield JudgedReplay(run, *outcome)
 
     def apply(
         self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.status import Forecast
+from steadyhelm.budgets.status import BudgetForecast
 
 
 def spent(budget, *tokens):
@@ -28,7 +28,7 @@ class TestTheForecast:
         """
         foreseen = spent(AdaptiveBudget(), 1, 1, 1).forecast()
 
-        assert Forecast(steps=47.0, low=47.0, high=47.0, limit="steps") == foreseen
+        assert BudgetForecast(steps=47.0, low=47.0, high=47.0, limit="steps") == foreseen
 
     def test_the_recent_rate_counts(self):
         """
@@ -86,7 +86,7 @@ class TestTheForecast:
         """
         Without a step, a limit, or anything used, there is no forecast.
         """
-        assert Forecast() == budget.forecast()
+        assert BudgetForecast() == budget.forecast()
         assert budget.get_status().steps_to_exhaustion is None
 
     def test_an_exhausted_budget_has_none_to_go(self):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.checkpoints.disk import DiskKeeper
 from steadyhelm.checkpoints.files import FileSnapshot, restore_files, snapshot_files
-from steadyhelm.checkpoints.sandboxed_folder import RefusedError, SandboxedFolder
+from steadyhelm.checkpoints.sandboxed_folder import FileRefusedError, SandboxedFolder
 from steadyhelm.testing.checkpoint_checks import a_checkpoint
 
 OUT = "it leads out of the folder"
@@ -451,12 +451,12 @@ class TestSandboxedFolder:
         (root / "link").symlink_to(outside)
         (root / "folder").symlink_to(outside.parent)
         for parts in (("link",), ("folder", "secret.txt"), ("folder", "new", "file")):
-            with pytest.raises(RefusedError, match="link"):
+            with pytest.raises(FileRefusedError, match="link"):
                 tree.read(parts, max_bytes=100)
         for parts in (("folder", "secret.txt"), ("folder", "new", "file")):
-            with pytest.raises(RefusedError, match="link"):
+            with pytest.raises(FileRefusedError, match="link"):
                 tree.write(parts, b"x", None)
-            with pytest.raises(RefusedError, match="link"):
+            with pytest.raises(FileRefusedError, match="link"):
                 tree.remove(parts)
 
         assert (["secret.txt"], "secret") == (names_in(outside.parent), outside.read_text())
@@ -466,7 +466,7 @@ class TestSandboxedFolder:
         A file is no folder to put another into.
         """
         (root / "a").write_text("a")
-        with pytest.raises(RefusedError, match="not a folder"):
+        with pytest.raises(FileRefusedError, match="not a folder"):
             tree.write(("a", "b"), b"x", None)
 
         assert "a" == (root / "a").read_text()
@@ -475,7 +475,7 @@ class TestSandboxedFolder:
         """
         The root can be neither read nor written.
         """
-        with pytest.raises(RefusedError, match="the folder itself"):
+        with pytest.raises(FileRefusedError, match="the folder itself"):
             tree.read((), max_bytes=10)
 
 

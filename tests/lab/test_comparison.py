@@ -3,13 +3,13 @@ from functools import partial
 from labelled_runs import CLEAN, LOOPING, Repeats, judge_with, line, set_of
 
 from steadyhelm.lab.evaluation.comparison import Comparer
-from steadyhelm.lab.evaluation.labelled_runs import Question
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 from steadyhelm.lab.evaluation.report_text import format_comparison
 
 
 def compared(before, after, *lines):
     judges = [judge_with(partial(Repeats, times=times)) for times in (before, after)]
-    return Comparer(*judges, Question(), samples=20).compare(set_of(*lines))
+    return Comparer(*judges, LabelQuestion(), samples=20).compare(set_of(*lines))
 
 
 class TestCompare:
@@ -67,5 +67,5 @@ class TestText:
         from steadyhelm.lab.evaluation.comparison import Comparison
 
         one = compared(4, 6, line("aaaa", run_id="r\x1b[2J"))
-        text = format_comparison(Comparison(before="a", after="b", question=Question(), sets=[one]))
+        text = format_comparison(Comparison(before="a", after="b", question=LabelQuestion(), sets=[one]))
         assert "no longer flagged  r\\x1b[2J" in text

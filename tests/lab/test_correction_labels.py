@@ -4,7 +4,7 @@ import json
 import pytest
 
 from steadyhelm.corrections.deferred import find_corrections
-from steadyhelm.lab.evaluation.labelled_runs import Question, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, read_expectation
 from steadyhelm.lab.importers.layouts import write_runs
 from steadyhelm.lab.training.labelled_replies import label_runs
 from steadyhelm.recordings.run_file import ReadRun, RunFile
@@ -81,5 +81,5 @@ class TestLabels:
 
         assert (
             expected
-            is read_expectation(labelled, Question(kind="loop", label="correction"), is_used=True).run
+            is read_expectation(labelled, LabelQuestion(kind="loop", label="correction"), is_used=True).run
         )

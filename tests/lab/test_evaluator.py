@@ -4,7 +4,7 @@ from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark,
 
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.evaluator import TOGETHER, Evaluator
-from steadyhelm.lab.evaluation.labelled_runs import Question
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 
 FOUR = (LOOPING, MISSED, CLEAN, ALARM)
 
@@ -16,7 +16,7 @@ def judge():
 
 @pytest.fixture
 def report(judge):
-    return Evaluator(judge, Question(), samples=50).report_set(set_of(*FOUR))
+    return Evaluator(judge, LabelQuestion(), samples=50).report_set(set_of(*FOUR))
 
 
 class TestFigures:
@@ -50,7 +50,7 @@ class TestFigures:
         """
         Where nobody said anything, what is flagged is listed and no figure is made up.
         """
-        report = Evaluator(judge, Question()).report_set(set_of(line("aaaa"), line("AB")))
+        report = Evaluator(judge, LabelQuestion()).report_set(set_of(line("aaaa"), line("AB")))
         assert (0, {}, 1) == (report.labelled, report.figures[0].run_level, report.figures[0].flagged)
         assert ["flagged, not labelled"] == [miss.wrong for miss in report.misses]
 
@@ -59,7 +59,7 @@ class TestFigures:
         Where every pair was judged, figures are given step by step too.
         """
         run = line("aaaaB", source="sola-x", labels=[mark(1), mark(3)])
-        question = Question(severity=Severity.LOW, adjacent=True)
+        question = LabelQuestion(severity=Severity.LOW, adjacent=True)
         figures = Evaluator(judge, question).report_set(set_of(run)).figures[0]
         assert {"tp": 1, "fp": 0, "fn": 1, "tn": 2} == figures.step_counts
 
@@ -68,7 +68,7 @@ class TestFigures:
         Tiers are reported by themselves, and can be left out.
         """
         cases = [line("aaaa", expect_loop=True, tier=tier) for tier in ("core", "hard", "contested")]
-        evaluator = Evaluator(judge, Question(), groups=("core", "hard"))
+        evaluator = Evaluator(judge, LabelQuestion(), groups=("core", "hard"))
         assert ["core", "hard"] == list(evaluator.report_set(set_of(*cases)).by_group)
 
     def test_same_twice(self, judge):
@@ -76,7 +76,7 @@ class TestFigures:
         The same runs and the same seed give the same report, byte for byte.
         """
         first, again = (
-            msgspec.json.encode(Evaluator(judge, Question(), samples=20).evaluate([set_of(*FOUR)]))
+            msgspec.json.encode(Evaluator(judge, LabelQuestion(), samples=20).evaluate([set_of(*FOUR)]))
             for _ in range(2)
         )
         assert first == again
@@ -103,5 +103,5 @@ class TestMisses:
         """
         case = line("aaaaaa", expect_loop=True, at_event=1)
         assert ["late"] == [
-            miss.wrong for miss in Evaluator(judge, Question()).report_set(set_of(case)).misses
+            miss.wrong for miss in Evaluator(judge, LabelQuestion()).report_set(set_of(case)).misses
         ]

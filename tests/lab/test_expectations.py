@@ -1,9 +1,14 @@
 import pytest
 from labelled_runs import mark, run_of
 
-from steadyhelm.lab.evaluation.labelled_runs import Expectation, Question, has_label, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import (
+    Expectation,
+    LabelQuestion,
+    has_label,
+    read_expectation,
+)
 
-LOOP = Question()
+LOOP = LabelQuestion()
 
 
 def expected(picture="abc", *, question=LOOP, is_used=True, **keys):
@@ -58,7 +63,7 @@ class TestLayouts:
         """
         The label `failure` asks how the run ended.
         """
-        assert answer is expected(question=Question(label="failure"), outcome=outcome).run
+        assert answer is expected(question=LabelQuestion(label="failure"), outcome=outcome).run
 
     def test_reviewed(self):
         """

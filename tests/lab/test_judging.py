@@ -20,7 +20,7 @@ from steadyhelm.lab.judging.answers import (
 from steadyhelm.lab.judging.figures import MIN_LABELS, learn_weight
 from steadyhelm.lab.judging.judged_replay import AskedQuestion
 from steadyhelm.lab.judging.measure import JudgeMeasurement
-from steadyhelm.lab.judging.truth import RunTruth
+from steadyhelm.lab.judging.truth import LabelTruth
 from steadyhelm.lab.judging.verdict_files import read_verdicts, write_questions
 from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels
 from steadyhelm.recordings.run_file import RunFile
@@ -139,7 +139,7 @@ class TestTruth:
         """
         about = {"name": "exact", "kind": "loop", "first": 5, "last": 9, "seed": 0}
         one = read({"run_id": "r", "events": [call(n) for n in range(12)], "plant": about})
-        truth, [run] = RunTruth(one.runs), one.runs
+        truth, [run] = LabelTruth(one.runs), one.runs
         shown = [
             Question.build("loop", "?", subject="", place=0, evidence=ids) for ids in (["4", "5"], ["0", "1"])
         ]
@@ -151,7 +151,7 @@ class TestTruth:
         """
         about = {"name": "spliced", "kind": "goal", "first": 4, "last": 9, "seed": 0}
         one = read({"run_id": "r", "goal": "g", "events": [call(n) for n in range(10)], "plant": about})
-        truth, [run] = RunTruth(one.runs), one.runs
+        truth, [run] = LabelTruth(one.runs), one.runs
         shown = [
             Question.build(
                 "goal", "?", subject="", place=0, evidence=[str(at) for at in range(last - 4, last)]
@@ -165,7 +165,7 @@ class TestTruth:
         What nobody labelled is neither right nor wrong; its goal counts as served.
         """
         one = read({"run_id": "r", "goal": "find x", "events": [call(0)]})
-        truth, [run] = RunTruth(one.runs), one.runs
+        truth, [run] = LabelTruth(one.runs), one.runs
         assert truth.expect(run, "loop").run is None
         assert truth.expect(run, "goal").run is False
 

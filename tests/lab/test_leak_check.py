@@ -1,7 +1,7 @@
 import pytest
 from labelled_runs import ALARM, CLEAN, LOOPING, Repeats, judge_with, line, mark, set_of
 
-from steadyhelm.lab.evaluation.labelled_runs import Question
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 from steadyhelm.lab.evaluation.leak_check import LeakCheck
 from steadyhelm.lab.evaluation.report_text import format_leak_reports
 
@@ -29,7 +29,7 @@ CLEANS = [line(f"ABCDE{sign}", run_id=f"clean-{sign}", labels=[]) for sign in "F
 
 
 def checked(detector, *lines):
-    return LeakCheck(judge_with(detector), Question()).check(set_of(*lines))
+    return LeakCheck(judge_with(detector), LabelQuestion()).check(set_of(*lines))
 
 
 def verdicts(report):

@@ -6,7 +6,7 @@ from labelled_runs import ALARM, CLEAN, LOOPING, MISSED, judge_with, line, mark,
 
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.evaluator import Evaluator
-from steadyhelm.lab.evaluation.labelled_runs import Question
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.report_text import format_evaluation, format_table
 from steadyhelm.lab.report_html import PlotRow, draw_histogram, draw_intervals, render_evaluation
@@ -38,7 +38,7 @@ class Reader(HTMLParser):
 
 
 def evaluated(*lines, **options):
-    return Evaluator(judge_with(), Question(**options), samples=20).evaluate(
+    return Evaluator(judge_with(), LabelQuestion(**options), samples=20).evaluate(
         [set_of(*lines, name=f"set {EVIL}")]
     )
 

@@ -6,7 +6,7 @@ from labelled_runs import line
 from steadyhelm import DriftMonitor
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.lab.evaluation.labelled_runs import (
-    Question,
+    LabelQuestion,
     find_data_folder,
     read_expectation,
     read_set,
@@ -76,6 +76,6 @@ class TestOurStore:
                 store.review(incident.incident_id, verdicts[incident.run_id])
         store.close()
         runs = read_set(database).runs
-        answers = {run.info.run_id: read_expectation(run, Question(), is_used=True) for run in runs}
+        answers = {run.info.run_id: read_expectation(run, LabelQuestion(), is_used=True) for run in runs}
         assert {"one": True, "two": False, "three": None} == {key: a.run for key, a in answers.items()}
         assert answers["one"].first is not None

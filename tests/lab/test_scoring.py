@@ -2,7 +2,7 @@ import pytest
 from labelled_runs import run_of
 
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation.labelled_runs import Expectation, Question
+from steadyhelm.lab.evaluation.labelled_runs import Expectation, LabelQuestion
 from steadyhelm.lab.evaluation.metrics import Counts
 from steadyhelm.lab.evaluation.scoring import RunScore, describe_expectation, select_findings
 from steadyhelm.replay import FindingReport
@@ -31,7 +31,7 @@ class TestCounted:
         """
         run = run_of("abc")
         found = [finding(0, severity=Severity.LOW), finding(1), finding(2, kind="goal")]
-        assert [1] == [one.at for one in select_findings(run, found, Question())]
+        assert [1] == [one.at for one in select_findings(run, found, LabelQuestion())]
 
     def test_adjacent(self):
         """
@@ -39,7 +39,7 @@ class TestCounted:
         """
         run = run_of("ab.c")
         found = [finding(3, evidence=[1]), finding(3, evidence=[0]), finding(0)]
-        assert [[1, 3]] == [one.evidence for one in select_findings(run, found, Question(adjacent=True))]
+        assert [[1, 3]] == [one.evidence for one in select_findings(run, found, LabelQuestion(adjacent=True))]
 
 
 class TestRunScore:

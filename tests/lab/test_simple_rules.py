@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from labelled_runs import run_of
 
-from steadyhelm.lab.evaluation.labelled_runs import Question, has_label, read_expectation, read_set
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, has_label, read_expectation, read_set
 from steadyhelm.lab.evaluation.metrics import f1, precision, recall, sum_counts
 from steadyhelm.lab.evaluation.scoring import RULES, RunScore, find_first_three_equal_calls
 
@@ -84,7 +84,7 @@ class TestOnLabelledData:
         The simple rules reach what the data's own description says they reach.
         """
         runs = read_set(DATA / "runs" / f"{file}.jsonl.gz").runs
-        question = Question(label=label)
+        question = LabelQuestion(label=label)
         sums = sum_counts(
             RunScore(
                 run=run,

@@ -37,7 +37,7 @@ from steadyhelm.budgets.profiles import (
     store_profile,
 )
 from steadyhelm.budgets.status import (
-    Forecast,
+    BudgetForecast,
     build_status,
     check_limits,
     find_unchecked_limits,
@@ -230,7 +230,7 @@ class AdaptiveBudget:
         """Return whether any limit is used up. It stays so until an extension is granted."""
         return is_exhausted(self._memory)
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> BudgetForecast:
         """Return how many more steps it allows at the rate of the latest ones, and which limit ends first."""
         return forecast_steps(
             self._memory.meters(), seen=self._memory.seen, window=self._memory.rules.velocity_window

@@ -107,7 +107,7 @@ def _to_whole(amount: int | None, per_one: int) -> float | None:
 _Z_80_PERCENT: Final = 1.2816
 
 
-class Forecast(Struct, frozen=True, kw_only=True):
+class BudgetForecast(Struct, frozen=True, kw_only=True):
     """How many more steps a budget allows, and which limit will be used up first.
 
     `steps` assumes that a step uses what the latest ones used, growing as steps have grown so far: a context
@@ -145,10 +145,10 @@ def count_steps_left(left: int, mean: float, growth: float) -> float | None:
     return 2.0 * left / (mean + math.sqrt(mean * mean + 2.0 * growth * left))
 
 
-def forecast_steps(meters: Mapping[LimitName, Meter], *, seen: int, window: int) -> Forecast:
+def forecast_steps(meters: Mapping[LimitName, Meter], *, seen: int, window: int) -> BudgetForecast:
     """Return the forecast over all limits: the first one used up ends the budget."""
     if not seen:
-        return Forecast()
+        return BudgetForecast()
     counted = min(seen, window)
     ranges = {
         name: range_
@@ -156,11 +156,11 @@ def forecast_steps(meters: Mapping[LimitName, Meter], *, seen: int, window: int)
         if (range_ := _forecast_limit(meter, meter.growth_per_step(seen), counted)) is not None
     }
     if not ranges:
-        return Forecast()
+        return BudgetForecast()
     first = min(ranges, key=lambda name: ranges[name].steps)
     if seen < MIN_TREND_STEPS:
-        return Forecast(steps=ranges[first].steps, limit=first)
-    return Forecast(
+        return BudgetForecast(steps=ranges[first].steps, limit=first)
+    return BudgetForecast(
         steps=ranges[first].steps,
         low=min(range_.low for range_ in ranges.values()),
         high=min(range_.high for range_ in ranges.values()),

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from steadyhelm.checkpoint import Checkpoint, FileContent
 from steadyhelm.checkpoints.plain_data import to_utf8_text
-from steadyhelm.checkpoints.sandboxed_folder import FileState, Parts, RefusedError, SandboxedFolder
+from steadyhelm.checkpoints.sandboxed_folder import FileRefusedError, FileState, Parts, SandboxedFolder
 
 MAX_FILE_BYTES: Final = 8 << 20
 MAX_TOTAL_BYTES: Final = 32 << 20
@@ -75,7 +75,7 @@ def snapshot_files(
         reader = _Reader(root, max_file_bytes, max_total_bytes)
         for path in all_paths:
             _add_path(path, reader, snapshot)
-    except (RefusedError, TypeError) as exc:
+    except (FileRefusedError, TypeError) as exc:
         snapshot.refused["."] = str(exc)
     return snapshot
 
@@ -98,7 +98,7 @@ def restore_files(
     """
     try:
         reader = _Reader(root, max_file_bytes, max_total_bytes)
-    except RefusedError as exc:
+    except FileRefusedError as exc:
         return RestoreResult(refused={".": str(exc)})
     refused: dict[str, str] = {}
     changes: list[_Change] = []
@@ -109,14 +109,14 @@ def restore_files(
             continue
         try:
             changes.append(reader.plan_change(name, content, checkpoint.file_modes.get(name)))
-        except RefusedError as exc:
+        except FileRefusedError as exc:
             refused[name] = str(exc)
     new = _list_new_files(folders, checkpoint.state_files, reader.folder, refused)
     known = _find_names(created, reader.folder)
     for name in sorted(new & known):
         try:
             changes.append(reader.plan_change(name, None, None))
-        except RefusedError as exc:
+        except FileRefusedError as exc:
             refused[name] = str(exc)
     done = [change for change in changes if dry_run or _apply(change, reader.folder, refused)]
     return RestoreResult(
@@ -141,7 +141,7 @@ def _list_new_files(
         not_taken = {it for it in listed if isinstance(it, str)} if isinstance(listed, list) else set()
         try:
             parts = folder.split_path(name)
-        except RefusedError as exc:
+        except FileRefusedError as exc:
             refused[name] = str(exc)
             continue
         files = folder.iter_files(parts) if folder.is_folder(parts) else iter(())
@@ -155,7 +155,7 @@ def _find_names(paths: Iterable[AnyPath], folder: SandboxedFolder) -> set[str]:
     names: set[str] = set()
     for path in paths:
         for candidate in (path, Path.cwd() / path if isinstance(path, str | os.PathLike) else path):
-            with contextlib.suppress(RefusedError, ValueError):
+            with contextlib.suppress(FileRefusedError, ValueError):
                 names.add("/".join(folder.split_path(candidate)))
     return names
 
@@ -195,7 +195,7 @@ class _Reader:
         if state is None:
             return None
         if self._bytes_read + len(state.content) > self._max_total_bytes:
-            raise RefusedError(f"with it there would be more than {self._max_total_bytes} bytes in all")
+            raise FileRefusedError(f"with it there would be more than {self._max_total_bytes} bytes in all")
         self._bytes_read += len(state.content)
         return state
 
@@ -208,7 +208,7 @@ class _Reader:
 def _add_path(path: AnyPath, reader: _Reader, snapshot: FileSnapshot) -> None:
     try:
         parts = reader.folder.split_path(path)
-    except RefusedError as exc:
+    except FileRefusedError as exc:
         snapshot.refused[to_utf8_text(path)[:_MAX_PATH_SHOWN]] = str(exc)
         return
     is_folder = reader.folder.is_folder(parts)
@@ -230,7 +230,7 @@ def _add_file(parts: Parts, reader: _Reader, snapshot: FileSnapshot) -> bool:
         return True
     try:
         state = reader.read(parts)
-    except RefusedError as exc:
+    except FileRefusedError as exc:
         snapshot.refused[to_utf8_text(name)] = str(exc)
         return False
     _add_state(name, state, snapshot)
@@ -247,11 +247,13 @@ def _to_bytes(content: Any) -> bytes | None:
     if content is None or isinstance(content, bytes):
         return content
     if isinstance(content, dict):
-        raise RefusedError("the checkpoint holds a reference, which only the code that made it can follow")
+        raise FileRefusedError(
+            "the checkpoint holds a reference, which only the code that made it can follow"
+        )
     try:
         return str.encode(content, "utf-8", "surrogateescape")
     except (TypeError, ValueError) as exc:
-        raise RefusedError(f"{type(content).__name__} is not the contents of a file") from exc
+        raise FileRefusedError(f"{type(content).__name__} is not the contents of a file") from exc
 
 
 def _apply(change: _Change, folder: SandboxedFolder, refused: dict[str, str]) -> bool:
@@ -261,7 +263,7 @@ def _apply(change: _Change, folder: SandboxedFolder, refused: dict[str, str]) ->
         elif change.kind != "unchanged" and change.wanted is not None:
             mode = change.mode if change.mode is not None or change.now is None else change.now.mode
             folder.write(change.parts, change.wanted, mode)
-    except RefusedError as exc:
+    except FileRefusedError as exc:
         refused[change.name] = str(exc)
         return False
     return True

@@ -35,7 +35,7 @@ _MESSAGES: Final = {
 }
 
 
-class RefusedError(Exception):
+class FileRefusedError(Exception):
     """A file is not read or written; the message is the reason, for a report."""
 
 
@@ -68,9 +68,9 @@ class SandboxedFolder:
             self.root = self._unresolved.resolve()
             is_folder = self.root.is_dir()
         except (OSError, TypeError, ValueError, RuntimeError) as exc:
-            raise RefusedError(f"the folder cannot be used: {exc}") from exc
+            raise FileRefusedError(f"the folder cannot be used: {exc}") from exc
         if not is_folder:
-            raise RefusedError("the folder does not exist")
+            raise FileRefusedError("the folder does not exist")
         self._by_descriptor = by_descriptor
 
     def split_path(self, path: str | os.PathLike[str]) -> Parts:
@@ -78,12 +78,12 @@ class SandboxedFolder:
         try:
             pure = PurePath(path)
         except TypeError as exc:
-            raise RefusedError(f"{type(path).__name__} is not a path") from exc
+            raise FileRefusedError(f"{type(path).__name__} is not a path") from exc
         for root in (self._unresolved, self.root):
             if pure.is_absolute() and pure.is_relative_to(root):
                 pure = pure.relative_to(root)
         if pure.anchor or ".." in pure.parts:
-            raise RefusedError("it leads out of the folder")
+            raise FileRefusedError("it leads out of the folder")
         return pure.parts
 
     def read(self, parts: Parts, *, max_bytes: int) -> FileState | None:
@@ -129,16 +129,16 @@ class SandboxedFolder:
         """Return whether this is a folder, reached without a link."""
         if not parts:
             return True
-        with contextlib.suppress(OSError, RefusedError), self._locate(parts) as entry:
+        with contextlib.suppress(OSError, FileRefusedError), self._locate(parts) as entry:
             return stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False).st_mode)
         return False
 
     @contextlib.contextmanager
     def _locate(self, parts: Parts, *, create: bool = False) -> Iterator[_Entry]:
         if not parts:
-            raise RefusedError("it is the folder itself")
+            raise FileRefusedError("it is the folder itself")
         if not all(is_utf8(name) and "\0" not in name for name in parts):
-            raise RefusedError("its name is not text")
+            raise FileRefusedError("its name is not text")
         if not self._by_descriptor:
             yield self._locate_by_path(parts, create=create)
             return
@@ -188,9 +188,9 @@ def _open_folder(entry: _Entry, *, create: bool) -> int:
 def _read_state(stream: IO[bytes], max_bytes: int) -> FileState:
     found = os.fstat(stream.fileno())
     if not stat.S_ISREG(found.st_mode):
-        raise RefusedError("it is not a plain file")
+        raise FileRefusedError("it is not a plain file")
     if found.st_size > max_bytes:
-        raise RefusedError(f"it has {found.st_size} bytes, {max_bytes} are allowed")
+        raise FileRefusedError(f"it has {found.st_size} bytes, {max_bytes} are allowed")
     return FileState(stream.read(found.st_size), stat.S_IMODE(found.st_mode) & PERMISSION_BITS)
 
 
@@ -200,4 +200,4 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise RefusedError(_MESSAGES.get(exc.errno or 0, str(exc.strerror or exc))) from exc
+        raise FileRefusedError(_MESSAGES.get(exc.errno or 0, str(exc.strerror or exc))) from exc

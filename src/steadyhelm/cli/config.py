@@ -33,7 +33,7 @@ HIDDEN: Final = "(hidden)"
 _VALUE_WIDTH: Final = 60
 
 
-class SettingValue(Struct, frozen=True, kw_only=True):
+class ShownSetting(Struct, frozen=True, kw_only=True):
     """One setting, its value, and where the value comes from."""
 
     name: str
@@ -206,7 +206,7 @@ def _write_document(path: Path, document: "TOMLDocument") -> None:
         path.chmod(mode)
 
 
-def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
+def list_values(loaded: "LoadedSettings") -> Iterator[ShownSetting]:
     """Yield every setting and every detector's option, secrets hidden."""
     from steadyhelm.setting_table import SETTINGS
 
@@ -216,11 +216,11 @@ def list_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
             value = HIDDEN
         elif setting.name == "db":
             value = str(loaded.settings.database)
-        yield SettingValue(name=setting.name, value=value, origin=loaded.origins[setting.name])
+        yield ShownSetting(name=setting.name, value=value, origin=loaded.origins[setting.name])
     yield from _list_option_values(loaded)
 
 
-def _list_option_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
+def _list_option_values(loaded: "LoadedSettings") -> Iterator[ShownSetting]:
     from steadyhelm.components import complete_options
     from steadyhelm.engine import registry
     from steadyhelm.fingerprints import encode_canonical
@@ -239,7 +239,7 @@ def _list_option_values(loaded: "LoadedSettings") -> Iterator[SettingValue]:
                 redactor.redact(pair, encode_canonical(pair)) if isinstance(value, str) else (pair, b"")
             )
             shown = value if cleaned == pair else HIDDEN
-            yield SettingValue(name=name, value=shown, origin=loaded.origins.get(name, "default"))
+            yield ShownSetting(name=name, value=shown, origin=loaded.origins.get(name, "default"))
 
 
 def find_unknown_variables() -> list[str]:

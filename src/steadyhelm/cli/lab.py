@@ -34,7 +34,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.lab.evaluation.labelled_runs import Question
+    from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 
 
 app = typer.Typer(
@@ -298,10 +298,12 @@ def _parse_policy(given: Iterable[str]) -> dict[str, str]:
     return settings
 
 
-def _make_question(kind: FindingKind, severity: Severity, label: str | None, adjacent: bool) -> "Question":
-    from steadyhelm.lab.evaluation.labelled_runs import LABELS, Question
+def _make_question(
+    kind: FindingKind, severity: Severity, label: str | None, adjacent: bool
+) -> "LabelQuestion":
+    from steadyhelm.lab.evaluation.labelled_runs import LABELS, LabelQuestion
 
-    return Question(
+    return LabelQuestion(
         kind=kind.value,
         label=label or LABELS.get(kind.value, kind.value),
         severity=severity,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from steadyhelm.recordings.run_file import ReadRun
-    from steadyhelm.replay import Judge, Judged
+    from steadyhelm.replay import Judge, JudgedReplay
     from steadyhelm.reports.output import Report, RunLocation, ScanProgress
     from steadyhelm.settings import Settings
     from steadyhelm.stores.sql_store import SQLStore
@@ -254,7 +254,7 @@ class _Scan:
             return EXIT_FAILED
         return EXIT_FLAGGED if totals.failing else EXIT_OK
 
-    def _add_run(self, judged: "Judged", place: "RunLocation") -> None:
+    def _add_run(self, judged: "JudgedReplay", place: "RunLocation") -> None:
         run = judged.run
         self.totals.add(judged.report, least=self._least, fail_on=self._level.rank)
         self.totals.in_part += run.unread > 0

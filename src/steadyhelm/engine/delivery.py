@@ -26,7 +26,7 @@ DAMAGED: Final = "record in the journal damaged"
 NOT_WRITTEN: Final = "not written before exit"
 
 
-class Delivery:
+class BatchDelivery:
     """Writes batches to the sinks of one dispatch. Only the writer's thread calls it.
 
     Args:

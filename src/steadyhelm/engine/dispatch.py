@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from steadyhelm.engine.backlog import Backlog
-from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, Delivery
+from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import Health
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.journal.abandoned import list_pending
@@ -92,7 +92,7 @@ class Dispatch:
             self._start()
 
     def _begin(self) -> None:
-        self._delivery = Delivery(
+        self._delivery = BatchDelivery(
             self._sinks,
             health=self._health,
             pause=self._pause,

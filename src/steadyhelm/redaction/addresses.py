@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from steadyhelm.redaction.tokens import Span
+from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import decode_base64, measure_mixing
 
 _MIN_TOKEN_CHARS: Final = 16
@@ -45,7 +45,7 @@ _CUT: Final = "characters]…"
 _ENCODED_KEY: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{40,20000}")
 
 
-def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
+def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[SecretSpan]:
     """Yield passwords and tokens in front of the host of an address; for a first look, all that may be some.
 
     >>> [text[a:b] for text in ["https://ann:hunter2@example.org"] for a, b, _ in find_url_credentials(text)]
@@ -65,12 +65,12 @@ def find_url_credentials(text: str, *, is_gate: bool = False) -> Iterator[Span]:
         user, password = match[1], match[2]
         if not password:
             if _is_token_user(user):
-                yield Span(*match.span(1), "URL credentials")
+                yield SecretSpan(*match.span(1), "URL credentials")
         elif is_gate or not _is_template(password):
-            yield Span(match.start(1), match.end(2), "URL credentials")
+            yield SecretSpan(match.start(1), match.end(2), "URL credentials")
 
 
-def find_private_keys(text: str) -> Iterator[Span]:
+def find_private_keys(text: str) -> Iterator[SecretSpan]:
     """Yield private keys, also where the text was cut in the middle of one."""
     at = 0
     if any(hint in text for hint in KEY_HINTS):
@@ -79,26 +79,26 @@ def find_private_keys(text: str) -> Iterator[Span]:
                 continue
             end = _KEY_END.search(text, match.end(), match.end() + _MAX_KEY_CHARS)
             at = end.end() if end else len(text)
-            yield Span(match.start(), at, "private key")
+            yield SecretSpan(match.start(), at, "private key")
         yield from _find_cut_key(text, at)
     if "LS0tLS1CRUdJTi" in text:
         for match in _ENCODED_KEY.finditer(text):
             if b"PRIVATE KEY" in decode_base64(match[0][:80]):
-                yield Span(*match.span(), "private key")
+                yield SecretSpan(*match.span(), "private key")
 
 
-def _find_cut_key(text: str, at: int) -> Iterator[Span]:
+def _find_cut_key(text: str, at: int) -> Iterator[SecretSpan]:
     """Yield the end of a key whose beginning was cut away."""
     cut = text.find(_CUT, at)
     if cut < 0:
         return
     end = _CUT_KEY_END.search(text, cut)
     if end and "-----" not in text[cut : end.start()]:
-        yield Span(cut + len(_CUT), end.end(), "private key")
+        yield SecretSpan(cut + len(_CUT), end.end(), "private key")
 
 
-def _find_groups(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
-    return (Span(*match.span(1), "URL credentials") for match in pattern.finditer(text))
+def _find_groups(pattern: re.Pattern[str], text: str) -> Iterator[SecretSpan]:
+    return (SecretSpan(*match.span(1), "URL credentials") for match in pattern.finditer(text))
 
 
 def _is_template(password: str) -> bool:

@@ -11,7 +11,7 @@ from steadyhelm.redaction.hints import Word, compile_search, find_words
 from steadyhelm.redaction.named_values import Name
 from steadyhelm.redaction.names import Strength, judge_name, words_of
 from steadyhelm.redaction.quoting import MAX_UNQUOTED_CHARS, Value
-from steadyhelm.redaction.tokens import Span
+from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import holds_base64_pair
 
 _RULE: Final = "assigned secret"
@@ -104,7 +104,7 @@ class NameFinder:
         return strength
 
 
-def find_assigned(text: str, finder: NameFinder) -> Iterator[Span]:
+def find_assigned(text: str, finder: NameFinder) -> Iterator[SecretSpan]:
     """Yield the values that are assigned to the names of secrets, in order.
 
     >>> text = "export DB_PASSWORD=hunter2; echo $HOME"
@@ -119,7 +119,7 @@ def find_assigned(text: str, finder: NameFinder) -> Iterator[Span]:
             is_done = text.startswith("[redacted", value.end)  # the rest of it by another rule
             if at <= value.start < value.end and not is_done:
                 at = _extend(text, value)
-                yield Span(value.start, at, _RULE)
+                yield SecretSpan(value.start, at, _RULE)
 
 
 def _read_values(text: str, name: Name) -> Iterable[Value]:
@@ -142,7 +142,7 @@ def _extend(text: str, value: Value) -> int:
     return match.end() if match else value.end
 
 
-def find_basic_credentials(text: str) -> Iterator[Span]:
+def find_basic_credentials(text: str) -> Iterator[SecretSpan]:
     """Yield user and password in base64 behind the word Basic."""
     if "asic " not in text and "ASIC " not in text:
         return
@@ -152,4 +152,4 @@ def find_basic_credentials(text: str) -> Iterator[Span]:
         if match:
             at = match.end()
             if holds_base64_pair(match[1]):
-                yield Span(*match.span(1), "basic credentials")
+                yield SecretSpan(*match.span(1), "basic credentials")

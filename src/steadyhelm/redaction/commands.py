@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from steadyhelm.redaction.hints import Word, compile_search, find_words
-from steadyhelm.redaction.tokens import Span, to_bytes
+from steadyhelm.redaction.tokens import SecretSpan, to_bytes
 from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
 _RULE: Final = "command argument"
@@ -61,7 +61,7 @@ class Argument(NamedTuple):
     end: int
 
 
-def find_command_secrets(text: str) -> Iterator[Span]:
+def find_command_secrets(text: str) -> Iterator[SecretSpan]:
     """Yield passwords in commands of a text.
 
     >>> text = "curl -u ann:hunter2 https://example.org"
@@ -79,7 +79,7 @@ def find_command_secrets(text: str) -> Iterator[Span]:
             arguments.append(argument)
             at = end
         for index, start, end in find_secret_arguments(arguments):
-            yield Span(places[index] + start, places[index] + end, _RULE)
+            yield SecretSpan(places[index] + start, places[index] + end, _RULE)
 
 
 def _read_arguments(text: str, command: Word) -> Iterator[Word]:

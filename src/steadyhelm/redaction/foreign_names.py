@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from steadyhelm.redaction.names import words_of
-from steadyhelm.redaction.tokens import Span
+from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
 _BEHIND: Final = (
@@ -34,7 +34,7 @@ def may_have_foreign_name(encoded: bytes) -> bool:
     return _load_pattern().search(encoded.decode("utf-8", "replace")) is not None
 
 
-def find_foreign_assigned(text: str) -> Iterator[Span]:
+def find_foreign_assigned(text: str) -> Iterator[SecretSpan]:
     """Yield the values assigned to such a word, in order.
 
     >>> text = "mein L\u00f6senord: hunter2"
@@ -47,7 +47,7 @@ def find_foreign_assigned(text: str) -> Iterator[Span]:
         value = match["value"].rstrip(".!?)")
         is_plain = match["op"].strip() != "" and match["op"].strip()[-1] in ":=\uff1a\uff1d"
         if not is_ordinary(value) and value.isascii() and (is_plain or looks_like_password(value)):
-            yield Span(match.start("value"), match.end("value"), "assigned secret")
+            yield SecretSpan(match.start("value"), match.end("value"), "assigned secret")
 
 
 def is_foreign_name(name: str) -> bool:

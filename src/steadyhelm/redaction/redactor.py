@@ -22,7 +22,13 @@ from steadyhelm.redaction.foreign_names import find_foreign_assigned, may_have_f
 from steadyhelm.redaction.hints import compile_search, find_words
 from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.structures import StructureRedactor
-from steadyhelm.redaction.tokens import Span, find_random_text, find_tokens, may_have_random_text, to_bytes
+from steadyhelm.redaction.tokens import (
+    SecretSpan,
+    find_random_text,
+    find_tokens,
+    may_have_random_text,
+    to_bytes,
+)
 
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
 _KEY_HINTS: Final = ('"kty"', *KEY_HINTS, "LS0tLS1CRUdJTi")
@@ -130,7 +136,7 @@ def _may_have_shape(text: str) -> bool:
     return any(_find_plain_shapes(text)) or any(hint in text for hint in _KEY_HINTS)
 
 
-def _replace(text: str, spans: Iterable[Span]) -> str:
+def _replace(text: str, spans: Iterable[SecretSpan]) -> str:
     """Return the text with markers in place of the spans, which are in order; of two that overlap one."""
     parts: list[str] = []
     at = 0
@@ -141,11 +147,13 @@ def _replace(text: str, spans: Iterable[Span]) -> str:
     return "".join((*parts, text[at:])) if parts else text
 
 
-def _find_plain_shapes(text: str) -> Iterator[Span]:
+def _find_plain_shapes(text: str) -> Iterator[SecretSpan]:
     """Yield the secrets that are known by a text inside them, of one rule after the other."""
     for name, entry in load_lexicon("steadyhelm.redaction", "plain_shapes").entries.items():
         if entry.can_match(text):
-            yield from (Span(*match.span(match.lastindex or 0), name) for match in entry.regex.finditer(text))
+            yield from (
+                SecretSpan(*match.span(match.lastindex or 0), name) for match in entry.regex.finditer(text)
+            )
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:

@@ -11,7 +11,7 @@ from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.values import looks_random, measure_mixing
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """A secret in a text: where it begins and ends, and the rule that found it."""
 
     start: int
@@ -55,7 +55,7 @@ _ID_BEFORE: Final = re.compile(
 _SEEN_BEFORE: Final = 32
 
 
-def find_tokens(text: str, data: bytes | None = None) -> Iterator[Span]:
+def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
     """Yield the tokens with a known prefix, in order; `data` is the text with one byte a character.
 
     >>> [span.rule for span in find_tokens("export T=ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u")]
@@ -74,12 +74,12 @@ def find_tokens(text: str, data: bytes | None = None) -> Iterator[Span]:
             for rule, regex in shapes.by_head[text[start : start + _HEAD_CHARS]]:
                 match = regex.match(text, start)
                 if match and _has_random_part(match[0]):
-                    yield Span(start, match.end(), rule)
+                    yield SecretSpan(start, match.end(), rule)
                     at = match.end()
                     break
 
 
-def find_random_text(text: str) -> Iterator[Span]:
+def find_random_text(text: str) -> Iterator[SecretSpan]:
     """Yield the long runs that look random, in order."""
     for start, end in _find_runs(to_bytes(text), _BASE64, _MIN_RANDOM_CHARS):
         run = text[start:end]
@@ -177,9 +177,9 @@ def _may_look_random(run: str) -> bool:
     )
 
 
-def _judge_run(text: str, start: int, run: str) -> Iterator[Span]:
+def _judge_run(text: str, start: int, run: str) -> Iterator[SecretSpan]:
     if run.startswith(_WITH_SLASHES):
-        yield Span(start, start + len(run), "token with slashes")
+        yield SecretSpan(start, start + len(run), "token with slashes")
         return
     before = text[max(0, start - _SEEN_BEFORE) : start]
     end = start + len(run)
@@ -190,7 +190,7 @@ def _judge_run(text: str, start: int, run: str) -> Iterator[Span]:
     prefix = re.split(r"[_-]", run, maxsplit=1)[0]
     if prefix.lower() in words_of("id prefixes"):
         return
-    yield Span(start, end, "random text")
+    yield SecretSpan(start, end, "random text")
 
 
 class _Shapes(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Final, TextIO
 from msgspec import Struct, field
 
 from steadyhelm.findings import Severity
-from steadyhelm.replay import Judged
+from steadyhelm.replay import JudgedReplay
 from steadyhelm.reports.evidence import EvidenceFormatter, name_kind
 from steadyhelm.reports.formats import escape_markup, printable
 from steadyhelm.reports.output import RunLocation, ScanTotals, summarize
@@ -27,7 +27,7 @@ class GithubReport:
         self._evidence = evidence
         self._level = level
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:
         """Write an annotation for a flagged run; the summary counts the others."""
         if not is_flagged:
             return
@@ -101,7 +101,7 @@ class JunitReport:
         self._level = level
         self._suites: dict[str, _Suite] = {}
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:
         """Add a test case; a flagged run that does not fail the scan keeps its evidence as output."""
         suite = self._suites.setdefault(place.file, _Suite())
         suite.failures += is_flagged and self._has_failed(judged)
@@ -135,10 +135,10 @@ class JunitReport:
         if totals.runs:
             say(summarize(totals, level))
 
-    def _has_failed(self, judged: Judged) -> bool:
+    def _has_failed(self, judged: JudgedReplay) -> bool:
         return judged.report.worst >= self._level.rank
 
-    def _format_outcome_element(self, judged: Judged, place: RunLocation) -> str:
+    def _format_outcome_element(self, judged: JudgedReplay, place: RunLocation) -> str:
         text = "\n".join(
             escape_markup(one) for one in self._evidence.describe_as_text(judged, str(place)).splitlines()
         )

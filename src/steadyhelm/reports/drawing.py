@@ -7,8 +7,8 @@ from typing import Final, Literal, NamedTuple
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.fingerprints import fingerprint
-from steadyhelm.replay import Judged, find_steps_after
-from steadyhelm.reports.evidence import Episode, EvidenceFormatter, find_replan_step, select_stretches
+from steadyhelm.replay import JudgedReplay, find_steps_after
+from steadyhelm.reports.evidence import EvidenceFormatter, RunEpisode, find_replan_step, select_stretches
 
 CELL_SIZE: Final = 20
 _COLOURS: Final = 8
@@ -46,7 +46,7 @@ class Cell(NamedTuple):
     has_response: bool = False
 
 
-class Bracket(NamedTuple):
+class StepBracket(NamedTuple):
     """A bracket over one row of an episode; the first row has a label."""
 
     path: str
@@ -71,12 +71,12 @@ class Drawing(NamedTuple):
     height: int
     title: str
     cells: list[Cell]
-    brackets: list[Bracket]
+    brackets: list[StepBracket]
     tools: list[ToolKey]
     other_tools: int
 
 
-def draw_timeline(judged: Judged, evidence: EvidenceFormatter) -> Drawing:
+def draw_timeline(judged: JudgedReplay, evidence: EvidenceFormatter) -> Drawing:
     """Return the drawing of one run; `evidence` puts its steps into words."""
     return _Layout(judged, evidence).draw()
 
@@ -101,7 +101,7 @@ class _Spot(NamedTuple):
 class _Layout:
     """Computes where everything in the drawing of one run goes."""
 
-    def __init__(self, judged: Judged, evidence: EvidenceFormatter) -> None:
+    def __init__(self, judged: JudgedReplay, evidence: EvidenceFormatter) -> None:
         self._judged = judged
         self._evidence = evidence
         self._events = judged.run.events
@@ -180,7 +180,7 @@ class _Layout:
         place = find_replan_step(self._judged.answers)
         return range(place + 1, place + 1 + len(find_steps_after(self._events, place)))
 
-    def _brackets(self, episode: Episode, level: int) -> Iterator[Bracket]:
+    def _brackets(self, episode: RunEpisode, level: int) -> Iterator[StepBracket]:
         """Yield brackets from the first step to the last, one a row, with a tick at each step of evidence."""
         inside = [spot for spot in self._spots if episode.first <= spot.place <= episode.last]
         proof = set(episode.proof)
@@ -197,9 +197,9 @@ class _Layout:
                 if spot.place in proof and not spot.left_out
             )
             label = self._count(episode) if row == inside[0].row else ""
-            yield Bracket(path, label, max((left + right) // 2, _LEFT_MARGIN + 24), y - 1)
+            yield StepBracket(path, label, max((left + right) // 2, _LEFT_MARGIN + 24), y - 1)
 
-    def _count(self, episode: Episode) -> str:
+    def _count(self, episode: RunEpisode) -> str:
         """Return how often the same step came; where no two are the same, how many there were."""
         rows = self._evidence.group_episode(self._judged.run, episode, most=len(episode.proof))
         most = max((len(row.places) for row in rows if not isinstance(row, str)), default=0)
@@ -240,7 +240,7 @@ def _place_steps(count: int, spans: Sequence[tuple[int, int]]) -> Iterator[_Spot
             column += 1
 
 
-def _bracket_levels(episodes: Sequence[Episode]) -> list[int]:
+def _bracket_levels(episodes: Sequence[RunEpisode]) -> list[int]:
     """Return a level for each bracket, so that none lies over another."""
     ends: list[int] = []
     levels = []

@@ -16,7 +16,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import FindingReport, FirstResponse, Judged, find_steps_after
+from steadyhelm.replay import FindingReport, FirstResponse, JudgedReplay, find_steps_after
 from steadyhelm.reports.formats import pluralize, printable, response_level
 
 STRIP_LEGEND: Final = (
@@ -56,7 +56,7 @@ class EvidenceRow(NamedTuple):
         return f"{len(self.places):>3}x {self.text}"
 
 
-class Episode(NamedTuple):
+class RunEpisode(NamedTuple):
     """An incident with its place among the run's steps, which are counted from 0.
 
     `noticed` is the step at which it was first noticed, None when only the whole run showed it;
@@ -88,7 +88,7 @@ class EvidenceFormatter:
         self._redactor = redactor
         self._least = least
 
-    def describe(self, judged: Judged) -> Iterator[tuple[str, str]]:
+    def describe(self, judged: JudgedReplay) -> Iterator[tuple[str, str]]:
         """Yield titled lines: what was found, when and how often, the evidence, and the response."""
         run = judged.run
         if run.info.goal:
@@ -109,22 +109,22 @@ class EvidenceFormatter:
         if judged.doubts:
             yield "trust", describe_trust(judged)
 
-    def describe_as_text(self, judged: Judged, where: str = "") -> str:
+    def describe_as_text(self, judged: JudgedReplay, where: str = "") -> str:
         """Return the description as plain text, under a line that names the run."""
         worst = max(self.list_findings(judged), key=lambda finding: finding.severity.rank)
         name = f"{worst.severity} {printable(judged.run.info.run_id)}"
         head = "  ".join(part for part in (name, agent_name(judged.run), where) if part)
         return "\n".join([head, *(f"  {title:<9} {text}" for title, text in self.describe(judged))])
 
-    def list_findings(self, judged: Judged) -> list[FindingReport]:
+    def list_findings(self, judged: JudgedReplay) -> list[FindingReport]:
         """Return the findings that are severe enough to be reported."""
         return [finding for finding in judged.report.findings if finding.severity.rank >= self._least]
 
-    def episodes(self, judged: Judged) -> list[Episode]:
+    def episodes(self, judged: JudgedReplay) -> list[RunEpisode]:
         """Return the run's incidents, each with its place among the steps."""
         return [_locate_incident(judged, incident) for incident in judged.incidents]
 
-    def findings_without_incident(self, judged: Judged) -> Iterator[tuple[FindingReport, int]]:
+    def findings_without_incident(self, judged: JudgedReplay) -> Iterator[tuple[FindingReport, int]]:
         """Yield one finding of each detector that opened no incident, and how often it came."""
         kinds = {incident.kind for incident in judged.incidents}
         rest = [finding for finding in self.list_findings(judged) if finding.kind not in kinds]
@@ -133,7 +133,7 @@ class EvidenceFormatter:
             yield finding, times[finding.detector]
 
     def group_episode(
-        self, run: ReadRun, episode: Episode, *, most: int = _ROWS_SHOWN, width: int = _RESULT_WIDTH
+        self, run: ReadRun, episode: RunEpisode, *, most: int = _ROWS_SHOWN, width: int = _RESULT_WIDTH
     ) -> Iterator[EvidenceRow | str]:
         """Yield a row for each group of equal steps, in order, then a line that counts what is left out.
 
@@ -202,7 +202,7 @@ def agent_name(run: ReadRun) -> str:
     return "" if run.info.agent_id == UNKNOWN_AGENT else printable(run.info.agent_id)
 
 
-def describe_steps(run: ReadRun, episode: Episode) -> str:
+def describe_steps(run: ReadRun, episode: RunEpisode) -> str:
     """Return which steps an episode takes, counted from 1, and when it was noticed."""
     first, last = episode.first + 1, episode.last + 1
     steps = f"step {first}" if first == last else f"steps {first}-{last}"
@@ -213,7 +213,7 @@ def describe_steps(run: ReadRun, episode: Episode) -> str:
     return f"{steps} of {len(run.events)}, {at}" + (f", {times} times in all" if times > 1 else "")
 
 
-def describe_response(judged: Judged) -> str:
+def describe_response(judged: JudgedReplay) -> str:
     """Return the response levels and their steps, and what was spent after a new plan was due."""
     events, answers = judged.run.events, judged.answers
     text = ", ".join(f"{response_level(it.action, it.verdict)} at step {it.place + 1}" for it in answers)
@@ -226,7 +226,7 @@ def describe_response(judged: Judged) -> str:
     return f"{text}; {pluralize(steps, 'step')}{cost} came after a new plan was due"
 
 
-def describe_trust(judged: Judged) -> str:
+def describe_trust(judged: JudgedReplay) -> str:
     """Return the tools and files that lost trust in this run, and how much trust is left in each."""
     parts = [
         f"{kind} {_shorten(printable(name), _ARGUMENTS_WIDTH)} {left:.2f} of 1"
@@ -285,7 +285,7 @@ def _step_mark(event: TraceEvent) -> str:
     return "x" if event.error else _MARKS.get(event.action_type, "?")
 
 
-def _locate_incident(judged: Judged, incident: Incident) -> Episode:
+def _locate_incident(judged: JudgedReplay, incident: Incident) -> RunEpisode:
     events = judged.run.events
     places = {int(event.event_id): place for place, event in enumerate(events)}
     proof: set[int] = set()
@@ -300,7 +300,7 @@ def _locate_incident(judged: Judged, incident: Incident) -> Episode:
     last = min(incident.last_seq, len(events) - 1)
     noticed = incident.opened_seq if incident.opened_seq < len(events) else None
     first = min([*proof, incident.opened_seq, last])
-    return Episode(incident, first, last, noticed, sorted(proof), sorted(named or proof))
+    return RunEpisode(incident, first, last, noticed, sorted(proof), sorted(named or proof))
 
 
 def _shorten(text: str, most: int) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 from msgspec import Struct
 
 from steadyhelm.findings import Severity
-from steadyhelm.replay import Judged
+from steadyhelm.replay import JudgedReplay
 from steadyhelm.reports.drawing import draw_timeline
 from steadyhelm.reports.evidence import (
-    Episode,
     EvidenceFormatter,
     EvidenceRow,
+    RunEpisode,
     agent_name,
     describe_response,
     describe_steps,
@@ -115,7 +115,7 @@ class HtmlReport:
         self._unread: list[tuple[RunLocation, str]] = []
         self._tokens = 0
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:
         """Add a section for a flagged run, if it is among the worst hundred, or a row for a clean one."""
         self._tokens += _count_tokens(judged)
         if not is_flagged:
@@ -178,7 +178,7 @@ class HtmlReport:
         if totals.unreadable:
             yield _Card(f"{totals.unreadable:,}", "unreadable")
 
-    def _make_flagged_run(self, judged: Judged, place: RunLocation, number: int) -> _FlaggedRun:
+    def _make_flagged_run(self, judged: JudgedReplay, place: RunLocation, number: int) -> _FlaggedRun:
         findings = self._evidence.list_findings(judged)
         worst = self._worst(judged)
         tokens = _count_tokens(judged)
@@ -198,7 +198,7 @@ class HtmlReport:
             place=place,
         )
 
-    def _section(self, judged: Judged, place: RunLocation, number: int) -> "Markup":
+    def _section(self, judged: JudgedReplay, place: RunLocation, number: int) -> "Markup":
         run = judged.run
         episodes = self._evidence.episodes(judged)
         view = {
@@ -226,7 +226,7 @@ class HtmlReport:
         return render("scan_run.html", view=view)
 
     def _evidence_cells(
-        self, judged: Judged, episodes: Sequence[Episode]
+        self, judged: JudgedReplay, episodes: Sequence[RunEpisode]
     ) -> "Iterator[_EvidenceCells | str]":
         """Yield a row for each group of equal steps, or a line that counts what is left out."""
         for episode in episodes:
@@ -239,15 +239,15 @@ class HtmlReport:
                 else:
                     yield row
 
-    def _worst(self, judged: Judged) -> Severity:
+    def _worst(self, judged: JudgedReplay) -> Severity:
         return max(self._evidence.list_findings(judged), key=lambda finding: finding.severity.rank).severity
 
 
-def _count_tokens(judged: Judged) -> int:
+def _count_tokens(judged: JudgedReplay) -> int:
     return sum(event.token_count for event in judged.run.events)
 
 
-def _clean_row(judged: Judged, place: RunLocation) -> tuple[object, ...]:
+def _clean_row(judged: JudgedReplay, place: RunLocation) -> tuple[object, ...]:
     run = judged.run
     tokens = _count_tokens(judged)
     return (
@@ -260,7 +260,7 @@ def _clean_row(judged: Judged, place: RunLocation) -> tuple[object, ...]:
     )
 
 
-def _token_bar(judged: Judged) -> _TokenBar | None:
+def _token_bar(judged: JudgedReplay) -> _TokenBar | None:
     """Return the bar of tokens; None when tokens are not known or none were spent after a stop or re-plan."""
     total = _count_tokens(judged)
     saved = judged.report.tokens_saved

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
-from steadyhelm.replay import Judged, RunReport
+from steadyhelm.replay import JudgedReplay, RunReport
 from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name, name_kind
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
@@ -87,7 +87,7 @@ def describe_not_checked(totals: ScanTotals, *, most: int | None = _REASONS_SHOW
         yield f"not checked: {rest} further {reasons}; --json has them all"
 
 
-def describe_run(judged: Judged, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
+def describe_run(judged: JudgedReplay, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
     """Yield a flagged run: its name and place, what was found, the evidence, and the response."""
     worst = max(evidence.list_findings(judged), key=lambda finding: finding.severity.rank)
     agent = f"  {agent_name(judged.run)}" * bool(agent_name(judged.run))
@@ -122,7 +122,7 @@ class Report(Protocol):
     is_streaming: bool
     """Whether it prints while runs are still being read."""
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:
         """Add one run."""
 
     def add_unreadable(self, place: RunLocation, reason: str) -> None:
@@ -142,7 +142,7 @@ class JsonReport:
         self._unreadable: list[dict[str, str]] = []
         self._between = '{"runs":['
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
         """Write the run, clean or not."""
         self._stream.write(f"{self._between}\n{encode_safe_json(judged.report).decode()}")
         self._between = ","
@@ -180,7 +180,7 @@ class JsonLinesReport:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:  # noqa: ARG002
         """Write the run as one line, clean or not."""
         self._stream.write(encode_safe_json(judged.report).decode() + "\n")
 
@@ -204,7 +204,7 @@ class TextReport:
         self._verbose = verbose
         self._lines: list[Text] = []
 
-    def add_run(self, judged: Judged, place: RunLocation, *, is_flagged: bool) -> None:
+    def add_run(self, judged: JudgedReplay, place: RunLocation, *, is_flagged: bool) -> None:
         """Add the block of a flagged run; a clean run is named only when that is asked for."""
         if is_flagged:
             self._lines += [*describe_run(judged, str(place), self._evidence), Text()]

@@ -14,7 +14,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge, Judged
+from steadyhelm.replay import Judge, JudgedReplay
 from steadyhelm.scale.messages import join_messages
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
 from steadyhelm.scale.spark import open_spark
@@ -136,10 +136,10 @@ class _SparkJudge(Judge):
         """The errors while replaying, of all workers."""
         return dict(self._remote_troubles + Counter(super().troubles))
 
-    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[Judged]:
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
         """Judge runs on all workers, and yield them in the order they came in."""
         for run, outcome in self._send(_judge_run, runs):
-            yield Judged(run, *outcome)
+            yield JudgedReplay(run, *outcome)
 
     def apply(
         self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]

@@ -30,7 +30,7 @@ class Latest(NamedTuple):
     event_id: str = ""
 
 
-class Progress(NamedTuple):
+class StreamProgress(NamedTuple):
     """How far a run is: its saved session, its latest event, whether it has ended, and what is new."""
 
     state: bytes
@@ -54,7 +54,7 @@ class RunStream:
 
     def judge(
         self, key: tuple[str, str], state: bytes | None, latest: Latest, values: Iterable[bytes | str]
-    ) -> Progress:
+    ) -> StreamProgress:
         """Judge messages of one run, in the order of their places, from where it was saved."""
         messages, results = _decode_all(key, values)
         session = None if state is None else make_session(self._settings, state=state)
@@ -70,7 +70,7 @@ class RunStream:
         if session is not None and ends:
             results += self._end(session, latest._replace(at=max(ends)))
         saved = b"" if session is None or ends else save_session(session)
-        return Progress(saved, latest, bool(ends), results)
+        return StreamProgress(saved, latest, bool(ends), results)
 
     def end(self, state: bytes, latest: Latest) -> list[Result]:
         """End a run of which nothing has come for long; return what is said of it as a whole."""

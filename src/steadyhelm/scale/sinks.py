@@ -13,7 +13,7 @@ _KEY: Final = ("agent_id", "run_id", "kind", "id")
 _COLUMNS: Final = (*_KEY, "version", "severity", "at", "body")
 
 
-class Sink(Protocol):
+class StreamSink(Protocol):
     """Where the results of a stream are written."""
 
     def write(self, results: "DataFrame", batch_id: int) -> None:

@@ -6,7 +6,7 @@ Spark keeps the state of runs in its checkpoint: a batch that is repeated after 
 from typing import TYPE_CHECKING, Final
 
 from steadyhelm.scale.results import RESULT_COLUMNS
-from steadyhelm.scale.sinks import Sink
+from steadyhelm.scale.sinks import StreamSink
 from steadyhelm.scale.snapshot import KnowledgeSnapshot
 from steadyhelm.scale.sources import Source
 from steadyhelm.settings import Settings
@@ -60,7 +60,7 @@ def judge_stream(
 def start_stream(
     spark: "SparkSession",
     source: Source,
-    sink: Sink,
+    sink: StreamSink,
     *,
     checkpoint: str,
     settings: Settings,

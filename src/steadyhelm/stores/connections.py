@@ -50,7 +50,7 @@ class _Reader:
         self.close()
 
 
-class Connections:
+class SQLiteConnections:
     """The connections to one file. SQLite's errors are raised as StoreError.
 
     Args:
@@ -297,7 +297,7 @@ class Connections:
         self._on_rollback()
 
 
-_all_open: "weakref.WeakSet[Connections]" = weakref.WeakSet()
+_all_open: "weakref.WeakSet[SQLiteConnections]" = weakref.WeakSet()
 
 
 _forking: Final[list[int]] = []

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from steadyhelm.errors import NotFoundError
-from steadyhelm.people import AccessKey, AuditEntry, Comment, PeopleStore, ToolMark
+from steadyhelm.people import AccessKey, AuditEntry, PeopleStore, StoredComment, ToolMark
 from steadyhelm.sink import to_unicode
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import StorePart, retry_on_conflict
@@ -59,7 +59,7 @@ class SQLPeople(StorePart, PeopleStore):
             agent = self._row_ids.get_agent(connection, to_unicode(agent_id))
             note_changes(connection, [("run", run, agent), ("agent", None, agent)])
 
-    def add_comment(self, incident_id: str, *, at: float, author: str, content: str) -> Comment:
+    def add_comment(self, incident_id: str, *, at: float, author: str, content: str) -> StoredComment:
         """Store a comment on an incident. Raises NotFoundError when there is no such incident."""
         row = (to_unicode(incident_id), at, to_unicode(author), to_unicode(content))
         with self._connections.transaction() as connection:
@@ -73,9 +73,11 @@ class SQLPeople(StorePart, PeopleStore):
                 row,
             ).fetchone()
             note_changes(connection, [("incidents", None, found[0])])
-        return Comment(comment_id=comment_id, incident_id=incident_id, at=at, author=author, content=content)
+        return StoredComment(
+            comment_id=comment_id, incident_id=incident_id, at=at, author=author, content=content
+        )
 
-    def list_comments(self, incident_ids: Sequence[str]) -> list[Comment]:
+    def list_comments(self, incident_ids: Sequence[str]) -> list[StoredComment]:
         """Return the comments on these incidents, oldest first."""
         marks = ", ".join("?" * len(incident_ids))
         query = (
@@ -84,7 +86,7 @@ class SQLPeople(StorePart, PeopleStore):
         )
         with self._connections.reading() as connection:
             return [
-                Comment(comment_id=row[0], incident_id=row[1], at=row[2], author=row[3], content=row[4])
+                StoredComment(comment_id=row[0], incident_id=row[1], at=row[2], author=row[3], content=row[4])
                 for row in connection.execute(query, [to_unicode(it) for it in incident_ids])
             ]
 

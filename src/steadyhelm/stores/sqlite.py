@@ -3,7 +3,7 @@
 import os
 from contextlib import AbstractContextManager
 
-from steadyhelm.stores.connections import Connections
+from steadyhelm.stores.connections import SQLiteConnections
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.opening import prepare, require_current, resolve_path, validate_synchronous
 from steadyhelm.stores.row_ids import RowIds
@@ -41,7 +41,7 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
         else:
             prepare(self.path, timeout_s=timeout_s)
         self._row_ids = RowIds()
-        self._connections = Connections(
+        self._connections = SQLiteConnections(
             self.path,
             read_only=read_only,
             synchronous=level,

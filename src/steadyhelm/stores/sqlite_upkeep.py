@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steadyhelm.journal.abandoned import describe_pending
-from steadyhelm.stores.connections import Connections
+from steadyhelm.stores.connections import SQLiteConnections
 from steadyhelm.stores.opening import copy_database, resolve_path
 from steadyhelm.stores.tracked_connections import TrackedConnection
 from steadyhelm.stores.upkeep import LARGE_TABLES, SQLRetention, SQLUpkeep, find_wrong_totals
@@ -27,7 +27,7 @@ _COUNT_MISSING_PAYLOADS: Final = """
 class SQLiteUpkeep(SQLUpkeep, SQLRetention):
     """The part of upkeep that depends on SQLite."""
 
-    _connections: Connections
+    _connections: SQLiteConnections
 
     @property
     def journal_path(self) -> Path:

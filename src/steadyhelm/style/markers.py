@@ -45,7 +45,7 @@ def load_english_terms() -> dict[str, MarkerTerms]:
     }
 
 
-class Marker(Struct, frozen=True, kw_only=True):
+class LexiconMarker(Struct, frozen=True, kw_only=True):
     """A term of a lexicon and its position in the reply: `reply[start:end]`."""
 
     component: str
@@ -64,8 +64,8 @@ class _Term(NamedTuple):
 class FoundMarkers(NamedTuple):
     """The markers in a reply: plain ones, and ambiguous ones that count only together with others."""
 
-    plain: tuple[Marker, ...] = ()
-    ambiguous: tuple[Marker, ...] = ()
+    plain: tuple[LexiconMarker, ...] = ()
+    ambiguous: tuple[LexiconMarker, ...] = ()
 
 
 class MarkerIndex:
@@ -100,8 +100,8 @@ class MarkerIndex:
             if word in singles or (word in seconds and after in seconds[word])
         ]
         spans: WordSpans | None = None
-        plain: list[Marker] = []
-        ambiguous: list[Marker] = []
+        plain: list[LexiconMarker] = []
+        ambiguous: list[LexiconMarker] = []
         free = 0
         for place in places:
             if place < free or not (terms := self._find_terms(words, place)):
@@ -116,7 +116,7 @@ class MarkerIndex:
             taken = spans.take(place, len(term.words))
             start, end = taken[0][0], taken[-1][1]
             if not _is_code_name(prose.text, start, end):
-                marker = Marker(component=term.component, term=term.text, start=start, end=end)
+                marker = LexiconMarker(component=term.component, term=term.text, start=start, end=end)
                 (ambiguous if term.ambiguous else plain).append(marker)
         return FoundMarkers(tuple(plain), tuple(ambiguous))
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, to_builtins
 
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.style.markers import HEDGES, FoundMarkers, Marker
+from steadyhelm.style.markers import HEDGES, FoundMarkers, LexiconMarker
 from steadyhelm.style.profile import (
     COMPLEXITY,
     LENGTH,
@@ -44,7 +44,7 @@ _LONG_WORD_CHARS: Final = 5
 _DIGIT: Final = re.compile(r"\d")
 
 
-def measure_engagement(prose: Prose, markers: Sequence[Marker], *, readable: bool) -> float | None:
+def measure_engagement(prose: Prose, markers: Sequence[LexiconMarker], *, readable: bool) -> float | None:
     """Return the engagement, 0 to 100; None for a reply that is too short or in an unknown language."""
     figures = _DIGIT.search(prose.text) is not None
     concrete = _CODE_POINTS * prose.has_matter + _FIGURE_POINTS * figures
@@ -74,7 +74,7 @@ def _has_word(name: str, prose: Prose) -> bool:
     return not load_lexicon(__package__, "engagement")[name].word_set.isdisjoint(prose.words)
 
 
-def _names_things(prose: Prose, markers: Sequence[Marker]) -> bool:
+def _names_things(prose: Prose, markers: Sequence[LexiconMarker]) -> bool:
     """Return whether a reply has enough longer words apart from markers and polite words."""
     padding = {word for marker in markers for word in marker.term.split()}
     polite = load_lexicon(__package__, "engagement")["politeness"].word_set
@@ -111,7 +111,7 @@ class Component(Struct, frozen=True, kw_only=True):
     weight: float
     points: float
     measured: float = 0.0
-    markers: tuple[Marker, ...] = ()
+    markers: tuple[LexiconMarker, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class ReplyReading(NamedTuple):
     language: str | None
     structure: dict[str, tuple[float, float]]
     found: FoundMarkers
-    markers: tuple[Marker, ...]
+    markers: tuple[LexiconMarker, ...]
     values: dict[str, float]
     score: float
     broken: tuple[BrokenRule, ...]
@@ -275,7 +275,7 @@ def _describe_not_checked(language: str | None, known: str, unsure: str | None) 
     return f"{foreign}; {unsure}" if unsure else foreign
 
 
-def _select_markers(found: FoundMarkers, length: float) -> tuple[Marker, ...]:
+def _select_markers(found: FoundMarkers, length: float) -> tuple[LexiconMarker, ...]:
     """Return the markers that count.
 
     An ambiguous one counts with a plain one, with enough others of its class, or in too long a reply.
@@ -292,7 +292,7 @@ def _select_markers(found: FoundMarkers, length: float) -> tuple[Marker, ...]:
     return tuple(sorted((*found.plain, *counted), key=lambda marker: marker.start))
 
 
-def _find_repeated_classes(ambiguous: Sequence[Marker]) -> set[str]:
+def _find_repeated_classes(ambiguous: Sequence[LexiconMarker]) -> set[str]:
     """Return the classes of which a reply contains enough different terms to be no longer ambiguous."""
     terms: dict[str, set[str]] = {}
     for marker in ambiguous:
@@ -300,7 +300,7 @@ def _find_repeated_classes(ambiguous: Sequence[Marker]) -> set[str]:
     return {component for component, found in terms.items() if len(found) >= MIN_AMBIGUOUS_TERMS}
 
 
-def _measure_markers(profile: Profile, markers: Sequence[Marker], prose: Prose) -> dict[str, float]:
+def _measure_markers(profile: Profile, markers: Sequence[LexiconMarker], prose: Prose) -> dict[str, float]:
     values = dict.fromkeys(profile.lexicons, 0.0)
     if not markers:
         return values
@@ -357,7 +357,7 @@ def _list_chances(values: Mapping[str, float], profile: Profile) -> dict[str, fl
 
 
 def _build_components(reading: ReplyReading) -> tuple[Component, ...]:
-    found: dict[str, list[Marker]] = {}
+    found: dict[str, list[LexiconMarker]] = {}
     for marker in reading.markers:
         found.setdefault(marker.component, []).append(marker)
     chances = _list_chances(reading.values, reading.profile)

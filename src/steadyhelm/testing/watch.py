@@ -22,7 +22,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.recordings.recognition import open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Judge, Judged
+from steadyhelm.replay import Judge, JudgedReplay
 from steadyhelm.reports.evidence import EvidenceFormatter
 from steadyhelm.reports.formats import printable
 from steadyhelm.settings import Settings, load
@@ -101,7 +101,7 @@ class Watch(DriftMonitor):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def judge_runs(self) -> list[Judged]:
+    def judge_runs(self) -> list[JudgedReplay]:
         """Return every run watched so far, judged."""
         self.flush()
         judge = Judge(self.settings, tools=self._control.sessions.tools)
@@ -206,7 +206,7 @@ def assert_healthy(
     _assert_none([judge.judge(run) for run in runs], evidence, kind=kind)
 
 
-def _assert_none(judged: Sequence[Judged], evidence: EvidenceFormatter, *, kind: str | None) -> None:
+def _assert_none(judged: Sequence[JudgedReplay], evidence: EvidenceFormatter, *, kind: str | None) -> None:
     __tracebackhide__ = True
     bad = [
         one for one in judged if any(kind in (None, finding.kind) for finding in evidence.list_findings(one))

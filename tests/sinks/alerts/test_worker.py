@@ -13,7 +13,7 @@ from receiver import Reply
 
 from steadyhelm.errors import AddressRefusedError, NotFoundError, SettingsError
 from steadyhelm.incidents import Mute
-from steadyhelm.sinks.alerts.channel import Channel
+from steadyhelm.sinks.alerts.channel import AlertChannel
 from steadyhelm.sinks.alerts.signing import verify_signature
 from steadyhelm.sinks.alerts.worker import AlertWorker
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -530,7 +530,7 @@ class TestTrouble:
         A plug-in that cannot render an alert fails that delivery, with what it raised.
         """
 
-        class Broken(Channel):
+        class Broken(AlertChannel):
             name = "broken"
 
             @classmethod

@@ -30,7 +30,7 @@ _MAX_ENDED_CALLS: Final = 1024
 HookOutput = dict[str, Any]
 
 
-class Delegation(Struct, frozen=True):
+class PendingSubagent(Struct, frozen=True):
     """A task for a sub-agent whose id is not known yet."""
 
     call_id: str
@@ -56,7 +56,7 @@ class ClaudeConversation:
         self._has_goal = not goal
         self._subagents: dict[str, ReplyRecorder] = {}
         self._subagent_of_call: dict[str, str] = {}
-        self._delegations: list[Delegation] = []
+        self._delegations: list[PendingSubagent] = []
         self._asked: dict[str, Instruction] = {}
         self._ended_calls: BoundedDict[str, None] = BoundedDict(_MAX_ENDED_CALLS)
         self._cost_usd = 0.0
@@ -116,7 +116,7 @@ class ClaudeConversation:
         if instruction.verdict == "proceed":
             if step.tool in _AGENT_TOOLS:
                 args = step.args if is_a(step.args, dict) else {}
-                delegation = Delegation(
+                delegation = PendingSubagent(
                     step.call_id, get_text(args, "subagent_type"), get_text(args, "prompt"), run
                 )
                 self._delegations.append(delegation)

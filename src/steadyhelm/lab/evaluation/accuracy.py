@@ -16,7 +16,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.cost import DetectorCost, measure_cost
-from steadyhelm.lab.evaluation.labelled_runs import Question, find_data_folder, read_set
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, find_data_folder, read_set
 from steadyhelm.lab.evaluation.metrics import Counts, Estimate, bootstrap, estimate_share, f1, sum_counts
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.evaluation.scoring import (
@@ -102,7 +102,7 @@ class AccuracyCheck:
         ]
         return [*found, *self._measure_cost()] if cost else found
 
-    def _score_file(self, file: str, question: Question) -> list[RunScore]:
+    def _score_file(self, file: str, question: LabelQuestion) -> list[RunScore]:
         reports = [(it.run, it.report) for it in self._judge.judge_all(self._read_runs(file))]
         return score_runs(reports, question)
 
@@ -114,7 +114,9 @@ class AccuracyCheck:
 
     def _measure_cases(self) -> list[AccuracyTarget]:
         scores = [
-            score for score in self._score_file(CASES, Question()) if score.expected.group in _COUNTED_TIERS
+            score
+            for score in self._score_file(CASES, LabelQuestion())
+            if score.expected.group in _COUNTED_TIERS
         ]
         sums = sum_counts(score.counts for score in scores)
         dated = [score for score in scores if score.in_time is not None]
@@ -145,7 +147,7 @@ class AccuracyCheck:
         ]
 
     def _measure_sola(self) -> list[AccuracyTarget]:
-        scores = self._score_file(SOLA, Question(severity=Severity.LOW, adjacent=True))
+        scores = self._score_file(SOLA, LabelQuestion(severity=Severity.LOW, adjacent=True))
         wrong_runs = [_describe_score(score) for score in scores if score.counts.fp or score.counts.fn]
         wrong_steps = [
             _describe_score(score) for score in scores if score.step_counts.fp or score.step_counts.fn
@@ -160,7 +162,7 @@ class AccuracyCheck:
         ]
 
     def _measure_trail(self) -> list[AccuracyTarget]:
-        scores = self._score_file(TRAIL, Question())
+        scores = self._score_file(TRAIL, LabelQuestion())
         counts = [score.counts for score in scores]
         sums = sum_counts(counts)
         wrong = [_describe_score(score) for score in scores if score.counts.fp or score.counts.fn]
@@ -176,7 +178,7 @@ class AccuracyCheck:
         ]
 
     def _measure_claude_code(self) -> AccuracyTarget:
-        scores = self._score_file(CLAUDE_CODE, Question())
+        scores = self._score_file(CLAUDE_CODE, LabelQuestion())
         flagged = [score for score in scores if score.found]
         return AccuracyTarget(
             data="Claude Code",
@@ -188,7 +190,7 @@ class AccuracyCheck:
         )
 
     def _measure_openhands(self) -> list[AccuracyTarget]:
-        scores = self._score_file(OPENHANDS, Question())
+        scores = self._score_file(OPENHANDS, LabelQuestion())
         triples = [
             (score, triple) for score in scores if (triple := find_first_three_equal_calls(score.run.events))
         ]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
@@ -14,7 +14,7 @@ from steadyhelm.replay import Judge, RunReport
 ChangeKind = Literal["newly flagged", "no longer flagged", "earlier", "later"]
 
 
-class RunChange(Struct, frozen=True, kw_only=True):
+class JudgementChange(Struct, frozen=True, kw_only=True):
     """A run that the two settings judge differently; `expected` is None when it is not labelled."""
 
     run_id: str
@@ -33,7 +33,7 @@ class SetComparison(Struct, frozen=True, kw_only=True):
     flagged: tuple[int, int]
     tokens_saved: tuple[int, int]
     f1: tuple[Estimate, Estimate] | None
-    changed: list[RunChange]
+    changed: list[JudgementChange]
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     before: str
     after: str
-    question: Question
+    question: LabelQuestion
     sets: list[SetComparison]
 
 
@@ -58,7 +58,7 @@ class Comparer:
         self,
         before: Judge,
         after: Judge,
-        question: Question,
+        question: LabelQuestion,
         *,
         samples: int = 1000,
         seed: int = 0,
@@ -96,7 +96,7 @@ def _sum_tokens_saved(reports: Sequence[tuple[ReadRun, RunReport]]) -> int:
     return sum(report.tokens_saved or 0 for _, report in reports)
 
 
-def _compare_scores(before: RunScore, after: RunScore) -> RunChange | None:
+def _compare_scores(before: RunScore, after: RunScore) -> JudgementChange | None:
     if before.first == after.first:
         return None
     if before.first is None:
@@ -106,7 +106,7 @@ def _compare_scores(before: RunScore, after: RunScore) -> RunChange | None:
     else:
         change = "earlier" if after.first < before.first else "later"
     told = after if after.found else before
-    return RunChange(
+    return JudgementChange(
         run_id=before.run.info.run_id,
         change=change,
         before=before.first,

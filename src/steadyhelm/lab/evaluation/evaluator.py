@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all, estimate_share, sum_counts
 from steadyhelm.lab.evaluation.scoring import (
     RULES,
@@ -95,7 +95,7 @@ class SetReport(Struct, frozen=True, kw_only=True):
 class Evaluation(Struct, frozen=True, kw_only=True):
     """The result of `steadyhelm lab eval`."""
 
-    question: Question
+    question: LabelQuestion
     samples: int
     seed: int
     detectors: list[str]
@@ -117,7 +117,7 @@ class Evaluator:
     def __init__(
         self,
         judge: Judge,
-        question: Question,
+        question: LabelQuestion,
         *,
         samples: int = 1000,
         seed: int = 0,

@@ -27,7 +27,7 @@ REVIEWED: Final = "reviewed"
 """The extra key that marks a run whose labels are people's reviews of its incidents."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class LabelQuestion(Struct, frozen=True, kw_only=True):
     """What is asked of every run, and which findings count as an answer.
 
     `adjacent` counts a finding only when its evidence holds the call just before it, which is
@@ -60,7 +60,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 NOT_LABELLED: Final = Expectation(run=None)
 
 
-def read_expectation(run: ReadRun, question: Question, *, is_used: bool) -> Expectation:
+def read_expectation(run: ReadRun, question: LabelQuestion, *, is_used: bool) -> Expectation:
     """Return what the labels of this run say; `is_used` is whether its set uses this label at all."""
     if question.label in OUTCOMES:
         return Expectation(run=run.outcome == question.label if run.outcome in OUTCOMES else None)
@@ -85,7 +85,7 @@ def get_source(run: ReadRun) -> str:
     return str((run.info.metadata or {}).get("source", ""))
 
 
-def _read_case(run: ReadRun, question: Question) -> Expectation:
+def _read_case(run: ReadRun, question: LabelQuestion) -> Expectation:
     """Read a scenario that says for the whole run whether it loops, and by which entry it must be found."""
     if question.label != "loop":
         return NOT_LABELLED
@@ -98,7 +98,7 @@ def _read_case(run: ReadRun, question: Question) -> Expectation:
     )
 
 
-def _read_reviews(run: ReadRun, question: Question) -> Expectation:
+def _read_reviews(run: ReadRun, question: LabelQuestion) -> Expectation:
     """Read a run of our own store: only reviewed incidents count, a run without reviews is not labelled."""
     marks = _find_marks(run, question.label)
     if not marks:
@@ -107,7 +107,7 @@ def _read_reviews(run: ReadRun, question: Question) -> Expectation:
     return Expectation(run=bool(real), first=_find_first_place(real))
 
 
-def _read_labels(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+def _read_labels(run: ReadRun, question: LabelQuestion, is_used: bool) -> Expectation:
     """Read labels that point at entries; entries without a label were not judged one by one."""
     marks = _find_marks(run, question.label)
     if not marks and not is_used:
@@ -115,7 +115,7 @@ def _read_labels(run: ReadRun, question: Question, is_used: bool) -> Expectation
     return Expectation(run=bool(marks), first=_find_first_place(marks))
 
 
-def _read_every_step(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+def _read_every_step(run: ReadRun, question: LabelQuestion, is_used: bool) -> Expectation:
     """Read a set in which every pair of neighbouring calls was judged: no label means a clean step."""
     marks = _find_marks(run, question.label)
     if not marks and not is_used:
@@ -123,7 +123,7 @@ def _read_every_step(run: ReadRun, question: Question, is_used: bool) -> Expecta
     return Expectation(run=bool(marks), steps=frozenset(_list_places(marks)), first=_find_first_place(marks))
 
 
-def _read_if_typed(run: ReadRun, question: Question, is_used: bool) -> Expectation:
+def _read_if_typed(run: ReadRun, question: LabelQuestion, is_used: bool) -> Expectation:
     """Read a set in which only some failures have a type; the others are not labelled for types."""
     kinds = {_get_kind(mark) for mark in run.labels}
     if question.label == "decisive_error" or kinds - {"decisive_error"}:
@@ -131,7 +131,7 @@ def _read_if_typed(run: ReadRun, question: Question, is_used: bool) -> Expectati
     return NOT_LABELLED
 
 
-_Reader = Callable[[ReadRun, Question, bool], Expectation]
+_Reader = Callable[[ReadRun, LabelQuestion, bool], Expectation]
 _READERS: Final[tuple[tuple[str, _Reader], ...]] = (
     ("sola", _read_every_step),
     ("whowhen", _read_if_typed),

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.lab.evaluation.labelled_runs import Question, RunSet
+from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, RunSet
 from steadyhelm.lab.evaluation.metrics import balanced_accuracy, sum_counts
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
@@ -62,7 +62,7 @@ class LeakCheck:
         seed: Makes the shuffling repeatable.
     """
 
-    def __init__(self, judge: Judge, question: Question, *, seed: int = 0) -> None:
+    def __init__(self, judge: Judge, question: LabelQuestion, *, seed: int = 0) -> None:
         self._judge = judge
         self._question = question
         self._seed = seed

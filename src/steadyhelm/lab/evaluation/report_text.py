@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from steadyhelm.lab.evaluation.comparison import Comparison, RunChange
+from steadyhelm.lab.evaluation.comparison import Comparison, JudgementChange
 from steadyhelm.lab.evaluation.evaluator import Evaluation, Figures, SetReport, WrongRun
 from steadyhelm.lab.evaluation.leak_check import ShuffleReport
 from steadyhelm.lab.evaluation.metrics import Estimate
@@ -82,7 +82,7 @@ def format_leak_reports(reports: Sequence[ShuffleReport]) -> str:
     return "\n\n".join(parts)
 
 
-def _format_change(change: RunChange) -> tuple[str, ...]:
+def _format_change(change: JudgementChange) -> tuple[str, ...]:
     label = {True: "positive", False: "clean", None: "-"}[change.expected]
     places = ("-" if at is None else str(at) for at in (change.before, change.after))
     return (change.change, change.run_id, *places, label, change.words)

@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import Severity
-from steadyhelm.lab.evaluation.labelled_runs import Expectation, Question, has_label, read_expectation
+from steadyhelm.lab.evaluation.labelled_runs import (
+    Expectation,
+    LabelQuestion,
+    has_label,
+    read_expectation,
+)
 from steadyhelm.lab.evaluation.metrics import Counts
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import FindingReport, RunReport
@@ -188,7 +193,9 @@ def find_everything(run: ReadRun, report: RunReport) -> Sequence[FindingReport]:
 
 
 def score_runs(
-    reports: Sequence[tuple[ReadRun, RunReport]], question: Question, finder: Finder = find_everything
+    reports: Sequence[tuple[ReadRun, RunReport]],
+    question: LabelQuestion,
+    finder: Finder = find_everything,
 ) -> list[RunScore]:
     """Return what a finder found in each run of a set, compared with its labels."""
     is_used = has_label([run for run, _ in reports], question.label)
@@ -217,7 +224,7 @@ def describe_expectation(expected: Expectation) -> str:
 
 
 def select_findings(
-    run: ReadRun, findings: Sequence[FindingReport], question: Question
+    run: ReadRun, findings: Sequence[FindingReport], question: LabelQuestion
 ) -> list[FindingReport]:
     """Return the findings that answer the question."""
     of_kind = [

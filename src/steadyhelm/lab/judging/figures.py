@@ -14,7 +14,7 @@ from steadyhelm.lab.evaluation.metrics import Counts, Estimate, estimate_share, 
 from steadyhelm.lab.evaluation.planted import has_plant, is_flagged, read_plant
 from steadyhelm.lab.judging.answers import count_tokens
 from steadyhelm.lab.judging.judged_replay import AskedQuestion, JudgedRun
-from steadyhelm.lab.judging.truth import RunTruth
+from steadyhelm.lab.judging.truth import LabelTruth
 from steadyhelm.replay import RunReport
 
 MIN_LABELS: Final = 100
@@ -75,7 +75,7 @@ class LearntWeight(Struct, frozen=True, kw_only=True):
     is_learnt: bool
 
 
-def measure_set(name: str, judged: Sequence[JudgedRun], truth: RunTruth) -> SetFigures:
+def measure_set(name: str, judged: Sequence[JudgedRun], truth: LabelTruth) -> SetFigures:
     """Return what a judge changed in the runs of one set."""
     steps = sum(it.action_type in {TOOL_CALL, LLM_REQUEST} for one in judged for it in one.run.events)
     return SetFigures(
@@ -140,7 +140,7 @@ def _says_something(asked: AskedQuestion) -> bool:
     return asked.answer.verdict.label in {DRIFT_LABELS[about], HEALTHY_LABELS[about]}
 
 
-def _measure_kind(kind: str, judged: Sequence[JudgedRun], truth: RunTruth) -> KindFigures | None:
+def _measure_kind(kind: str, judged: Sequence[JudgedRun], truth: LabelTruth) -> KindFigures | None:
     """Return the figures of one kind of drift; None where no run is labelled for it."""
     before, after, wrong = [], [], []
     for one in judged:

@@ -9,7 +9,7 @@ from steadyhelm.events import JUDGED, STATE_TRANSITION, TraceEvent
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgedReport, Question
 from steadyhelm.lab.judging.answers import Answer, Answers
-from steadyhelm.lab.judging.truth import RunTruth
+from steadyhelm.lab.judging.truth import LabelTruth
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport
 
@@ -32,7 +32,13 @@ class JudgedRun(NamedTuple):
 
 
 def judge_runs(
-    runs: Iterable[ReadRun], *, alone: Judge, asking: Judge, answers: Answers, truth: RunTruth, weight: float
+    runs: Iterable[ReadRun],
+    *,
+    alone: Judge,
+    asking: Judge,
+    answers: Answers,
+    truth: LabelTruth,
+    weight: float,
 ) -> Iterator[JudgedRun]:
     """Replay each run twice: as it is, and with the answers to its questions.
 
@@ -46,7 +52,9 @@ def judge_runs(
 class _Replayed:
     """One run, replayed with verdicts as events of their own between its events."""
 
-    def __init__(self, judge: Judge, run: ReadRun, answers: Answers, truth: RunTruth, weight: float) -> None:
+    def __init__(
+        self, judge: Judge, run: ReadRun, answers: Answers, truth: LabelTruth, weight: float
+    ) -> None:
         self.asked: list[AskedQuestion] = []
         self._run = run
         self._answers = answers

@@ -12,7 +12,7 @@ from steadyhelm.lab.judging.answers import Answers
 from steadyhelm.lab.judging.figures import LearntWeight, SetFigures, learn_weight, measure_set
 from steadyhelm.lab.judging.judged_replay import AskedQuestion, judge_runs
 from steadyhelm.lab.judging.judged_replies import ReplyFigures, judge_replies
-from steadyhelm.lab.judging.truth import RunTruth
+from steadyhelm.lab.judging.truth import LabelTruth
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
@@ -83,7 +83,7 @@ class JudgeMeasurement:
             return [self._measure_set(one, known, on_run) for one in left if one.runs]
 
     def _measure_set(self, one: RunSet, store: Store | None, on_run: Callable[[], None]) -> SetFigures:
-        truth = RunTruth(one.runs)
+        truth = LabelTruth(one.runs)
         judged = []
         for run in judge_runs(
             one.runs if store is None else map(as_one_agent, one.runs),

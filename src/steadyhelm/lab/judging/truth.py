@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from steadyhelm.judge import Question
-from steadyhelm.lab.evaluation.labelled_runs import LABELS, Expectation, has_label, read_expectation
-from steadyhelm.lab.evaluation.labelled_runs import Question as LabelQuestion
+from steadyhelm.lab.evaluation.labelled_runs import (
+    LABELS,
+    Expectation,
+    LabelQuestion,
+    has_label,
+    read_expectation,
+)
 from steadyhelm.lab.evaluation.planted import has_plant, read_plant
 from steadyhelm.recordings.run_file import ReadRun
 
@@ -15,7 +20,7 @@ LATEST_STEPS: Final = 4
 _PLANTED_KINDS: Final = {"loop": "loop", "healthy": "loop", "goal": "goal"}
 
 
-class RunTruth:
+class LabelTruth:
     """What labels say about the runs of one set: for a run as a whole, and for the steps of a question.
 
     A run without a plant and without a label of goals counts as one that serves its goal, unless it failed.

@@ -13,18 +13,18 @@ from steadyhelm.lab.evaluation.evaluator import ShownEvent, show_events_around
 from steadyhelm.lab.evaluation.labelled_runs import (
     NOT_LABELLED,
     OUTCOMES,
-    Question,
+    LabelQuestion,
     has_label,
     read_expectation,
 )
 from steadyhelm.lab.evaluation.scoring import RunScore, find_first_three_equal_calls
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge, Judged, Replay, find_steps_after
+from steadyhelm.replay import FindingReport, Judge, JudgedReplay, Replay, find_steps_after
 
 # Decide which recorded runs loop and which are healthy, from labels or a plain rule.
 
-_LOOP: Final = Question()
+_LOOP: Final = LabelQuestion()
 SUCCESS: Final = "success"
 
 HealthReason = Literal["succeeded", "unjudged", ""]
@@ -231,7 +231,7 @@ def _replay(run: ReadRun, replay: Replay) -> list[Refusal]:
     return refusals
 
 
-def _list_levels(judged: Judged) -> list[ReachedLevel]:
+def _list_levels(judged: JudgedReplay) -> list[ReachedLevel]:
     events = judged.run.events
     return [
         ReachedLevel(
@@ -252,7 +252,7 @@ def _get_cause(finding: FindingReport | None) -> str:
     return finding.detector if finding.detector in {DRIFT_SCORE, BUDGET} else finding.kind
 
 
-def _find_budget_end(judged: Judged, tokens: int | None) -> BudgetEnd | None:
+def _find_budget_end(judged: JudgedReplay, tokens: int | None) -> BudgetEnd | None:
     """Return the entry at which the budget was used up, if the agent took any step after it."""
     used_up = (it for it in judged.report.findings if it.detector == BUDGET and it.score >= _USED_UP_SCORE)
     first = next(used_up, None)
@@ -277,7 +277,7 @@ def _count_steps(events: Iterable[TraceEvent]) -> int:
     return sum(event.action_type in {TOOL_CALL, LLM_REQUEST} for event in events)
 
 
-def _show_strongest(judged: Judged) -> list[ShownEvent]:
+def _show_strongest(judged: JudgedReplay) -> list[ShownEvent]:
     """Return the events around the strongest response, for review."""
     answer = judged.answers[-1] if judged.answers else None
     if answer is None or answer.finding is None:

@@ -26,7 +26,7 @@ _HEADLINES: Final = {
 }
 
 
-class Channel(ABC):
+class AlertChannel(ABC):
     """Turns an alert into the message format of one service.
 
     Agent output is hostile text: what `build_payload` returns mentions no person, formats nothing and fits

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import get_host
-from steadyhelm.sinks.alerts.channel import COLOURS, Channel, build_headline, fit_text, list_facts
+from steadyhelm.sinks.alerts.channel import COLOURS, AlertChannel, build_headline, fit_text, list_facts
 
 DOMAINS: Final = ("discord.com", "discordapp.com")
 
@@ -18,7 +18,7 @@ _ACTION_LIMIT: Final = 500
 _MARKUP: Final = frozenset("\\*_~`|>#-+[]()<:@")
 
 
-class Discord(Channel):
+class Discord(AlertChannel):
     """A message with one embed in the colour of the severity. It mentions no person.
 
     >>> Discord.matches("https://ptb.discord.com/api/webhooks/1/x")

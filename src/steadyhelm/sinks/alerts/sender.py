@@ -13,7 +13,7 @@ from steadyhelm.errors import AddressRefusedError, NotFoundError, SettingsError
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts import signing
 from steadyhelm.sinks.alerts.address_guard import AddressGuard, WebhookURL, get_host, parse_url
-from steadyhelm.sinks.alerts.channel import Channel, clean_text
+from steadyhelm.sinks.alerts.channel import AlertChannel, clean_text
 from steadyhelm.sinks.alerts.webhook import Webhook
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Destination(Struct, frozen=True, kw_only=True):
 
     name: str
     target: WebhookURL
-    channel: Channel
+    channel: AlertChannel
 
 
 class AlertSender:
@@ -70,7 +70,7 @@ class AlertSender:
         *,
         secret: str | None,
         guard: AddressGuard,
-        kinds: Sequence[type[Channel]],
+        kinds: Sequence[type[AlertChannel]],
         clock: Callable[[], float],
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -135,7 +135,7 @@ class AlertSender:
         return headers
 
 
-def _build_destination(name: str, url: str, kinds: Sequence[type[Channel]]) -> Destination:
+def _build_destination(name: str, url: str, kinds: Sequence[type[AlertChannel]]) -> Destination:
     if not _NAME.match(name):
         raise SettingsError(
             f"A channel's name must be 1 to 40 letters, digits, '-' or '_', got {clean_text(name)[:60]!r}."

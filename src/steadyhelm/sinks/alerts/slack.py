@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import get_host
-from steadyhelm.sinks.alerts.channel import COLOURS, Channel, build_headline, fit_text, list_facts
+from steadyhelm.sinks.alerts.channel import COLOURS, AlertChannel, build_headline, fit_text, list_facts
 
 HOSTS: Final = ("hooks.slack.com", "hooks.slack-gov.com")
 
@@ -16,7 +16,7 @@ _FIELD_LIMIT: Final = 2000
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-class Slack(Channel):
+class Slack(AlertChannel):
     """A message with one attachment in the colour of the severity, and blocks of plain text.
 
     >>> Slack.matches("https://hooks.slack.com/services/T0/B0/x")

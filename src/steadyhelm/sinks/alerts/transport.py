@@ -27,7 +27,7 @@ class WebhookResponse(Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
 
-class Deadline:
+class ExchangeDeadline:
     """One time limit for a whole exchange, also for a response that comes byte by byte."""
 
     def __init__(self, seconds: float) -> None:
@@ -44,7 +44,7 @@ class Deadline:
 class TimedStream(httpcore.NetworkStream):
     """A connection on which no wait exceeds the deadline."""
 
-    def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, deadline: ExchangeDeadline) -> None:
         self._stream = stream
         self._deadline = deadline
 
@@ -78,7 +78,7 @@ class TimedStream(httpcore.NetworkStream):
 class PinnedBackend(httpcore.SyncBackend):
     """Connects only to addresses that the guard has checked."""
 
-    def __init__(self, guard: AddressGuard, deadline: Deadline) -> None:
+    def __init__(self, guard: AddressGuard, deadline: ExchangeDeadline) -> None:
         self._guard = guard
         self._deadline = deadline
 
@@ -124,7 +124,7 @@ class GuardedTransport(httpx.BaseTransport):
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls,
             max_keepalive_connections=0,
-            network_backend=PinnedBackend(guard, Deadline(timeout_s)),
+            network_backend=PinnedBackend(guard, ExchangeDeadline(timeout_s)),
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -4,13 +4,13 @@ from typing import Any, ClassVar, Final
 
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import get_host
-from steadyhelm.sinks.alerts.channel import Channel, clean_text
+from steadyhelm.sinks.alerts.channel import AlertChannel, clean_text
 
 TEXT_LIMIT: Final = 4000
 ITEM_LIMIT: Final = 100
 
 
-class Webhook(Channel):
+class Webhook(AlertChannel):
     """The finding, its incident, and the reason for the alert, as plain data."""
 
     name: ClassVar[str] = "webhook"

@@ -20,7 +20,7 @@ from steadyhelm.incidents import Incident, Mute
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import Alert
 from steadyhelm.sinks.alerts.address_guard import AddressGuard, Resolve, resolve_with_system
-from steadyhelm.sinks.alerts.channel import Channel, clean_text
+from steadyhelm.sinks.alerts.channel import AlertChannel, clean_text
 from steadyhelm.sinks.alerts.discord import Discord
 from steadyhelm.sinks.alerts.sender import (
     MAX_ATTEMPTS,
@@ -35,7 +35,7 @@ from steadyhelm.sinks.alerts.webhook import Webhook
 from steadyhelm.store import IncidentStore, Outbox, RunStore
 from steadyhelm.store_rows import Delivery, DeliveryState
 
-CHANNEL_TYPES: Final[tuple[type[Channel], ...]] = (Slack, Discord, Webhook)
+CHANNEL_TYPES: Final[tuple[type[AlertChannel], ...]] = (Slack, Discord, Webhook)
 
 _MIN_IDLE_S: Final = 1.0
 _EMPTY_OUTBOX_IDLE_S: Final = 60.0
@@ -70,7 +70,7 @@ class AlertWorker:
         *,
         secret: str | None = None,
         allow_hosts: Iterable[str] = (),
-        kinds: Sequence[type[Channel]] = CHANNEL_TYPES,
+        kinds: Sequence[type[AlertChannel]] = CHANNEL_TYPES,
         clock: Callable[[], float] | None = None,
         resolve: Resolve = resolve_with_system,
         lease_s: float = 30.0,
