@@ -9,6 +9,7 @@ import uvicorn
 
 from steadyhelm.server import running
 from steadyhelm.server.access import Access, read_token
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.app import Server
 from steadyhelm.server.context import ServerContext
 from steadyhelm.server.records.settings import SettingValue
@@ -85,6 +86,7 @@ def run_server(path, home, page=None, **settings):
     access = Access(token, store)
     context = ServerContext(
         store=store,
+        views=AgentViews(store),
         settings=load(settings).settings,
         access=access,
         list_settings=lambda: [SETTING],

@@ -241,9 +241,9 @@ class TestOverview:
     def test_one_row_an_agent(self, client):
         """The overview has today's figures and the agents."""
         found = get(client, "/overview")
-        assert (False, 7, 1) == (found["empty"], found["runs_today"], found["agents_total"])
+        assert (False, 7, 1) == (found["empty"], found["runs"]["value"], found["agents_total"])
         (agent,) = found["agents"]
-        assert ("worker", "healthy", 7) == (agent["name"], agent["state"], agent["runs_today"])
+        assert ("worker", "healthy", 7) == (agent["name"], agent["state"], agent["runs"]["value"])
         assert agent["drift_days"][-1] is not None
         assert agent["spend"]["value"] == pytest.approx(0.09)
 

@@ -10,6 +10,7 @@ import pytest
 from served_store import record_clean, run_server
 
 from steadyhelm import DriftMonitor
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.routes import PREFIX
 from steadyhelm.server.stream import Streams
 from steadyhelm.stores import open_store
@@ -147,7 +148,7 @@ def test_a_change_right_after_the_first_stream_began_arrives(database):
     """
 
     async def follow_late() -> list[bytes]:
-        streams = Streams(store)
+        streams = Streams(store, AgentViews(store))
         events = streams.listen(None)
         seen = [await anext(events)]
         with closing(DriftMonitor("worker", db_path=database, alert_webhook="")) as monitor:

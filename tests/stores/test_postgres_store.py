@@ -12,13 +12,16 @@ import pytest
 
 from postgres_server import run_server
 from steadyhelm.errors import NewerStoreError, SettingsError, StoreError
+from steadyhelm.stores import schema
 from steadyhelm.stores.changes import read_bounds, read_changes
 from steadyhelm.stores.postgres import PostgresStore
+from steadyhelm.stores.postgres.connections import PostgresConnections
+from steadyhelm.stores.postgres.opening import prepare
 from steadyhelm.stores.postgres.partitions import list_buckets, read_bucket
-from steadyhelm.stores.postgres.schema import BUCKET_BITS, PARTITIONED
+from steadyhelm.stores.postgres.schema import BUCKET_BITS, MIGRATIONS, PARTITIONED
 from steadyhelm.testing.store_records import AT, a_finding, a_summary, an_event, an_incident
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "store-postgres-0005.json"
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 @pytest.fixture
@@ -384,17 +387,46 @@ def read_schema(raw):
     return {"columns": [list(map(str, row)) for row in columns], "indexes": sorted(it for (it,) in indexes)}
 
 
+def make_tables(url, steps):
+    """Make the tables as they were after so many steps."""
+    connections = PostgresConnections(url, read_only=False, timeout_s=5, on_rollback=list)
+    prepare(connections, migrations=MIGRATIONS[:steps])
+    connections.close()
+
+
 class TestSchema:
-    def test_it_is_the_released_one(self, store, raw):
+    @pytest.mark.parametrize("place", range(len(MIGRATIONS)))
+    def test_it_is_the_released_one(self, postgres_url, raw, place):
         """
         The tables are those that were released: a change needs a migration of its own, and a new file.
         """
-        assert json.loads(GOLDEN.read_text()) == read_schema(raw)
+        make_tables(postgres_url, place + 1)
+        golden = GOLDEN / f"store-postgres-{MIGRATIONS[place].name[:4]}.json"
+
+        assert json.loads(golden.read_text()) == read_schema(raw)
+
+    def test_a_database_of_the_first_step_is_brought_up_to_date(self, raw, postgres_url):
+        """
+        Runs and spending that were stored before the days were counted are counted when it is opened.
+        """
+        make_tables(postgres_url, 1)
+        raw.execute("INSERT INTO agents (agent_id, runs) VALUES ('agent', 2)")
+        for run in ("a", "b"):
+            raw.execute(
+                "INSERT INTO runs (agent, run_id, started_at, last_at, top_score)"
+                " VALUES (1, %s, %s, %s, 0.5)",
+                (run, AT, AT),
+            )
+        raw.execute("INSERT INTO spending VALUES (1, %s, 1, 20, 0.5)", (int(AT // 900),))
+        opened = PostgresStore(postgres_url)
+        days = raw.execute("SELECT runs, scored, scores, tokens, cost_usd FROM agent_days").fetchall()
+
+        assert [(2, 2, 1.0, 20, 0.5)] == days
+        assert [] == opened.check()
+        opened.close()
 
     def test_the_step_has_the_name_it_has_in_sqlite(self, store):
         """
         The latest step has the same name in both databases.
         """
-        from steadyhelm.stores.schema import MIGRATIONS
-
-        assert MIGRATIONS[-1].name == store.describe()["schema"]
+        assert schema.MIGRATIONS[-1].name == store.describe()["schema"]

@@ -86,6 +86,7 @@ def _run(
     from steadyhelm.components import open_store, store_pending
     from steadyhelm.server import running
     from steadyhelm.server.access import Access, read_token
+    from steadyhelm.server.agent_views import AgentViews
     from steadyhelm.server.app import Server
     from steadyhelm.server.context import ServerContext
     from steadyhelm.server.page_files import digest_page, read_page
@@ -106,6 +107,7 @@ def _run(
         server = Server(
             ServerContext(
                 store=store,
+                views=AgentViews(store),
                 settings=settings,
                 access=access,
                 list_settings=lambda: _list_settings(loaded),

@@ -131,10 +131,13 @@ class Access:
         if len(self._revoked) < _MOST_REVOKED:
             self._revoked[cookie.rpartition(".")[0]] = now + SESSION_S
 
-    def recognise_bearer(self, given: str) -> Identity | None:
-        """Return whose token or API key this is; None for nobody's. Reads the store."""
-        if _is_equal(given, self._token.decode()):
-            return Identity(by="token", scopes=ALL_SCOPES)
+    def recognise_token(self, given: str) -> Identity | None:
+        """Return who has the server's own token; None unless it is right."""
+        is_right = _is_equal(given, self._token.decode())
+        return Identity(by="token", scopes=ALL_SCOPES) if is_right else None
+
+    def recognise_key(self, given: str) -> Identity | None:
+        """Return whose API key this is; None for nobody's. Reads the store."""
         if not given.startswith(KEY_PREFIX):
             return None
         digest, now = hash_key(given), time.time()

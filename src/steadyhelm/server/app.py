@@ -52,7 +52,7 @@ class Server:
     def __init__(
         self, context: ServerContext, page: Mapping[str, PageFile], *, host: str = "", is_secure: bool = False
     ) -> None:
-        self.streams = Streams(context.store)
+        self.streams = Streams(context.store, context.views)
         self._context = context._replace(count_streams=self.streams.count)
         self._page = page
         self._is_secure = is_secure

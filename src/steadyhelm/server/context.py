@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from steadyhelm.errors import NotFoundError
 from steadyhelm.people import AuditEntry
 from steadyhelm.server.access import Access, Identity
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.records.settings import SettingValue
 from steadyhelm.settings import Settings
 from steadyhelm.stores.sql_store import SQLStore
@@ -36,6 +37,7 @@ class ServerContext(NamedTuple):
     """
 
     store: SQLStore
+    views: AgentViews
     settings: Settings
     access: Access
     list_settings: Callable[[], Iterable[SettingValue]]
@@ -61,6 +63,11 @@ class Call(NamedTuple):
     def store(self) -> SQLStore:
         """The store."""
         return self.context.store
+
+    @property
+    def views(self) -> AgentViews:
+        """What is kept of the agents."""
+        return self.context.views
 
     @property
     def by(self) -> str:

@@ -217,15 +217,19 @@ class Gate:
     async def _recognise(self, headers: dict[str, list[str]], client: str) -> Identity | None:
         given = headers.get("authorization", [])
         if len(given) == 1 and given[0][:7].lower() == "bearer ":
-            identity = await anyio.to_thread.run_sync(self._access.recognise_bearer, given[0][7:].strip())
+            secret = given[0][7:].strip()
+            # Only keys are in the store: the token needs no thread.
+            identity = self._access.recognise_token(secret) or await anyio.to_thread.run_sync(
+                self._access.recognise_key, secret
+            )
             # Only what is wrong counts: others behind the same address must not be locked out by it.
             if identity is None and not self._requests.take(f"bearer {client}"):
                 raise RefusedError("too_many", "Too many requests. Try again in some seconds.")
             return identity
-        cookie, secret = read_cookie(headers), headers.get(SECRET_HEADER, [])
-        if not cookie or len(secret) != 1:
+        cookie, secrets = read_cookie(headers), headers.get(SECRET_HEADER, [])
+        if not cookie or len(secrets) != 1:
             return None
-        return self._access.recognise_session(cookie, secret[0])
+        return self._access.recognise_session(cookie, secrets[0])
 
 
 def canonical_host(given: str) -> str:

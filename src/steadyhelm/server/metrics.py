@@ -1,11 +1,9 @@
 """Figures for Prometheus: few, and bounded however many agents there are."""
 
 import time
-from collections import Counter
 from typing import Final
 
 from steadyhelm.server.context import ServerContext
-from steadyhelm.server.queries.rows import count_open
 
 _TYPES: Final = "# HELP {name} {about}\n# TYPE {name} {kind}\n"
 
@@ -14,10 +12,8 @@ def write_metrics(context: ServerContext) -> str:
     """Return the metrics as text."""
     store = context.store
     info = store.describe()
-    with store.reading() as connection:
-        opened: Counter[int] = Counter()
-        for _, severity, count in count_open(connection):
-            opened[severity] += count
+    with context.views.reading() as connection:
+        opened = context.views.count_open(connection)
         (running,) = connection.execute(
             "SELECT count(*) FROM runs INDEXED BY runs_not_ended WHERE state != 'ended' AND state = 'running'"
         ).fetchone()

@@ -16,6 +16,7 @@ from steadyhelm.server.queries import agents as agent_queries
 from steadyhelm.server.queries import incidents as incident_queries
 from steadyhelm.server.queries import overview as overview_queries
 from steadyhelm.server.queries import runs as run_queries
+from steadyhelm.server.queries import search as search_queries
 from steadyhelm.server.queries import series, steps, why
 from steadyhelm.server.records import agents, common, incidents, overview, runs, settings
 from steadyhelm.stores.exports import build_run_line
@@ -57,7 +58,8 @@ def sign_out(call: Call) -> common.Done:
 
 def get_overview(call: Call) -> overview.Overview:
     """Return the overview."""
-    return overview_queries.read_overview(call.store, find_daily_limit(call))
+    days = int(call.query.get("days") or 1)
+    return overview_queries.read_overview(call.views, call.store, days, find_daily_limit(call))
 
 
 def find_daily_limit(call: Call) -> float | None:
@@ -72,7 +74,7 @@ def search(call: Call) -> overview.SearchResults:
     if not text:
         return overview.SearchResults(query="", hits=[])
     with call.store.reading() as connection:
-        return overview_queries.search(connection, text)
+        return search_queries.search(connection, text)
 
 
 def list_runs(call: Call) -> runs.RunList:
@@ -157,7 +159,7 @@ def write_run_file(call: Call) -> tuple[str, Iterator[bytes]]:
 
 def list_groups(call: Call) -> incidents.GroupList:
     """Return a page of the inbox."""
-    return incident_queries.list_groups(call.store, call.query, _limit(call))
+    return incident_queries.list_groups(call.views, call.store, call.query, _limit(call))
 
 
 def get_precision(call: Call) -> incidents.PrecisionList:
@@ -184,7 +186,7 @@ def get_evidence(call: Call) -> incidents.EvidencePair:
 def get_agent(call: Call) -> agents.AgentDetail:
     """Return the agent page."""
     return agent_queries.read_agent(
-        call.store, call.context.settings, call.path["agent"], find_daily_limit(call)
+        call.views, call.store, call.context.settings, call.path["agent"], find_daily_limit(call)
     )
 
 

@@ -53,7 +53,13 @@ ROUTES: Final = (
     Route("sign_in", "POST", "/session", settings.SignedIn, None, settings.SignIn),
     Route("get_session", "GET", "/session", settings.Session),
     Route("sign_out", "DELETE", "/session", common.Done),
-    Route("get_overview", "GET", "/overview", overview.Overview),
+    Route(
+        "get_overview",
+        "GET",
+        "/overview",
+        overview.Overview,
+        query=(Parameter("days", "of how many days the figures are", allowed=("1", "7", "30")),),
+    ),
     Route(
         "search",
         "GET",

@@ -13,7 +13,8 @@ import msgspec
 from steadyhelm.errors import StoreError
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.logs import logger
-from steadyhelm.server.queries.rows import RUNS, count_open, read_runs
+from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.rows import RUNS, read_runs
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.settings import Change, Reset
 from steadyhelm.stores.changes import StoredChange, read_bounds, read_changes
@@ -35,10 +36,12 @@ class Streams:
 
     Args:
         store: The store.
+        views: What is kept of its agents.
     """
 
-    def __init__(self, store: SQLStore) -> None:
+    def __init__(self, store: SQLStore, views: AgentViews) -> None:
         self._store = store
+        self._views = views
         self._listeners: dict[object, anyio.Event] = {}
         self._latest = -1
         self._latest_lock = ForkSafeLock()
@@ -117,12 +120,12 @@ class Streams:
             if self._latest < 0:
                 self._latest = latest
             if last_event_id is None:
-                return latest, _encode_start("hello", latest, connection)
+                return latest, self._encode_start("hello", latest, connection)
             missed = read_changes(connection, last_event_id, _CHANGES_READ)
             if missed is None or len(missed) == _CHANGES_READ:
-                return latest, _encode_start("reset", latest, connection)
+                return latest, self._encode_start("reset", latest, connection)
             if not missed:
-                return last_event_id, _encode_start("hello", last_event_id, connection)
+                return last_event_id, self._encode_start("hello", last_event_id, connection)
         return missed[-1].id, self._describe(missed)
 
     def _read(self) -> bool:
@@ -135,7 +138,7 @@ class Streams:
                 if latest == self._latest:
                     return False
                 changes = read_changes(connection, self._latest, _CHANGES_READ)
-                reset = _encode_start("reset", latest, connection) if changes is None else b""
+                reset = self._encode_start("reset", latest, connection) if changes is None else b""
             if changes is None:
                 self._latest = latest
                 event = reset
@@ -156,7 +159,7 @@ class Streams:
             if runs:
                 marks = ", ".join(str(run) for run in runs[:_RUNS_SENT])
                 rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
-            opened = sum(count for _, _, count in count_open(connection))
+            opened = self._count_open(connection)
         order = {run: place for place, run in enumerate(runs)}
         flagged = {it.agent.key for it in rows if it.incidents}
         change = Change(
@@ -170,14 +173,17 @@ class Streams:
         )
         return _encode("change", latest, change)
 
+    def _encode_start(self, event: str, number: int, connection: Connection) -> bytes:
+        opened = self._count_open(connection)
+        return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=opened))
+
+    def _count_open(self, connection: Connection) -> int:
+        with self._views.using(connection):
+            return sum(self._views.count_open(connection).values())
+
 
 def _list_agents(changes: list[StoredChange], what: str, others: Collection[int] = ()) -> list[int]:
     return sorted({it.agent for it in changes if it.what == what and it.agent is not None}.union(others))
-
-
-def _encode_start(event: str, number: int, connection: Connection) -> bytes:
-    opened = sum(count for _, _, count in count_open(connection))
-    return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=opened))
 
 
 def _encode(event: str, number: int, content: Change | Reset) -> bytes:

@@ -92,6 +92,8 @@ class SQLBaselines(StorePart, BaselineStore):
                 " DO UPDATE SET stats = NULL, after_run = excluded.after_run",
                 (*_build_key(agent_id, version, task_type)[1:], to_unicode(agent_id)),
             )
+            row = connection.execute(f"SELECT {AGENT_ROW_ID}", (to_unicode(agent_id),)).fetchone()
+            note_changes(connection, [("agent", None, row[0])])
             return existed
 
     def list_run_summaries(

@@ -27,7 +27,8 @@ _TABLES: Final = (
     *("limits", "run_marks", "incidents", "mutes", "thresholds", "baselines", "states", "outbox", "losses"),
     *("task_profiles", "spending", "daily_grants", "declarations", "comments", "audit", "api_keys"),
 )
-"""All tables but `changes`, which is for open pages; rows refer to those of earlier tables."""
+"""All tables but two; rows refer to those of earlier tables. `changes` is for open pages, and `agent_days`
+fills itself with the runs and the spending: it is compared all the same."""
 
 _SUMS: Final = {
     "runs": ("events", "tokens", "findings", "incidents", "cost_usd"),
@@ -35,8 +36,11 @@ _SUMS: Final = {
     "findings": ("severity", "score", "ts"),
     "run_tools": ("calls", "errors", "tokens"),
     "spending": ("steps", "tokens", "cost_usd"),
+    "agent_days": ("runs", "scored", "scores", "tokens", "cost_usd"),
     "outbox": ("attempts", "created_at"),
 }
+_ANY_RUNS: Final = "agent_days WHERE runs > 0"
+"""The days of agents, without those whose runs were all deleted."""
 _STEPS_OF_RUN: Final = (
     "SELECT e.seq, e.type, n.name, e.ts, e.tokens, e.duration_ms, e.cost_usd, e.call_hash, e.result_hash,"
     " p.input_json, p.output_json, p.metadata_json, p.error, p.call_id"
@@ -96,11 +100,13 @@ def copy_store(
             for count in _copy_table(old, new, table):
                 on_rows(count)
         _raise_numbers(new)
+        # What is counted at the end of a transaction is counted now.
+        new.execute("SET CONSTRAINTS ALL IMMEDIATE")
         runs = _choose_runs(old)
         copied = StoreCopy(
             source=str(source.location),
             target=str(target.location),
-            tables=[_compare_table(old, new, table) for table in _TABLES],
+            tables=[_compare_table(old, new, table) for table in (*_TABLES, "agent_days")],
             runs_compared=len(runs),
             runs_different=[run for run in runs if _digest(old, run) != _digest(new, run)],
         )
@@ -149,7 +155,8 @@ def _copy_table(old: Any, new: Any, table: str) -> Iterator[int]:
 
 def _name_rows(table: str) -> str:
     """Return where the rows of a table are in SQLite: a payload belongs to the event that has its number."""
-    return "payloads p JOIN events e ON e.payload = p.id" if table == "payloads" else table
+    named = {"payloads": "payloads p JOIN events e ON e.payload = p.id", "agent_days": _ANY_RUNS}
+    return named.get(table, table)
 
 
 def _list_columns(connection: Any, table: str) -> list[str]:
@@ -187,7 +194,7 @@ def _compare_table(old: Any, new: Any, table: str) -> TableCopy:
     return TableCopy(
         table=table,
         rows=_count(old, _name_rows(table)),
-        copied=_count(new, table),
+        copied=_count(new, _ANY_RUNS if table == "agent_days" else table),
         sums_agree=all(_is_close(a, b) for a, b in zip(*sums, strict=True)),
     )
 

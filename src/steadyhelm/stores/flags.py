@@ -1,10 +1,12 @@
 """Sets kept as bits of one number, so that the list of runs can be filtered along an index."""
 
 from collections.abc import Iterable
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.findings import Kind
+
+Name = TypeVar("Name", bound=str)
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 RESPONSES: Final = ("remind", "replan", "rollback", "ask", "stop", "block")
@@ -25,7 +27,7 @@ def to_bits(names: Iterable[str], all_names: tuple[str, ...]) -> int:
     return bits
 
 
-def from_bits(bits: int, all_names: tuple[str, ...]) -> list[str]:
+def from_bits(bits: int, all_names: tuple[Name, ...]) -> list[Name]:
     """Return the names that the bits stand for."""
     return [name for place, name in enumerate(all_names) if bits >> place & 1]
 

@@ -127,6 +127,7 @@ def delete_spending(connection: Connection, before: float) -> None:
     """Delete what was spent and granted before a time."""
     connection.execute("DELETE FROM spending WHERE quarter_hour < ?", (find_quarter_hour(before),))
     connection.execute("DELETE FROM daily_grants WHERE at < ?", (before,))
+    connection.execute("DELETE FROM agent_days WHERE day < ? AND runs = 0", (int(before // 86_400) - 1,))
 
 
 def find_quarter_hour(at: float) -> int:

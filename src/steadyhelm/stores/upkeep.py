@@ -12,6 +12,7 @@ from steadyhelm.store import Upkeep
 from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
+from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
@@ -21,6 +22,14 @@ _WRONG_FINDING_TOTALS: Final = """
     SELECT run_id, findings, n FROM (
         SELECT run_id, findings, (SELECT count(*) FROM findings WHERE run = runs.id) AS n FROM runs) counted
     WHERE findings != n LIMIT 20"""
+_WRONG_DAYS: Final = """
+    SELECT agent, day FROM (
+        SELECT agent, day, runs AS n FROM agent_days
+        UNION ALL SELECT agent, CASE WHEN started_at >= 0 AND started_at < 1e12
+            THEN CAST(started_at / 86400.0 AS INTEGER) ELSE 0 END, -1 FROM runs
+        UNION ALL SELECT agent, day, tokens FROM agent_days
+        UNION ALL SELECT agent, quarter_hour / 96, -tokens FROM spending) counted
+    GROUP BY agent, day HAVING sum(n) != 0 LIMIT 20"""
 _RECORDED: Final = "recorded"
 """In place of a reason, with a count of 0: what the token names is not lost."""
 _MARK_RECORDED: Final = "INSERT INTO losses VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING"
@@ -32,6 +41,7 @@ _SMALL_TABLES: Final = (
     "baselines",
     "task_profiles",
     "spending",
+    "agent_days",
     "daily_grants",
     "mutes",
     "thresholds",
@@ -104,6 +114,8 @@ def find_wrong_totals(connection: Connection, wrong_event_totals: str) -> list[s
             faults.append(
                 f"the sums of run {run_id!r} are not those of its {what} ({said} said, {counted} there)"
             )
+    for agent, day in connection.execute(_WRONG_DAYS):
+        faults.append(f"the sums of agent {agent} on day {day} are not those of its runs and spending")
     return faults
 
 
@@ -269,14 +281,18 @@ def _delete_rest_of_run(connection: Connection, run: int) -> None:
     connection.execute(
         "UPDATE agents SET runs = runs - 1 WHERE id = (SELECT agent FROM runs WHERE id = ?)", (run,)
     )
-    row = connection.execute("DELETE FROM runs WHERE id = ? RETURNING pinned", (run,)).fetchone()
-    if row is not None and row[0] is not None:
-        connection.execute(DELETE_UNUSED_BASELINE, row)
+    row = connection.execute("DELETE FROM runs WHERE id = ? RETURNING pinned, agent", (run,)).fetchone()
+    if row is None:
+        return
+    note_changes(connection, [("agent", None, row[1])])
+    if row[0] is not None:
+        connection.execute(DELETE_UNUSED_BASELINE, row[:1])
 
 
 def _delete_agent_rows(connection: Connection, agent_id: str) -> None:
     for table in ("mutes", "thresholds", "outbox"):
         connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (agent_id,))
-    for table in ("baselines", "task_profiles", "spending", "daily_grants", "declarations"):
+    # The days come after what they are sums of.
+    for table in ("baselines", "task_profiles", "spending", "daily_grants", "declarations", "agent_days"):
         connection.execute(f"DELETE FROM {table} WHERE agent = {AGENT_ROW_ID}", (agent_id,))
     connection.execute("DELETE FROM agents WHERE agent_id = ?", (agent_id,))

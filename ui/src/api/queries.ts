@@ -23,11 +23,14 @@ export const keys = {
   search: (text: string) => ["api", "search", text] as const,
 };
 
-/** The overview, and with it every agent's name and key (at most 200). */
-export const overviewQuery = queryOptions({
-  queryKey: keys.overview(),
-  queryFn: ({ signal }) => get<Overview>("/overview", {}, signal),
-});
+/** The overview with the figures of so many days, and with it every agent's name and key (at most 200). */
+export const overviewOf = (days: "1" | "7" | "30") =>
+  queryOptions({
+    queryKey: [...keys.overview(), days],
+    queryFn: ({ signal }) => get<Overview>("/overview", days === "1" ? {} : { days }, signal),
+  });
+
+export const overviewQuery = overviewOf("1");
 
 const MAX_WAIT_MS = 30_000;
 /** Then the error is shown; the live stream asks again when the server is back. */

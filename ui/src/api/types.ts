@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: 2b99c787020aa24d88ffd21d342cc4ca55fc40f4112fbc94bf7691720343a00a
+// Generated from the server's schema by `npm run types`. Schema: ae47e99266f8de77eafea2333149fff7e692c3d8cae62480fa4e5e2657a97712
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -34,10 +34,11 @@ export interface AgentName {
  * One agent of the overview.
  *
  * `reason` says why it is in its state. `learnt_runs` of `required_runs` are clean runs of its newest
- * baseline. `drift_days` has the mean of the runs' highest drift scores per day, oldest first, for the last
- * 7 days, None for a day without runs; `drift_p95` is what is normal. `drift_now` is the score of its latest
- * run. `open_incidents` by severity, from CRITICAL to LOW, those above 0 only. `spend` is today's cost in
- * dollars; its limit is the daily budget.
+ * baseline. `runs`, `spend` (dollars) and `tokens` are those of the days that were asked for; for one day
+ * their normal range is that of its days before, and the limit of `spend` its daily budget.
+ * `drift_days` has the mean of the runs' highest drift scores per day, oldest first, for the last 7 days,
+ * None for a day without runs; `drift_p95` is what is normal. `drift_now` is the score of its latest run.
+ * `open_incidents` by severity, from CRITICAL to LOW, those above 0 only.
  */
 export interface AgentRow {
   readonly key: number;
@@ -47,14 +48,14 @@ export interface AgentRow {
   readonly version: string;
   readonly learnt_runs: number;
   readonly required_runs: number;
-  readonly runs_today: number;
+  readonly runs: Figure;
   readonly running: number;
   readonly drift_days: readonly (number | null)[];
   readonly drift_p95: number | null;
   readonly drift_now: number | null;
   readonly open_incidents: readonly Count[];
   readonly spend: Figure;
-  readonly tokens_today: number;
+  readonly tokens: number;
   readonly last_run: number | null;
   readonly last_at: number;
 }
@@ -570,24 +571,31 @@ export interface Node {
 /**
  * Everything on the overview.
  *
- * Days are days of UTC. `responses_today` counts outcomes by name. `lost` counts all lost records.
- * `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at most.
- * `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
+ * Days are days of UTC, the present one included: `days` of them were asked for. `runs`, `spend` and
+ * `tokens` are the sums of all agents; for one day their normal range is that of the 30 days before.
+ * `runs_before` counts the same number of days before these. `spend_forecast_usd` is what today will have
+ * cost at its end if the rest of it is as the rest of the last 7 days was; None while no cost is known.
+ * `responses` counts those of the days; with `responses_capped` there are more. `lost` counts all lost
+ * records. `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at
+ * most. `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
  * `empty` is true while nothing was ever recorded: `database` is then the path that is read.
  */
 export interface Overview {
   readonly now: number;
+  readonly days: number;
   readonly empty: boolean;
   readonly database: string;
-  readonly runs_today: number;
-  readonly runs_yesterday: number;
+  readonly runs: Figure;
+  readonly runs_before: number;
   readonly agents_drifting: number;
   readonly agents_total: number;
   readonly open_incidents: number;
-  readonly responses_today: number;
+  readonly responses: number;
+  readonly responses_capped: boolean;
   readonly response_outcomes: readonly Count[];
-  readonly spend_today_usd: number | null;
-  readonly tokens_today: number;
+  readonly spend: Figure;
+  readonly spend_forecast_usd: number | null;
+  readonly tokens: number;
   readonly lost: number;
   readonly waiting: readonly RunRow[];
   readonly needs_you: readonly IncidentRow[];

@@ -13,7 +13,7 @@ import { Icon } from "../components/Icon";
 import { Empty } from "../components/States";
 import { useNow } from "../components/useNow";
 import { useRowCursor } from "../components/useRowCursor";
-import { UNKNOWN, formatAgo, formatCount, formatMoney, formatScore, formatTime } from "../format";
+import { UNKNOWN, formatAgo, formatCount, formatMoney, formatRange, formatScore, formatTime } from "../format";
 
 const STATES = [
   { value: "drifting", label: "Drifting" },
@@ -29,10 +29,12 @@ function open(agent: AgentRow | undefined): void {
 interface AgentsTableProps {
   readonly agents: readonly AgentRow[];
   readonly total: number;
+  /** How many days runs and spend are summed over. */
+  readonly days?: number;
 }
 
 /** One row per agent, worst first as the server sends them. A row opens the agent. */
-export function AgentsTable({ agents, total }: AgentsTableProps) {
+export function AgentsTable({ agents, total, days = 1 }: AgentsTableProps) {
   const [chosen, setChosen] = useParam("state");
   const [view, setView] = useParam("view");
   const states = chosen?.split(",").filter(Boolean) ?? [];
@@ -78,11 +80,11 @@ export function AgentsTable({ agents, total }: AgentsTableProps) {
               <tr>
                 <th scope="col">State</th>
                 <th scope="col">Agent</th>
-                <th scope="col" className="number">Runs today</th>
+                <th scope="col" className="number">{days === 1 ? "Runs today" : `Runs, ${days} days`}</th>
                 <th scope="col">Drift, 7 days over its band</th>
                 <th scope="col" className="number">Now</th>
                 <th scope="col">Open incidents</th>
-                <th scope="col" className="number">Spend today of budget</th>
+                <th scope="col" className="number">{days === 1 ? "Spend today of budget" : `Spend, ${days} days`}</th>
                 <th scope="col" className="number">Last run</th>
               </tr>
             </thead>
@@ -91,6 +93,7 @@ export function AgentsTable({ agents, total }: AgentsTableProps) {
                 <Row
                   key={agent.key}
                   agent={agent}
+                  days={days}
                   numbers={view === "table"}
                   selected={index === cursor.at}
                   onOpen={() => open(agent)}
@@ -106,14 +109,15 @@ export function AgentsTable({ agents, total }: AgentsTableProps) {
 
 interface RowProps {
   readonly agent: AgentRow;
+  readonly days: number;
   readonly numbers: boolean;
   readonly selected: boolean;
   readonly onOpen: () => void;
 }
 
-function Row({ agent, numbers, selected, onOpen }: RowProps) {
+function Row({ agent, days, numbers, selected, onOpen }: RowProps) {
   const now = useNow();
-  const { spend } = agent;
+  const { spend, runs } = agent;
   const learning = agent.learnt_runs < agent.required_runs;
   return (
     <tr className={`openable ${selected ? "row-selected" : ""}`} onClick={onOpen}>
@@ -130,8 +134,14 @@ function Row({ agent, numbers, selected, onOpen }: RowProps) {
         </span>
       </td>
       <td className="number a-runs">
-        <div className="strong">{formatCount(agent.runs_today)}<span className="narrow-only"> runs</span></div>
-        <div className="muted small">{agent.running ? `${formatCount(agent.running)} running` : " "}</div>
+        <div className="strong">{formatCount(runs.value)}<span className="narrow-only"> runs</span></div>
+        <div className="muted small">
+          {agent.running
+            ? `${formatCount(agent.running)} running`
+            : runs.normal
+              ? `normal ${formatRange(runs.normal.p5, runs.normal.p95)}`
+              : " "}
+        </div>
       </td>
       <td className="a-drift">
         {numbers ? (
@@ -155,7 +165,7 @@ function Row({ agent, numbers, selected, onOpen }: RowProps) {
           <span>
             <strong>{formatMoney(spend.value)}</strong>
             {spend.limit !== null && <span className="muted"> of {formatMoney(spend.limit)}</span>}
-            {spend.limit === null && spend.value !== null && <span className="muted"> no budget</span>}
+            {days === 1 && spend.limit === null && spend.value !== null && <span className="muted"> no budget</span>}
           </span>
         </span>
       </td>

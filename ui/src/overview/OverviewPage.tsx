@@ -1,18 +1,29 @@
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { overviewQuery } from "../api/queries";
+import { overviewOf } from "../api/queries";
 import type { Overview } from "../api/types";
+import { useParam } from "../app/router";
+import { RangeBar } from "../components/Bars";
 import { Card, Figure, Figures } from "../components/Card";
+import { Segments } from "../components/Choice";
 import { SEVERITY_ORDER, severityWord } from "../components/Glyph";
 import { Block, Failure, Loading, LoadingRows, StaleBadge } from "../components/States";
-import { formatCapped, formatCount, formatFull, formatMoney, formatPlural } from "../format";
+import { formatCapped, formatCount, formatFull, formatMoney, formatPlural, formatRange } from "../format";
 import { AgentsTable } from "./AgentsTable";
 import { FirstSteps } from "./FirstSteps";
 import { NeedsYou } from "./NeedsYou";
 import "./overview.css";
 
+const DAYS = [
+  { value: "1", label: "Today" },
+  { value: "7", label: "7 days" },
+  { value: "30", label: "30 days" },
+] as const;
+
 export default function OverviewPage() {
-  const { data, error, refetch, dataUpdatedAt } = useQuery(overviewQuery);
+  const [asked, setAsked] = useParam("days");
+  const days = DAYS.find((each) => each.value === asked)?.value ?? "1";
+  const { data, error, refetch, dataUpdatedAt } = useQuery({ ...overviewOf(days), placeholderData: keepPreviousData });
   const stale = data !== undefined && error !== null;
   return (
     <>
@@ -20,6 +31,11 @@ export default function OverviewPage() {
         <h1>Overview</h1>
         {data && <span className="muted">{formatFull(data.now)}</span>}
         {stale && <StaleBadge since={dataUpdatedAt} />}
+        {data && !data.empty && (
+          <div className="end">
+            <Segments label="Days" options={DAYS} value={days} onChange={(next) => setAsked(next === "1" ? null : next)} />
+          </div>
+        )}
       </div>
       {error && <Failure error={error} onRetry={() => void refetch()} />}
       {data ? <Content overview={data} stale={stale} /> : !error && <Shape />}
@@ -33,7 +49,7 @@ function Content({ overview, stale }: { readonly overview: Overview; readonly st
     <div className={`page-stack ${stale ? "stale" : ""}`}>
       <OverviewFigures overview={overview} />
       <NeedsYou overview={overview} />
-      <AgentsTable agents={overview.agents} total={overview.agents_total} />
+      <AgentsTable agents={overview.agents} total={overview.agents_total} days={overview.days} />
     </div>
   );
 }
@@ -47,11 +63,20 @@ function OverviewFigures({ overview }: { readonly overview: Overview }) {
       .filter((each) => each.name === severity)
       .reduce((sum, each) => sum + each.count, 0),
   })).filter((each) => each.count > 0);
-  const limits = overview.agents.map((agent) => agent.spend.limit).filter((limit) => limit !== null);
-  const limit = limits.reduce((sum, each) => sum + each, 0);
+  const { runs, spend, days } = overview;
+  const when = days === 1 ? "today" : `in ${days} days`;
   return (
     <Figures>
-      <Figure label="Runs today" value={formatCount(overview.runs_today)} note={`yesterday ${formatCount(overview.runs_yesterday)}`} />
+      <Figure
+        label={`Runs ${when}`}
+        value={formatCount(runs.value)}
+        note={
+          runs.normal
+            ? `normal ${formatRange(runs.normal.p5, runs.normal.p95)} a day`
+            : `${days === 1 ? "yesterday" : `the ${days} days before`} ${formatCount(overview.runs_before)}`
+        }
+        bar={runs.normal && <RangeBar value={runs.value ?? 0} low={runs.normal.p5} high={runs.normal.p95} />}
+      />
       <Figure
         label="Agents drifting"
         value={formatCount(overview.agents_drifting)}
@@ -68,26 +93,36 @@ function OverviewFigures({ overview }: { readonly overview: Overview }) {
         }
       />
       <Figure
-        label="Responses today"
-        value={formatCount(overview.responses_today)}
+        label={`Responses ${when}`}
+        value={formatCount(overview.responses) + (overview.responses_capped ? "+" : "")}
         note={
           overview.response_outcomes.map((each) => `${formatCount(each.count)} ${each.name.replaceAll("_", " ")}`).join(", ") ||
           "nothing was said"
         }
       />
       <Figure
-        label="Spend today"
-        value={formatMoney(overview.spend_today_usd)}
-        unit={limit ? `of ${formatMoney(limit)}` : undefined}
-        note={
-          overview.spend_today_usd === null && overview.tokens_today > 0
-            ? `${formatCount(overview.tokens_today)} tokens, prices not known`
-            : formatPlural(overview.tokens_today, "token")
+        label={`Spend ${when}`}
+        value={formatMoney(spend.value)}
+        unit={spend.limit !== null ? `of ${formatMoney(spend.limit)}` : undefined}
+        note={describeSpend(overview)}
+        bar={
+          spend.normal && (
+            <RangeBar value={spend.value ?? 0} low={spend.normal.p5} high={spend.normal.p95} limit={spend.limit} />
+          )
         }
       />
       <Figure label="Lost events" value={formatCount(overview.lost)} note={overview.lost ? <a href="#/settings">by reason</a> : "nothing lost"} />
     </Figures>
   );
+}
+
+/** What today will have cost, what is normal for a day, or how much of what was spent has a price. */
+function describeSpend({ days, spend, spend_forecast_usd: forecast, tokens }: Overview): string {
+  if (spend.value === null && tokens > 0) return `${formatCount(tokens)} tokens, prices not known`;
+  const parts = [];
+  if (days === 1 && forecast !== null) parts.push(`about ${formatMoney(forecast)} at midnight UTC`);
+  if (spend.normal) parts.push(`normal ${formatRange(spend.normal.p5, spend.normal.p95, formatMoney)}`);
+  return parts.join(", ") || formatPlural(tokens, "token");
 }
 
 function Shape() {

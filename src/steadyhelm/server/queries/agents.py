@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import NotFoundError
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
-from steadyhelm.server.queries.overview import DAY_S, read_agent_row, read_today
+from steadyhelm.server.queries.overview import DAY_S, Period, read_agent_row
 from steadyhelm.server.queries.rows import IS_OPEN
 from steadyhelm.server.records.agents import (
     AgentDetail,
@@ -61,16 +62,15 @@ def read_agent_name(connection: Connection, key: int) -> str:
     return str(row[0])
 
 
-def read_agent(store: SQLStore, settings: Settings, key: int, limit_cost_usd: float | None) -> AgentDetail:
+def read_agent(
+    views: AgentViews, store: SQLStore, settings: Settings, key: int, limit_cost_usd: float | None
+) -> AgentDetail:
     """Return the agent page apart from its charts."""
     now = time.time()
-    today = read_today(store, now, limit_cost_usd)
-    with store.reading() as connection:
+    with views.reading() as connection:
         name = read_agent_name(connection, key)
-        row = connection.execute(
-            "SELECT id, agent_id, runs, last_at FROM agents WHERE id = ?", (key,)
-        ).fetchone()
-        agent = read_agent_row(connection, row, today)
+        row = connection.execute("SELECT id, agent_id, last_at FROM agents WHERE id = ?", (key,)).fetchone()
+        agent = read_agent_row(views, connection, row, Period(now, 1, limit_cost_usd))
         recent = connection.execute(
             "SELECT version, task_type FROM runs WHERE agent = ? ORDER BY started_at DESC LIMIT 200", (key,)
         ).fetchall()
@@ -148,23 +148,23 @@ def _list_declarations(
 def _read_days(store: SQLStore, agent_id: str, now: float, limit_cost_usd: float | None) -> list[DayBudget]:
     today = int(now // DAY_S)
     with store.reading() as connection:
-        runs: dict[int, int] = dict(
-            connection.execute(
-                f"SELECT CAST(started_at / {DAY_S} AS INTEGER), count(*) FROM runs INDEXED BY runs_by_agent"
-                " WHERE agent = (SELECT id FROM agents WHERE agent_id = ?) AND started_at >= ? GROUP BY 1",
-                (agent_id, (today - _DAYS + 1) * DAY_S),
-            ).fetchall()
-        )
+        found: dict[int, tuple[int, int, float]] = {
+            day: (runs, tokens, cost)
+            for day, runs, tokens, cost in connection.execute(
+                "SELECT day, runs, tokens, cost_usd FROM agent_days"
+                " WHERE agent = (SELECT id FROM agents WHERE agent_id = ?) AND day > ?",
+                (agent_id, today - _DAYS),
+            )
+        }
     days = []
     for day in range(today - _DAYS + 1, today + 1):
-        spent = store.list_spending(since=day * DAY_S, until=(day + 1) * DAY_S, agent_id=agent_id)
-        tokens, cost = (spent[0].tokens, spent[0].cost_usd) if spent else (0, 0.0)
+        runs, tokens, cost = found.get(day, (0, 0, 0.0))
         days.append(
             DayBudget(
                 day=time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S)),
-                runs=runs.get(day, 0),
+                runs=runs,
                 tokens=tokens,
-                cost_usd=cost or None,
+                cost_usd=round(cost, 6) or None,
                 limit_tokens=None,
                 limit_cost_usd=limit_cost_usd,
             )

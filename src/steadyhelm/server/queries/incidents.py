@@ -2,6 +2,8 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+import heapq
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Kind
 from steadyhelm.incidents import Incident, Mute
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import INCIDENTS, find_first_step, name_tab, to_incident_row
 from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, IncidentTab
@@ -31,11 +34,11 @@ _MARKED_DAYS: Final = 90
 _LEAST_MARKS: Final = 5
 _TABS: Final[tuple[IncidentTab, ...]] = ("open", "acknowledged", "muted", "closed")
 _GROUPS: Final = """
-    SELECT i.agent, i.kind, i.pattern, i.detector, i.severity, i.review,
+    SELECT i.kind, i.pattern, i.detector, i.severity, i.review,
         max(CASE WHEN i.acknowledged_at IS NULL THEN i.last_at END),
         max(CASE WHEN i.acknowledged_at IS NOT NULL THEN i.last_at END)
-    FROM incidents i INDEXED BY incidents_open_groups WHERE i.state = 'open'{extra}
-    GROUP BY i.agent, i.kind, i.pattern, i.detector, i.severity, i.review"""
+    FROM incidents i INDEXED BY incidents_open_groups WHERE i.state = 'open' AND i.agent = ?
+    GROUP BY i.kind, i.pattern, i.detector, i.severity, i.review"""
 _MEMBERS: Final = """
     SELECT i.id, i.agent, i.kind, i.pattern, i.detector, i.severity, i.review, i.acknowledged_at, i.last_at,
         i.opened_at, i.state
@@ -72,36 +75,66 @@ GroupKey = tuple[int, str, str]
 """Agent, kind and pattern."""
 
 
+Place = tuple[float, GroupKey]
+"""Where a group is in its tab: minus the time of its latest finding, and its key."""
+Tabs = dict[IncidentTab, list[Place]]
+
+
 class Inbox:
-    """The groups of each tab, with the time of their latest finding.
+    """The groups of each tab, as they are kept for each agent.
 
     Args:
-        connection: Where they are read.
+        views: What is kept of the agents.
+        connection: Where the rest is read.
         query: The filters.
         mutes: Which incidents are muted now.
     """
 
-    def __init__(self, connection: Connection, query: Mapping[str, Any], mutes: Sequence[Mute]) -> None:
-        self.names: dict[int, str] = dict(connection.execute("SELECT id, agent_id FROM agents"))
-        self.tabs: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
+    def __init__(
+        self, views: AgentViews, connection: Connection, query: Mapping[str, Any], mutes: Sequence[Mute]
+    ) -> None:
+        self._views = views
         self._connection = connection
-        self._muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
+        self._kinds = tuple(query.get("kind") or ())
+        self._least = _find_rank(query.get("severity"))
+        self._agents: Sequence[int] = query.get("agent") or ()
         self._extra = _select(query)
-        for *key, detector, severity, review, unseen, seen in connection.execute(
-            _GROUPS.format(extra=self._extra)
-        ):
-            is_muted = self._is_muted(key[0], detector, severity)
-            for acknowledged_at, last_at in ((None, unseen), (seen, seen)):
+        self._muted: dict[str, tuple[Mute, ...]] = {}
+        for mute in mutes:
+            self._muted[mute.agent_id] = (*self._muted.get(mute.agent_id, ()), mute)
+        names: dict[int, str] = views.keep("names", 0.0, lambda: (_read_names(connection), float("inf")))
+        self.names = {key: names[key] for key in self._agents if key in names} if self._agents else names
+        self._tabs = [self._read_tabs(agent) for agent in self.names]
+
+    def count(self, tab: IncidentTab) -> int:
+        """Return how many groups a tab has."""
+        return sum(len(tabs[tab]) for tabs in self._tabs)
+
+    def list_places(self, tab: IncidentTab, after: Place | None, limit: int) -> list[Place]:
+        """Return the first groups of a tab, those behind a place, latest first."""
+        places = itertools.chain.from_iterable(tabs[tab] for tabs in self._tabs)
+        return heapq.nsmallest(limit, places if after is None else (it for it in places if it > after))
+
+    def _read_tabs(self, agent: int) -> Tabs:
+        view, mutes = self._views.get(agent), self._find_mutes(agent)
+        asked = ("tabs", self._kinds, self._least, mutes)
+        return view.keep(asked, 0.0, lambda: (self._sort_groups(agent, mutes), float("inf")))
+
+    def _find_mutes(self, agent: int) -> tuple[Mute, ...]:
+        return self._muted.get(self.names[agent], ())
+
+    def _sort_groups(self, agent: int, mutes: Sequence[Mute]) -> Tabs:
+        latest: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
+        for kind, pattern, detector, severity, review, *times in self._connection.execute(_GROUPS, (agent,)):
+            if severity < self._least or (self._kinds and kind not in self._kinds):
+                continue
+            is_muted = _is_muted(mutes, detector, severity)
+            for acknowledged_at, last_at in zip((None, times[1]), times, strict=True):
                 if last_at is not None:
-                    tab = name_tab("open", review, acknowledged_at, is_muted=is_muted)
-                    self._add(tab, (key[0], key[1], key[2]), last_at)
-
-    def _add(self, tab: IncidentTab, key: GroupKey, last_at: float) -> None:
-        self.tabs[tab][key] = max(last_at, self.tabs[tab].get(key, 0.0))
-
-    def _is_muted(self, agent: int, detector: str, severity: int) -> bool:
-        mute = self._muted.get((self.names.get(agent, ""), detector))
-        return mute is not None and (mute.up_to is None or severity <= mute.up_to.rank)
+                    groups = latest[name_tab("open", review, acknowledged_at, is_muted=is_muted)]
+                    key = (agent, kind, pattern)
+                    groups[key] = max(last_at, groups.get(key, 0.0))
+        return {tab: [(-at, key) for key, at in groups.items()] for tab, groups in latest.items()}
 
     def read_closed(self) -> dict[GroupKey, list[Member]]:
         """Return the groups of the latest closed incidents, and of open ones that were false alarms."""
@@ -109,59 +142,82 @@ class Inbox:
         groups: dict[GroupKey, list[Member]] = {}
         for condition in (
             "INDEXED BY incidents_closed WHERE i.state = 'closed'",
-            "INDEXED BY incidents_open_groups WHERE i.state = 'open' AND i.review = 'false_alarm'",
+            "INDEXED BY incidents_done WHERE i.state = 'open' AND i.review = 'false_alarm'",
         ):
             for member in map(Member._make, self._connection.execute(f"{_MEMBERS}{condition}{newest}")):
                 key = (member.agent, member.kind, member.pattern)
                 groups.setdefault(key, []).append(member)
-                self._add("closed", key, member.last_at)
         return groups
 
-    def read_members(self, tab: IncidentTab, key: GroupKey) -> list[Member]:
-        """Return the incidents of a group that are in this tab."""
+    def read_group(self, tab: IncidentTab, key: GroupKey, now: float) -> Group | None:
+        """Return a group of this tab that is not closed; None when another process just took it away."""
+        agent, today = key[0], int(now // _DAY_S)
+        asked = ("group", tab, key, self._kinds, self._least, self._find_mutes(agent))
+        return self._views.get(agent).keep(
+            asked, now, lambda: (self._build_group(tab, key, now), (today + 1) * _DAY_S)
+        )
+
+    def _build_group(self, tab: IncidentTab, key: GroupKey, now: float) -> Group | None:
+        mutes = self._find_mutes(key[0])
         rows = self._connection.execute(
             f"{_MEMBERS}INDEXED BY incidents_open_groups WHERE i.agent = ? AND i.kind = ? AND i.pattern = ?"
             f" AND i.state = 'open'{self._extra}",
             key,
         )
-        return [it for it in map(Member._make, rows) if self._find_tab(it) == tab]
-
-    def _find_tab(self, member: Member) -> IncidentTab:
-        is_muted = self._is_muted(member.agent, member.detector, member.severity)
-        return name_tab(member.state, member.review, member.acknowledged_at, is_muted=is_muted)
+        members = [it for it in map(Member._make, rows) if _find_tab(it, mutes) == tab]
+        return make_group(self._connection, members, self.names, now) if members else None
 
 
-def list_groups(store: SQLStore, query: Mapping[str, Any], limit: int) -> GroupList:
+def _find_tab(member: Member, mutes: Sequence[Mute]) -> IncidentTab:
+    is_muted = _is_muted(mutes, member.detector, member.severity)
+    return name_tab(member.state, member.review, member.acknowledged_at, is_muted=is_muted)
+
+
+def _is_muted(mutes: Sequence[Mute], detector: str, severity: int) -> bool:
+    return any(it.detector == detector and (it.up_to is None or severity <= it.up_to.rank) for it in mutes)
+
+
+def _read_names(connection: Connection) -> dict[int, str]:
+    return dict(connection.execute("SELECT id, agent_id FROM agents").fetchall())
+
+
+def _find_rank(severity: str | None) -> int:
+    return [it.value for it in SEVERITIES].index(severity) if severity else 0
+
+
+def list_groups(views: AgentViews, store: SQLStore, query: Mapping[str, Any], limit: int) -> GroupList:
     """Return a page of the groups of one tab, the one with the latest finding first."""
     now = time.time()
     tab: IncidentTab = query.get("tab") or "open"
     mutes = store.list_mutes(at=now)
-    with store.reading() as connection:
-        inbox = Inbox(connection, query, mutes)
-        closed = inbox.read_closed() if tab == "closed" else {}
-        totals = {name: len(inbox.tabs[name]) for name in _TABS}
-        if tab != "closed":
-            totals["closed"] = _count_closed(connection)
-        groups = inbox.tabs[tab]
-        keys = sorted(groups, key=lambda key: (-groups[key], key))
-        start = _find_start(connection, keys, query.get("after"))
-        shown = keys[start : start + limit]
-        found = [
-            make_group(connection, closed.get(key) or inbox.read_members(tab, key), inbox.names, now)
-            for key in shown
-        ]
-    more = found[-1].newest if start + limit < len(keys) and found else None
+    with views.reading() as connection:
+        inbox = Inbox(views, connection, query, mutes)
+        after = _find_place(connection, query.get("after"))
+        if tab == "closed":
+            closed = inbox.read_closed()
+            places = [(-max(it.last_at for it in members), key) for key, members in closed.items()]
+            count = len(places)
+            places = heapq.nsmallest(limit + 1, (it for it in places if after is None or it > after))
+            found = [make_group(connection, closed[key], inbox.names, now) for _, key in places[:limit]]
+        else:
+            count = _count_closed(connection)
+            places = inbox.list_places(tab, after, limit + 1)
+            read = [inbox.read_group(tab, key, now) for _, key in places[:limit]]
+            found = [it for it in read if it is not None]
+        totals = {name: inbox.count(name) for name in _TABS} | {"closed": count}
+    more = f"{found[-1].last_at!r}_{found[-1].newest}" if len(places) > limit and found else None
     return GroupList(groups=found, next=more, totals=totals)
 
 
-def _find_start(connection: Connection, keys: Sequence[GroupKey], after: str | None) -> int:
-    """Return the place behind the group of an incident; behind the last one when it is not there any more."""
+def _find_place(connection: Connection, after: str | None) -> Place | None:
+    """Return the place of the group that `next` named: where it was, wherever it is now."""
     if not after:
-        return 0
+        return None
+    last_at, _, incident_id = after.partition("_")
     row = connection.execute(
-        "SELECT agent, kind, pattern FROM incidents WHERE incident_id = ?", (after,)
+        "SELECT agent, kind, pattern FROM incidents WHERE incident_id = ?", (incident_id,)
     ).fetchone()
-    return keys.index(row) + 1 if row in keys else len(keys)
+    return -float(last_at), (0, "", "") if row is None else (row[0], row[1], row[2])
 
 
 def _count_closed(connection: Connection) -> int:
@@ -181,7 +237,7 @@ def _select(query: Mapping[str, Any]) -> str:
     if query.get("kind"):
         where.require(f"i.kind IN ({', '.join(repr(kind) for kind in query['kind'])})")
     if query.get("severity"):
-        where.require(f"i.severity >= {[it.value for it in SEVERITIES].index(query['severity'])}")
+        where.require(f"i.severity >= {_find_rank(query['severity'])}")
     return f" AND {str(where).removeprefix(' WHERE ')}" if str(where) else ""
 
 

@@ -1,10 +1,10 @@
-"""The overview: figures of today, what needs somebody, and one row an agent; and the search."""
+"""The overview: figures of some days, what needs somebody, and one row an agent."""
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -12,40 +12,53 @@ from msgspec import Struct
 from steadyhelm.engine.health import select_losses
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Mute
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.normal import make_range
 from steadyhelm.server.queries.rows import (
     INCIDENTS,
     IS_OPEN,
     RUNS,
-    count_open,
-    evidence_decoder,
+    decode_evidence,
     make_response,
     read_incidents,
     read_runs,
 )
-from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow
-from steadyhelm.server.records.overview import AgentRow, AgentState, Overview, SearchHit, SearchResults
+from steadyhelm.server.records.common import Count, Figure, IncidentRow
+from steadyhelm.server.records.overview import AgentRow, AgentState, Overview
 from steadyhelm.store import JUDGE_ACCOUNT
-from steadyhelm.store_rows import AgentSpending
 from steadyhelm.stores.database import Connection
+from steadyhelm.stores.spending import QUARTER_HOUR_S
 from steadyhelm.stores.sql import SEVERITIES
 from steadyhelm.stores.sql_store import SQLStore
 
 DAY_S: Final = 86_400.0
-_DAYS: Final = 7
+SHOWN_DAYS: Final = ("1", "7", "30")
+_SPARK_DAYS: Final = 7
+_SILENT_S: Final = 7 * DAY_S
+_NORMAL_DAYS: Final = 30
+_FORECAST_DAYS: Final = 7
 _MOST_AGENTS: Final = 200
 _NEEDS_YOU: Final = 5
 _CLEAN_READ: Final = 20
-_RESPONSES_READ: Final = 200
-_HITS: Final = 20
-_HITS_OF_KIND: Final = 8
-_LAST: Final = "\U0010ffff"
-_BY_DAY: Final = f"""
-    SELECT agent, CAST(started_at / {DAY_S} AS INTEGER), count(*), avg(top_score) FROM runs
-    INDEXED BY runs_by_day WHERE started_at >= ? GROUP BY 1, 2"""
-_RUNNING_BY_AGENT: Final = """
-    SELECT agent, count(*) FROM runs INDEXED BY runs_not_ended WHERE state != 'ended'
-    AND state = 'running' AND started_at >= ? GROUP BY agent"""
+_INCIDENTS_READ: Final = 1000
+_QUARTERS: Final = int(DAY_S) // QUARTER_HOUR_S
+_ALL_DAYS: Final = """
+    SELECT day, sum(runs), 0, 0.0, sum(tokens), sum(cost_usd) FROM agent_days
+    WHERE day >= ? GROUP BY day"""
+_DAYS_OF_AGENT: Final = """
+    SELECT day, runs, scored, scores, tokens, cost_usd FROM agent_days WHERE agent = ? AND day >= ?"""
+_RUNNING: Final = """
+    SELECT count(*) FROM runs INDEXED BY runs_running WHERE state = 'running' AND agent = ?
+    AND started_at >= ?"""
+_LATEST: Final = """
+    SELECT id, version, task_type, last_score FROM runs INDEXED BY runs_by_activity WHERE agent = ?
+    ORDER BY last_at DESC LIMIT 1"""
+_CLEAN_SCORES: Final = """
+    SELECT top_score FROM runs WHERE agent = ? AND version = ? AND task_type = ? AND teaches = 1
+    ORDER BY id DESC LIMIT ?"""
+_REST_OF_DAYS: Final = f"""
+    SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
+    WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
 _ORDER: Final[dict[AgentState, int]] = {"drifting": 0, "learning": 1, "silent": 2, "healthy": 3}
 
 
@@ -58,14 +71,21 @@ class BaselineHead(Struct):
     is_frozen: bool = False
 
 
-class Today(NamedTuple):
-    """What was read for all agents at once."""
+class DayTotals(NamedTuple):
+    """One day: its runs, those with a score and the sum of these, tokens and dollars."""
+
+    runs: int = 0
+    scored: int = 0
+    scores: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Period(NamedTuple):
+    """The days that are shown, up to the present one, and what an agent may spend on one of them."""
 
     now: float
-    days: Mapping[int, Mapping[int, tuple[int, float | None]]]
-    opened: Mapping[int, Mapping[int, int]]
-    running: Mapping[int, int]
-    spent: Mapping[str, AgentSpending]
+    days: int
     limit_cost_usd: float | None
 
     @property
@@ -73,49 +93,88 @@ class Today(NamedTuple):
         """The number of the present day of UTC."""
         return int(self.now // DAY_S)
 
+    @property
+    def end_of_day(self) -> float:
+        """When the present day is over, and with it what was read of it."""
+        return (self.day + 1) * DAY_S
+
+    def sum_runs(self, days: Mapping[int, DayTotals], *, before: int = 0) -> int:
+        """Return the runs of these days, or of as many days before."""
+        return sum(it.runs for it in self._select(days, before * self.days))
+
+    def measure_runs(self, days: Mapping[int, DayTotals]) -> Figure:
+        """Return the runs beside what is normal for a day."""
+        normal = [float(it.runs) for it in self._list_past(days)] if self.days == 1 else ()
+        return Figure(value=self.sum_runs(days), normal=make_range(normal), limit=None)
+
+    def measure_spend(self, days: Mapping[int, DayTotals], limit_cost_usd: float | None) -> Figure:
+        """Return the dollars beside what is normal for a day; None where no cost is known."""
+        spent = sum(it.cost_usd for it in self._select(days, 0))
+        past = self._list_past(days) if self.days == 1 else []
+        normal = make_range([it.cost_usd for it in past]) if any(it.cost_usd > 0 for it in past) else None
+        limit = limit_cost_usd if self.days == 1 else None
+        return Figure(value=round(spent, 6) or None, normal=normal, limit=limit)
+
+    def sum_tokens(self, days: Mapping[int, DayTotals]) -> int:
+        """Return the tokens of these days."""
+        return sum(it.tokens for it in self._select(days, 0))
+
+    def _select(self, days: Mapping[int, DayTotals], back: int) -> list[DayTotals]:
+        last = self.day - back
+        return [days[day] for day in range(last - self.days + 1, last + 1) if day in days]
+
+    def _list_past(self, days: Mapping[int, DayTotals]) -> list[DayTotals]:
+        """Return the days before the present one, from the first with a run on."""
+        known = [day for day, it in days.items() if it.runs and day >= self.day - _NORMAL_DAYS]
+        return [days.get(day, DayTotals()) for day in range(min(known, default=self.day), self.day)]
+
 
 _head_decoder: Final = msgspec.msgpack.Decoder(BaselineHead, strict=False)
 
 
-def read_overview(store: SQLStore, limit_cost_usd: float | None) -> Overview:
-    """Return everything on the overview."""
-    now = time.time()
-    mutes = store.list_mutes(at=now)
-    today = read_today(store, now, limit_cost_usd)
-    with store.reading() as connection:
+def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd: float | None) -> Overview:
+    """Return everything on the overview, with the figures of so many days."""
+    period = Period(time.time(), days, limit_cost_usd)
+    mutes = store.list_mutes(at=period.now)
+    with views.reading() as connection:
         (total,) = connection.execute(
             "SELECT count(*) FROM agents WHERE agent_id != ?", (JUDGE_ACCOUNT,)
         ).fetchone()
         found = connection.execute(
-            "SELECT id, agent_id, runs, last_at FROM agents WHERE agent_id != ?"
+            "SELECT id, agent_id, last_at FROM agents WHERE agent_id != ?"
             " ORDER BY last_at DESC, id DESC LIMIT ?",
             (JUDGE_ACCOUNT, _MOST_AGENTS),
         ).fetchall()
-        agents = [read_agent_row(connection, row, today) for row in found]
+        agents = [read_agent_row(views, connection, row, period) for row in found]
         waiting = read_runs(
             connection,
             f"{RUNS.format(index='INDEXED BY runs_not_ended')} WHERE r.state != 'ended'"
             " AND r.state = 'suspended' ORDER BY r.started_at DESC LIMIT ?",
             (_NEEDS_YOU,),
         )
-        outcomes = _count_responses(connection, now - now % DAY_S)
+        totals = _read_all_days(views, connection, period)
+        outcomes, capped = _count_responses(connection, period)
+        forecast = _forecast_spend(views, connection, period, totals)
         needs_you = _read_needs_you(connection, mutes, _NEEDS_YOU - len(waiting))
+        opened = sum(views.count_open(connection).values())
     agents.sort(key=lambda it: (_ORDER[it.state], it.name))
-    counts = [_count_day(today, today.day), _count_day(today, today.day - 1)]
-    costs = [it.cost_usd for it in today.spent.values()]
+    limits = None if limit_cost_usd is None else limit_cost_usd * total
     return Overview(
-        now=now,
+        now=period.now,
+        days=days,
         empty=not total,
         database=str(store.location),
-        runs_today=counts[0],
-        runs_yesterday=counts[1],
+        runs=period.measure_runs(totals),
+        runs_before=period.sum_runs(totals, before=1),
         agents_drifting=sum(it.state == "drifting" for it in agents),
         agents_total=total,
-        open_incidents=sum(sum(it.values()) for it in today.opened.values()),
-        responses_today=sum(outcomes.values()),
+        open_incidents=opened,
+        responses=sum(outcomes.values()),
+        responses_capped=capped,
         response_outcomes=[Count(name=name, count=count) for name, count in sorted(outcomes.items())],
-        spend_today_usd=sum(costs) if any(costs) else None,
-        tokens_today=sum(it.tokens for it in today.spent.values()),
+        spend=period.measure_spend(totals, limits),
+        spend_forecast_usd=forecast,
+        tokens=period.sum_tokens(totals),
         lost=sum(select_losses(store.get_losses()).values()),
         waiting=waiting,
         needs_you=needs_you,
@@ -123,65 +182,93 @@ def read_overview(store: SQLStore, limit_cost_usd: float | None) -> Overview:
     )
 
 
-def read_today(store: SQLStore, now: float, limit_cost_usd: float | None) -> Today:
-    """Return what the rows of agents need, read for all of them at once."""
-    day = int(now // DAY_S)
-    spent = {it.agent_id: it for it in store.list_spending(since=day * DAY_S, until=(day + 1) * DAY_S)}
-    days: dict[int, dict[int, tuple[int, float | None]]] = {}
-    opened: dict[int, dict[int, int]] = {}
-    with store.reading() as connection:
-        for agent, when, count, score in connection.execute(_BY_DAY, ((day - _DAYS + 1) * DAY_S,)):
-            days.setdefault(agent, {})[when] = (count, score)
-        for agent, severity, count in count_open(connection):
-            opened.setdefault(agent, {})[severity] = count
-        running = dict(connection.execute(_RUNNING_BY_AGENT, (now - _DAYS * DAY_S,)).fetchall())
-    return Today(now, days, opened, running, spent, limit_cost_usd)
+def _read_all_days(views: AgentViews, connection: Connection, period: Period) -> dict[int, DayTotals]:
+    def read() -> tuple[dict[int, DayTotals], float]:
+        rows = connection.execute(_ALL_DAYS, (period.day - 2 * _NORMAL_DAYS,))
+        return {day: DayTotals(*rest) for day, *rest in rows}, period.end_of_day
+
+    return views.keep("days", period.now, read)
 
 
-def read_agent_row(connection: Connection, row: Sequence[Any], today: Today) -> AgentRow:
-    """Return one agent; `row` has its key, name, number of runs and last activity."""
-    key, name, _, last_at = row
-    latest = connection.execute(
-        "SELECT id, version, task_type, last_score FROM runs INDEXED BY runs_by_activity WHERE agent = ?"
-        " ORDER BY last_at DESC LIMIT 1",
-        (key,),
-    ).fetchone() or (None, "", "", None)
+def _forecast_spend(
+    views: AgentViews, connection: Connection, period: Period, totals: Mapping[int, DayTotals]
+) -> float | None:
+    """Return what today costs at its end, if its rest is as the rest of the days before was."""
+    known = [day for day in range(period.day - _FORECAST_DAYS, period.day) if day in totals]
+    if not any(totals[day].cost_usd > 0 for day in known):
+        return None
+    quarter = int(period.now % DAY_S) // QUARTER_HOUR_S
+    first, last = known[0] * _QUARTERS, period.day * _QUARTERS
+    ends_at = (last + quarter + 1) * QUARTER_HOUR_S
+
+    def read() -> tuple[float, float]:
+        return float(connection.execute(_REST_OF_DAYS, (first, last, quarter + 1)).fetchone()[0]), ends_at
+
+    rest = views.keep_over_changes(("rest of days", first), period.now, read)
+    spent = totals.get(period.day, DayTotals()).cost_usd
+    return round(spent + rest / (period.day - known[0]), 6)
+
+
+def read_agent_row(
+    views: AgentViews, connection: Connection, row: tuple[int, str, float], period: Period
+) -> AgentRow:
+    """Return one agent; `row` has its key, name and last activity."""
+    key = row[0]
+    asked = ("row", period.days, period.limit_cost_usd)
+    return views.get(key).keep(asked, period.now, lambda: _build_agent_row(views, connection, row, period))
+
+
+def _build_agent_row(
+    views: AgentViews, connection: Connection, row: tuple[int, str, float], period: Period
+) -> tuple[AgentRow, float]:
+    """Return the row of an agent, and until when it holds while nothing is written."""
+    key, name, last_at = row
+    last_run, version, task_type, last_score = connection.execute(_LATEST, (key,)).fetchone() or (
+        *(None, "", ""),
+        None,
+    )
     head = read_baseline_head(connection, key)
-    days = today.days.get(key, {})
-    opened = today.opened.get(key, {})
-    scores = connection.execute(
-        "SELECT top_score FROM runs WHERE agent = ? AND version = ? AND task_type = ? AND teaches = 1"
-        " ORDER BY id DESC LIMIT ?",
-        (key, latest[1], latest[2], _CLEAN_READ),
-    ).fetchall()
-    normal = make_range([score for (score,) in scores if score is not None])
-    spent = today.spent.get(name, AgentSpending(agent_id=name))
-    state, reason = _judge(head, opened, last_at, today.now)
-    return AgentRow(
+    found = connection.execute(_DAYS_OF_AGENT, (key, period.day - _NORMAL_DAYS))
+    days = {day: DayTotals(*rest) for day, *rest in found}
+    opened = views.read_open(connection, key)
+    clean = connection.execute(_CLEAN_SCORES, (key, version, task_type, _CLEAN_READ))
+    normal = make_range([score for (score,) in clean if score is not None])
+    (running,) = connection.execute(_RUNNING, (key, period.now - _SILENT_S)).fetchone()
+    state, reason = _judge(head, opened, last_at, period.now)
+    until = min(period.end_of_day, _find_next_silence(last_at, period.now))
+    shown = AgentRow(
         key=key,
         name=name,
         state=state,
         reason=reason,
-        version=latest[1],
+        version=version,
         learnt_runs=head.calibration_runs,
         required_runs=head.required_runs,
-        runs_today=days.get(today.day, (0, None))[0],
-        running=today.running.get(key, 0),
-        drift_days=[
-            None if (score := days.get(day, (0, None))[1]) is None else round(score, 4)
-            for day in range(today.day - _DAYS + 1, today.day + 1)
-        ],
+        runs=period.measure_runs(days),
+        running=running,
+        drift_days=[_average(days.get(day)) for day in range(period.day - _SPARK_DAYS + 1, period.day + 1)],
         drift_p95=None if normal is None else normal.p95,
-        drift_now=latest[3],
+        drift_now=last_score,
         open_incidents=[
             Count(name=SEVERITIES[rank].value, count=count)
             for rank, count in sorted(opened.items(), reverse=True)
         ],
-        spend=Figure(value=spent.cost_usd or None, normal=None, limit=today.limit_cost_usd),
-        tokens_today=spent.tokens,
-        last_run=latest[0],
+        spend=period.measure_spend(days, period.limit_cost_usd),
+        tokens=period.sum_tokens(days),
+        last_run=last_run,
         last_at=last_at,
     )
+    return shown, until
+
+
+def _average(day: DayTotals | None) -> float | None:
+    return None if day is None or not day.scored else round(day.scores / day.scored, 4)
+
+
+def _find_next_silence(last_at: float, now: float) -> float:
+    """Return when an agent that stays silent is next shown otherwise: after 7 days, then each day."""
+    silent_s = now - last_at
+    return last_at + (_SILENT_S if silent_s <= _SILENT_S else (silent_s // DAY_S + 1) * DAY_S)
 
 
 def read_baseline_head(connection: Connection, agent: int) -> BaselineHead:
@@ -202,31 +289,28 @@ def _judge(
     reported = sum(count for rank, count in opened.items() if rank >= Severity.MED.rank)
     if reported:
         return "drifting", f"{reported:,} open incident{'s' if reported > 1 else ''}"
-    if now - last_at > _DAYS * DAY_S:
+    if now - last_at > _SILENT_S:
         return "silent", f"no run for {int((now - last_at) / DAY_S):,} days"
     if not head.is_calibrated:
         return "learning", f"{head.calibration_runs} of {head.required_runs} clean runs"
     return "healthy", f"compared with {head.calibration_runs:,} clean runs"
 
 
-def _count_day(today: Today, day: int) -> int:
-    return sum(days.get(day, (0, None))[0] for days in today.days.values())
-
-
-def _count_responses(connection: Connection, since: float) -> dict[str, int]:
-    """Return the outcomes of the responses since a time, among the latest incidents."""
+def _count_responses(connection: Connection, period: Period) -> tuple[dict[str, int], bool]:
+    """Return the outcomes of the responses of the days; True when more incidents had some than are read."""
+    since = (period.day - period.days + 1) * DAY_S
     counts: dict[str, int] = {}
     rows = connection.execute(
         "SELECT evidence FROM incidents INDEXED BY incidents_by_time WHERE last_at >= ?"
         " ORDER BY last_at DESC LIMIT ?",
-        (since, _RESPONSES_READ),
-    )
+        (since, _INCIDENTS_READ),
+    ).fetchall()
     for (evidence,) in rows:
-        for intervention in evidence_decoder.decode(evidence)[1]:
-            if intervention.said and intervention.timestamp >= since:
-                outcome = make_response(intervention).outcome
+        for made in decode_evidence(evidence)[1]:
+            if made.said and made.timestamp >= since:
+                outcome = make_response(made).outcome
                 counts[outcome] = counts.get(outcome, 0) + 1
-    return counts
+    return counts, len(rows) == _INCIDENTS_READ
 
 
 def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -> list[IncidentRow]:
@@ -235,53 +319,9 @@ def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -
         return []
     found = read_incidents(
         connection,
-        f"{INCIDENTS.format(index='INDEXED BY incidents_open')} WHERE {IS_OPEN} AND i.severity >= ?"
+        f"{INCIDENTS.format(index='INDEXED BY incidents_urgent')} WHERE {IS_OPEN} AND i.severity >= 2"
         " AND i.acknowledged_at IS NULL ORDER BY i.last_at DESC LIMIT ?",
-        (Severity.HIGH.rank, 4 * limit),
+        (4 * limit,),
         mutes,
     )
     return [it for it in found if it.tab == "open"][:limit]
-
-
-def search(connection: Connection, text: str) -> SearchResults:
-    """Return runs, agents and tools that begin so."""
-    hits: list[SearchHit] = []
-    bounds = (text, text + _LAST, _HITS_OF_KIND)
-    for key, name in connection.execute(
-        "SELECT id, agent_id FROM agents WHERE agent_id >= ? AND agent_id < ? AND agent_id != ?"
-        " ORDER BY agent_id LIMIT ?",
-        (text, text + _LAST, JUDGE_ACCOUNT, _HITS_OF_KIND),
-    ):
-        hits.append(_make_hit("agent", name, AgentName(key=key, name=name)))
-    for column in ("run_id", "goal"):
-        rows = connection.execute(
-            f"SELECT r.id, r.run_id, substr(r.goal, 1, 200), a.id, a.agent_id, r.started_at, r.top_severity"
-            f" FROM runs r JOIN agents a ON a.id = r.agent WHERE r.{column} >= ? AND r.{column} < ?"
-            f" AND r.{column} != '' ORDER BY r.{column} LIMIT ?",
-            bounds,
-        )
-        for run, run_id, goal, agent, name, at, severity in rows:
-            shown = goal if column == "goal" else run_id
-            hits.append(
-                _make_hit("run", shown, AgentName(key=agent, name=name), run=run, at=at, severity=severity)
-            )
-    for (name,) in connection.execute(
-        "SELECT name FROM names WHERE name >= ? AND name < ?"
-        " AND EXISTS (SELECT 1 FROM run_tools WHERE name = names.id) ORDER BY name LIMIT ?",
-        bounds,
-    ):
-        hits.append(_make_hit("tool", name, None))
-    return SearchResults(query=text, hits=hits[:_HITS])
-
-
-def _make_hit(
-    kind: Any,
-    text: str,
-    agent: AgentName | None,
-    *,
-    run: int | None = None,
-    at: float | None = None,
-    severity: int = -1,
-) -> SearchHit:
-    shown = SEVERITIES[severity] if severity >= 0 else None
-    return SearchHit(kind=kind, text=text, agent=agent, run=run, severity=shown, at=at)

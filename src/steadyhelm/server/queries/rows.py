@@ -2,7 +2,8 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,17 +28,22 @@ GOAL_CHARS: Final = 300
 MESSAGE_CHARS: Final = 600
 _INCIDENTS_READ: Final = 5
 _LEAST_POLLS: Final = 3
+_DECLARED_READ: Final = 5000
 
 RUNS: Final = f"""
     SELECT r.id, r.run_id, r.agent, a.agent_id, substr(r.goal, 1, {GOAL_CHARS}), r.version, r.task_type,
         r.state, r.outcome, r.started_at, r.last_at, r.events, r.tokens, r.cost_usd, r.errors, r.top_score,
         r.incidents, r.top_severity, r.kinds, r.parent_run_id
     FROM runs r {{index}} CROSS JOIN agents a ON a.id = r.agent"""
+# In one statement for all runs of a list: a statement a run costs more than what it reads.
 _FLAGS: Final = f"""
-    SELECT kind, pattern, repeats, evidence FROM incidents INDEXED BY incidents_by_run WHERE run = ?
-    ORDER BY last_at DESC LIMIT {_INCIDENTS_READ}"""
-_DECLARED: Final = """
-    SELECT tool FROM declarations WHERE agent = ? AND kind IN ('poll', 'batch', 'schedule') LIMIT 100"""
+    SELECT i.run, i.kind, i.pattern, i.repeats, i.evidence FROM runs r CROSS JOIN incidents i ON i.id IN
+        (SELECT o.id FROM incidents o INDEXED BY incidents_by_run WHERE o.run = r.id
+        ORDER BY o.last_at DESC LIMIT {_INCIDENTS_READ})
+    WHERE r.id IN ({{runs}}) ORDER BY i.run, i.last_at DESC"""
+_DECLARED: Final = f"""
+    SELECT agent, tool FROM declarations WHERE agent IN ({{agents}})
+    AND kind IN ('poll', 'batch', 'schedule') LIMIT {_DECLARED_READ}"""
 _POLLS: Final = """
     SELECT n.name, t.calls FROM run_tools t CROSS JOIN names n ON n.id = t.name
     WHERE t.run = ? ORDER BY t.calls DESC LIMIT 5"""
@@ -50,24 +56,42 @@ INCIDENTS: Final = f"""
         i.last_seq, i.opened_at, i.last_at, i.findings, i.review, i.evidence
     FROM incidents i {{index}} CROSS JOIN runs r ON r.id = i.run CROSS JOIN agents a ON a.id = i.agent"""
 
-evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
+_INCIDENTS_PLACE: Final = 16
+_Flags = tuple[LoopBadge | None, ResponseMade | None]
+_NO_FLAGS: Final[_Flags] = (None, None)
+_KINDS_BY_BITS: Final = [from_bits(bits, KINDS) for bits in range(1 << len(KINDS))]
+_evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
+
+
+@functools.lru_cache(maxsize=4096)
+def decode_evidence(evidence: bytes) -> tuple[tuple[str, ...], tuple[Intervention, ...]]:
+    """Return the ids of the events that prove an incident, and what was done about it."""
+    return _evidence_decoder.decode(evidence)
 
 
 def read_runs(connection: Connection, query: str, values: Sequence[Any]) -> list[RunRow]:
     """Return the rows of a query that begins with RUNS."""
     rows = connection.execute(query, values).fetchall()
-    declared = {agent: _read_declared(connection, agent) for agent in {row[2] for row in rows}}
-    return [_to_run_row(connection, row, declared[row[2]]) for row in rows]
+    declared = _read_declared(connection, {row[2] for row in rows})
+    flags = _read_flags(connection, [row[0] for row in rows if row[_INCIDENTS_PLACE]])
+    return [_to_run_row(connection, row, declared.get(row[2]), flags.get(row[0], _NO_FLAGS)) for row in rows]
 
 
-def _read_declared(connection: Connection, agent: int) -> set[str]:
-    return {tool for (tool,) in connection.execute(_DECLARED, (agent,))}
+def _read_declared(connection: Connection, agents: Collection[int]) -> dict[int, set[str]]:
+    """Return the tools that agents may call again and again, by agent."""
+    declared: dict[int, set[str]] = {}
+    if agents:
+        for agent, tool in connection.execute(_DECLARED.format(agents=", ".join(map(str, agents)))):
+            declared.setdefault(agent, set()).add(tool)
+    return declared
 
 
-def _to_run_row(connection: Connection, row: tuple[Any, ...], declared: set[str]) -> RunRow:
+def _to_run_row(
+    connection: Connection, row: tuple[Any, ...], declared: set[str] | None, flags: _Flags
+) -> RunRow:
     key, run_id, agent, agent_id, goal, version, task_type, state, outcome, started_at, last_at = row[:11]
     steps, tokens, cost_usd, errors, peak, incidents, severity, kinds, parent = row[11:]
-    loop, response = _read_flags(connection, key) if incidents else (None, None)
+    loop, response = flags
     if loop is None and declared:
         loop = _find_polling(connection, key, declared)
     return RunRow(
@@ -89,7 +113,7 @@ def _to_run_row(connection: Connection, row: tuple[Any, ...], declared: set[str]
         peak=peak,
         incidents=incidents,
         top_severity=SEVERITIES[severity] if severity >= 0 else None,
-        kinds=[kind for kind in KINDS if kind in from_bits(kinds, KINDS)],
+        kinds=_KINDS_BY_BITS[kinds],
         loop=loop,
         response=response,
         parent=parent,
@@ -123,17 +147,24 @@ STATE_CONDITIONS: Final[dict[RunState, str]] = {
 """The conditions of `name_state`, in SQL."""
 
 
-def _read_flags(connection: Connection, run: int) -> tuple[LoopBadge | None, ResponseMade | None]:
-    loop: LoopBadge | None = None
-    latest: Intervention | None = None
-    for kind, pattern, repeats, evidence in connection.execute(_FLAGS, (run,)):
-        event_ids, interventions = evidence_decoder.decode(evidence)
+def _read_flags(connection: Connection, runs: Sequence[int]) -> dict[int, _Flags]:
+    """Return the loop badge and the latest response of each of these runs that has one."""
+    if not runs:
+        return {}
+    flags: dict[int, _Flags] = {}
+    latest: dict[int, Intervention] = {}
+    query = _FLAGS.format(runs=", ".join(map(str, runs)))
+    for run, kind, pattern, repeats, evidence in connection.execute(query):
+        event_ids, interventions = decode_evidence(evidence)
+        loop, response = flags.get(run, _NO_FLAGS)
         if kind == "loop" and loop is None:
             loop = make_loop_badge(pattern, repeats, len(event_ids))
         for intervention in interventions:
-            if intervention.said and (latest is None or intervention.seq > latest.seq):
-                latest = intervention
-    return loop, None if latest is None else make_response(latest)
+            if intervention.said and (run not in latest or intervention.seq > latest[run].seq):
+                latest[run] = intervention
+                response = make_response(intervention)
+        flags[run] = loop, response
+    return flags
 
 
 def make_loop_badge(pattern: str, repeats: int, evidence: int) -> LoopBadge:
@@ -196,7 +227,7 @@ def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) ->
 
 def find_first_step(run_id: str, evidence: bytes, opened_seq: int) -> int:
     """Return the first step of an incident: of those that prove it, else the one at which it was noticed."""
-    return min(_read_seqs(run_id, evidence_decoder.decode(evidence)[0]), default=opened_seq) + 1
+    return min(_read_seqs(run_id, decode_evidence(evidence)[0]), default=opened_seq) + 1
 
 
 def name_tab(state: str, review: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:
@@ -214,11 +245,3 @@ def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:
         number = event_id.removeprefix(prefix)
         if event_id.startswith(prefix) and number.isdecimal():
             yield int(number)
-
-
-def count_open(connection: Connection) -> list[tuple[int, int, int]]:
-    """Return agent, severity and number of the incidents that people still have to look at."""
-    return connection.execute(
-        f"SELECT agent, severity, count(*) FROM incidents i INDEXED BY incidents_open_groups WHERE {IS_OPEN}"
-        " GROUP BY agent, severity"
-    ).fetchall()

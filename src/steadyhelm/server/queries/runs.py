@@ -22,6 +22,7 @@ from steadyhelm.stores.sql import SEVERITIES, Conditions
 from steadyhelm.stores.sql_store import SQLStore
 
 _COUNTED: Final = 10_000
+_NO_FILTERS: Final = frozenset({"agent", "after", "limit"})
 _CHILDREN: Final = 50
 _TOOLS: Final = 200
 _LAST: Final = "\U0010ffff"
@@ -41,11 +42,22 @@ def list_runs(connection: Connection, query: Mapping[str, Any], limit: int) -> R
     sql = f"{RUNS.format(index=index)}{text} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
     found = read_runs(connection, sql, (*page.values, limit + 1))
     shown = found[:limit]
-    (total,) = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM runs r {index}{where} LIMIT {_COUNTED}) counted", where.values
-    ).fetchone()
+    total = _count(connection, query, where, index)
     more = make_cursor(shown[-1]) if len(found) > limit else None
     return RunList(runs=shown, next=more, total=total)
+
+
+def _count(connection: Connection, query: Mapping[str, Any], where: Conditions, index: str) -> int:
+    """Return how many runs match, 10,000 at most; the runs of an agent are counted when they are written."""
+    if any(value for name, value in query.items() if name not in _NO_FILTERS):
+        (total,) = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM runs r {index}{where} LIMIT {_COUNTED}) counted",
+            where.values,
+        ).fetchone()
+        return int(total)
+    only = f" WHERE id IN ({', '.join(map(str, query['agent']))})" if query.get("agent") else ""
+    (total,) = connection.execute(f"SELECT coalesce(sum(runs), 0) FROM agents{only}").fetchone()
+    return min(int(total), _COUNTED)
 
 
 def _select(query: Mapping[str, Any]) -> tuple[Conditions, str]:

@@ -11,7 +11,7 @@ from steadyhelm.server.queries.budget_lanes import read_lanes
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.packed_counts import PackedCounts
-from steadyhelm.server.queries.rows import evidence_decoder, make_loop_badge, make_response
+from steadyhelm.server.queries.rows import decode_evidence, make_loop_badge, make_response
 from steadyhelm.server.queries.runs import read_run, read_tools
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.runs import (
@@ -103,7 +103,7 @@ def read_episodes(connection: Connection, run: RunRow) -> list[Episode]:
     ).fetchall()
     found = []
     for incident_id, kind, pattern, evidence, opened, last, detector, severity, message, repeats in rows:
-        event_ids, interventions = evidence_decoder.decode(evidence)
+        event_ids, interventions = decode_evidence(evidence)
         incident = Incident(
             incident_id=incident_id,
             agent_id=run.agent.name,

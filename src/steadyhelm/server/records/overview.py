@@ -13,10 +13,11 @@ class AgentRow(Record, frozen=True, kw_only=True):
     """One agent of the overview.
 
     `reason` says why it is in its state. `learnt_runs` of `required_runs` are clean runs of its newest
-    baseline. `drift_days` has the mean of the runs' highest drift scores per day, oldest first, for the last
-    7 days, None for a day without runs; `drift_p95` is what is normal. `drift_now` is the score of its latest
-    run. `open_incidents` by severity, from CRITICAL to LOW, those above 0 only. `spend` is today's cost in
-    dollars; its limit is the daily budget.
+    baseline. `runs`, `spend` (dollars) and `tokens` are those of the days that were asked for; for one day
+    their normal range is that of its days before, and the limit of `spend` its daily budget.
+    `drift_days` has the mean of the runs' highest drift scores per day, oldest first, for the last 7 days,
+    None for a day without runs; `drift_p95` is what is normal. `drift_now` is the score of its latest run.
+    `open_incidents` by severity, from CRITICAL to LOW, those above 0 only.
     """
 
     key: Key
@@ -26,14 +27,14 @@ class AgentRow(Record, frozen=True, kw_only=True):
     version: str
     learnt_runs: int
     required_runs: int
-    runs_today: int
+    runs: Figure
     running: int
     drift_days: list[float | None]
     drift_p95: float | None
     drift_now: float | None
     open_incidents: list[Count]
     spend: Figure
-    tokens_today: int
+    tokens: int
     last_run: Key | None
     last_at: float
 
@@ -41,24 +42,31 @@ class AgentRow(Record, frozen=True, kw_only=True):
 class Overview(Record, frozen=True, kw_only=True):
     """Everything on the overview.
 
-    Days are days of UTC. `responses_today` counts outcomes by name. `lost` counts all lost records.
-    `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at most.
-    `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
+    Days are days of UTC, the present one included: `days` of them were asked for. `runs`, `spend` and
+    `tokens` are the sums of all agents; for one day their normal range is that of the 30 days before.
+    `runs_before` counts the same number of days before these. `spend_forecast_usd` is what today will have
+    cost at its end if the rest of it is as the rest of the last 7 days was; None while no cost is known.
+    `responses` counts those of the days; with `responses_capped` there are more. `lost` counts all lost
+    records. `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at
+    most. `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
     `empty` is true while nothing was ever recorded: `database` is then the path that is read.
     """
 
     now: float
+    days: int
     empty: bool
     database: str
-    runs_today: int
-    runs_yesterday: int
+    runs: Figure
+    runs_before: int
     agents_drifting: int
     agents_total: int
     open_incidents: int
-    responses_today: int
+    responses: int
+    responses_capped: bool
     response_outcomes: list[Count]
-    spend_today_usd: float | None
-    tokens_today: int
+    spend: Figure
+    spend_forecast_usd: float | None
+    tokens: int
     lost: int
     waiting: list[RunRow]
     needs_you: list[IncidentRow]

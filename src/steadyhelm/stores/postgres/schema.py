@@ -10,6 +10,8 @@ They mean what those of SQLite mean. What differs:
 * The number of a change is the transaction that made it, and its place therein: see `dialect`.
 """
 
+# ruff: noqa: S608 - every piece of these statements is our own text
+
 from typing import Final
 
 from steadyhelm.stores.schema import Migration
@@ -261,7 +263,76 @@ FIRST: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST,)
+_DAY: Final = "CASE WHEN {0} >= 0 AND {0} < 1e12 THEN trunc({0} / 86400.0)::bigint ELSE 0 END"
+# Runs are counted when a transaction commits: it has locked the rows of its agents by then, and those of
+# their days wait for no one. Counted at once, a new run would lock its day before its agent.
+_COUNT_RUN: Final = f"""
+CREATE FUNCTION count_run_of_day() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP != 'INSERT' THEN
+        UPDATE agent_days SET runs = runs - 1,
+            scored = scored - CASE WHEN OLD.top_score IS NULL THEN 0 ELSE 1 END,
+            scores = scores - coalesce(OLD.top_score, 0.0)
+        WHERE agent = OLD.agent AND day = {_DAY.format("OLD.started_at")};
+    END IF;
+    IF TG_OP != 'DELETE' THEN
+        INSERT INTO agent_days VALUES (NEW.agent, {_DAY.format("NEW.started_at")}, 1,
+            CASE WHEN NEW.top_score IS NULL THEN 0 ELSE 1 END, coalesce(NEW.top_score, 0.0), 0, 0.0)
+        ON CONFLICT (agent, day) DO UPDATE SET runs = agent_days.runs + 1,
+            scored = agent_days.scored + excluded.scored, scores = agent_days.scores + excluded.scores;
+    END IF;
+    RETURN NULL;
+END $$"""
+_COUNT_SPENDING: Final = """
+CREATE FUNCTION count_spending_of_day() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP != 'INSERT' THEN
+        UPDATE agent_days SET tokens = tokens - OLD.tokens, cost_usd = cost_usd - OLD.cost_usd
+        WHERE agent = OLD.agent AND day = OLD.quarter_hour / 96;
+    END IF;
+    IF TG_OP != 'DELETE' THEN
+        INSERT INTO agent_days
+        VALUES (NEW.agent, NEW.quarter_hour / 96, 0, 0, 0.0, NEW.tokens, NEW.cost_usd)
+        ON CONFLICT (agent, day) DO UPDATE SET tokens = agent_days.tokens + excluded.tokens,
+            cost_usd = agent_days.cost_usd + excluded.cost_usd;
+    END IF;
+    RETURN NULL;
+END $$"""
+
+AGENT_DAYS: Final = Migration(
+    "0006-agent-days",
+    (
+        f"""CREATE TABLE agent_days (
+            {_AGENT}, day bigint NOT NULL, runs bigint NOT NULL, scored bigint NOT NULL,
+            scores double precision NOT NULL, tokens bigint NOT NULL, cost_usd double precision NOT NULL,
+            PRIMARY KEY (agent, day)) WITH (fillfactor = 50)""",
+        f"""INSERT INTO agent_days SELECT agent, {_DAY.format("started_at")}, count(*), count(top_score),
+            coalesce(sum(top_score), 0.0), 0, 0.0 FROM runs GROUP BY 1, 2""",
+        """INSERT INTO agent_days SELECT agent, quarter_hour / 96, 0, 0, 0.0, sum(tokens), sum(cost_usd)
+            FROM spending GROUP BY 1, 2 ON CONFLICT (agent, day) DO UPDATE SET
+            tokens = excluded.tokens, cost_usd = excluded.cost_usd""",
+        "CREATE INDEX agent_days_by_day ON agent_days (day)",
+        _COUNT_RUN,
+        _COUNT_SPENDING,
+        """CREATE CONSTRAINT TRIGGER day_of_run AFTER INSERT OR DELETE ON runs
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_run_of_day()""",
+        """CREATE CONSTRAINT TRIGGER day_of_changed_run AFTER UPDATE OF started_at, top_score ON runs
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+            WHEN (NEW.started_at IS DISTINCT FROM OLD.started_at
+                OR NEW.top_score IS DISTINCT FROM OLD.top_score)
+            EXECUTE FUNCTION count_run_of_day()""",
+        """CREATE TRIGGER day_of_spending AFTER INSERT OR UPDATE OR DELETE ON spending
+            FOR EACH ROW EXECUTE FUNCTION count_spending_of_day()""",
+        "CREATE INDEX runs_running ON runs (agent, started_at) WHERE state = 'running'",
+        """CREATE INDEX incidents_urgent ON incidents (last_at)
+            WHERE state = 'open' AND severity >= 2 AND acknowledged_at IS NULL""",
+        """CREATE INDEX incidents_done ON incidents (last_at)
+            WHERE state = 'open' AND review = 'false_alarm'""",
+        "DROP INDEX runs_by_day",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, AGENT_DAYS)
 
 MIGRATIONS_TABLE: Final = """
     CREATE TABLE IF NOT EXISTS migrations (

@@ -10,6 +10,7 @@ from typing import Any, Final
 from steadyhelm.errors import StoreError
 from steadyhelm.journal.abandoned import describe_pending
 from steadyhelm.store_rows import PruneCounts
+from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
 from steadyhelm.stores.postgres.errors import translate_errors
@@ -189,6 +190,7 @@ def _delete_runs_of(connection: PostgresConnection, bucket: int, before: float) 
         "UPDATE agents SET runs = runs - ? WHERE id = ?", [(count, agent) for agent, count in agents]
     )
     connection.execute(f"DELETE FROM runs WHERE {_IN_BUCKET}", values)
+    note_changes(connection, [("agent", None, agent) for agent, _ in agents])
     pinned = sorted({row[2] for row in rows if row[2] is not None})
     connection.executemany(DELETE_UNUSED_BASELINE, [(it,) for it in pinned])
     return len(rows), sum(row[1] for row in rows)

@@ -1,1 +1,0 @@
-import{a as e,gt as t,i as n,mt as r,n as i,pt as a,u as o}from"./router-R4FnNDVI.js";import{i as s}from"./data-COdVz9Mt.js";var c=t(r(),1),l=a();function u({id:t}){let{data:r,error:a,refetch:u}=s(t);return(0,c.useEffect)(()=>{r&&n(i(e(r.row.run),{incident:r.row.incident_id}),{replace:!0})},[r]),a?(0,l.jsx)(o,{error:a,onRetry:()=>void u()}):null}export{u as default};

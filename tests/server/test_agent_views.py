@@ -1,0 +1,252 @@
+"""What is kept of agents between requests: never older than the store, whoever wrote to it."""
+
+import time
+
+import pytest
+
+from steadyhelm.baselines import BaselineStats
+from steadyhelm.events import RunInfo
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Mute
+from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries import overview
+from steadyhelm.server.queries.incidents import list_groups
+from steadyhelm.server.queries.overview import read_overview
+from steadyhelm.stores import open_store
+from steadyhelm.testing.store_records import an_event, an_incident
+
+DAY_S = 86_400
+NOON = (int(time.time() // DAY_S)) * DAY_S + DAY_S / 2
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch):
+    """The clock stands at noon, so that no test runs over midnight."""
+    monkeypatch.setattr(overview.time, "time", lambda: NOON)
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(tmp_path / "runs.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(store, tmp_path):
+    """Another process that writes to the same store."""
+    opened = open_store(tmp_path / "runs.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def views(store):
+    return AgentViews(store)
+
+
+def write_run(store, run_id, *, days_ago=0, agent_id="agent", incident=True, **fields):
+    """Write a run that began some days before noon, with an open incident, that spent a dollar."""
+    at = NOON - days_ago * DAY_S - 60
+    event = an_event(
+        0,
+        agent_id=agent_id,
+        run_id=run_id,
+        event_id=f"{run_id}.0",
+        timestamp=at,
+        token_count=100,
+        cost_usd=1.0,
+    )
+    records = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at), event]
+    if incident:
+        records.append(
+            an_incident(
+                f"i-{run_id}",
+                agent_id=agent_id,
+                run_id=run_id,
+                opened_at=at,
+                last_at=at,
+                state="open",
+                **{"severity": Severity.HIGH, "subject": "search", **fields},
+            )
+        )
+    store.write(records)
+
+
+def show(views, store, days=1):
+    return read_overview(views, store, days, None)
+
+
+def list_patterns(views, store, **query):
+    return [group.pattern for group in list_groups(views, store, query, 50).groups]
+
+
+class TestOverview:
+    def test_what_another_process_writes_is_shown_at_once(self, views, store, other):
+        """
+        A run that is written between two requests is in the second.
+        """
+        write_run(store, "a")
+        before = show(views, store)
+        write_run(other, "b")
+        after = show(views, store)
+
+        assert [(1, 1), (2, 2)] == [(it.runs.value, it.open_incidents) for it in (before, after)]
+        assert 2.0 == after.agents[0].spend.value
+
+    def test_a_deleted_run_is_gone(self, views, store, other):
+        """
+        Deleting a run in another process takes it out of the figures, and its incident with it.
+        """
+        write_run(store, "a")
+        write_run(store, "b")
+        show(views, store)
+        other.delete_run("agent", "a")
+
+        shown = show(views, store)
+        assert (1, 1, 1) == (shown.runs.value, shown.open_incidents, shown.agents[0].runs.value)
+
+    def test_only_agents_that_changed_are_read(self, views, store):
+        """
+        The row of an agent that nothing was written about is the one that was read before.
+        """
+        write_run(store, "a", agent_id="idle")
+        write_run(store, "b", agent_id="busy")
+        first = {it.name: it for it in show(views, store).agents}
+        write_run(store, "c", agent_id="busy")
+        second = {it.name: it for it in show(views, store).agents}
+
+        assert first["idle"] is second["idle"]
+        assert (1, 2) == (first["busy"].runs.value, second["busy"].runs.value)
+
+    def test_a_new_baseline_is_shown(self, views, store):
+        """
+        An agent that has learnt is healthy in the next answer, and learning again after a reset.
+        """
+        write_run(store, "a", incident=False)
+        states = [show(views, store).agents[0].state]
+        store.save_baseline(BaselineStats(agent_id="agent", calibration_runs=50, is_calibrated=True))
+        states.append(show(views, store).agents[0].state)
+        store.reset_baseline("agent")
+        states.append(show(views, store).agents[0].state)
+
+        assert ["learning", "healthy", "learning"] == states
+
+    def test_an_agent_falls_silent_by_itself(self, views, store, monkeypatch):
+        """
+        Nothing is written, and a week later the agent is silent, each day for one day longer.
+        """
+        write_run(store, "a", incident=False)
+        seen = []
+        for days in (0, 7, 8):
+            monkeypatch.setattr(overview.time, "time", lambda days=days: NOON + days * DAY_S)
+            agent = show(views, store).agents[0]
+            seen.append((agent.state, agent.reason if agent.state == "silent" else "", agent.runs.value))
+
+        assert [
+            ("learning", "", 1),
+            ("silent", "no run for 7 days", 0),
+            ("silent", "no run for 8 days", 0),
+        ] == seen
+
+
+class TestDays:
+    def test_figures_are_those_of_the_days(self, views, store):
+        """
+        Runs and spend are summed over 1, 7 or 30 days; the days before are counted beside them.
+        """
+        for days_ago in (0, 1, 1, 8, 20, 40):
+            write_run(store, f"run {time.perf_counter_ns()}", days_ago=days_ago)
+        shown = [show(views, store, days) for days in (1, 7, 30)]
+
+        assert [1, 3, 5] == [it.runs.value for it in shown]
+        assert (
+            [1.0, 3.0, 5.0] == [it.spend.value for it in shown] == [it.agents[0].spend.value for it in shown]
+        )
+        assert [2, 1, 1] == [it.runs_before for it in shown]
+
+    def test_a_day_stands_beside_normal_days(self, views, store):
+        """
+        From five days on, today's runs and spend stand beside those of the days before.
+        """
+        for days_ago in range(6):
+            for number in range(3 if days_ago else 1):
+                write_run(store, f"run {days_ago} {number}", days_ago=days_ago)
+        shown = show(views, store)
+
+        assert (1, 3.0, 3.0) == (shown.runs.value, shown.runs.normal.p5, shown.runs.normal.p95)
+        assert 3.0 == shown.spend.normal.p50 == shown.agents[0].runs.normal.p50
+        assert show(views, store, 7).runs.normal is None
+
+    def test_the_rest_of_the_day_is_forecast_from_the_days_before(self, views, store):
+        """
+        Yesterday two dollars were spent after noon: today ends at what was spent so far, and two more.
+        """
+        write_run(store, "today")
+        assert show(views, store).spend_forecast_usd is None
+        write_run(store, "before noon", days_ago=1)
+        for number in range(2):
+            write_run(store, f"after noon {number}", days_ago=1 - (3600 + number) / DAY_S)
+
+        assert 3.0 == show(AgentViews(store), store).spend_forecast_usd
+
+
+class TestInbox:
+    def test_groups_move_between_tabs(self, views, store, other):
+        """
+        What another process acknowledges, mutes or closes leaves its tab in the next answer.
+        """
+        write_run(store, "a", subject="search")
+        write_run(store, "b", subject="fetch", detector="retry_loop")
+        assert ["fetch", "search"] == sorted(list_patterns(views, store))
+        other.acknowledge("i-a", at=NOON)
+        other.mute(Mute(agent_id="agent", detector="retry_loop", until=NOON + 3600, set_at=NOON))
+
+        assert [] == list_patterns(views, store)
+        assert ["search"] == list_patterns(views, store, tab="acknowledged")
+        assert ["fetch"] == list_patterns(views, store, tab="muted")
+
+    def test_a_mute_ends_by_itself(self, views, store, monkeypatch):
+        """
+        Nothing is written, and the group is open again when the mute is over.
+        """
+        write_run(store, "a")
+        store.mute(Mute(agent_id="agent", detector="action_loop", until=NOON + 3600, set_at=NOON))
+        assert [] == list_patterns(views, store)
+        monkeypatch.setattr(overview.time, "time", lambda: NOON + 3601)
+
+        assert ["search"] == list_patterns(views, store)
+
+    def test_pages_lose_no_group_and_repeat_none(self, views, store):
+        """
+        Behind a page come the groups that are older, also when one of the page has moved up meanwhile.
+        """
+        for number in range(7):
+            write_run(
+                store, f"run {number}", days_ago=number, subject=f"tool {number}", agent_id=f"a{number % 3}"
+            )
+        seen, after = [], None
+        while True:
+            page = list_groups(views, store, {"after": after}, 3)
+            seen += [group.pattern for group in page.groups]
+            if page.next is None:
+                break
+            after = page.next
+            write_run(store, f"again {len(seen)}", subject="tool 0", agent_id="a0")
+
+        assert [f"tool {number}" for number in range(7)] == seen
+        assert 7 == page.totals["open"]
+
+    def test_filters_leave_out_the_rest(self, views, store):
+        """
+        Agents, kinds and severities narrow the groups and their counts.
+        """
+        write_run(store, "a", agent_id="one", subject="x")
+        write_run(store, "b", agent_id="two", subject="y", severity=Severity.CRITICAL, kind="goal")
+        assert (
+            ["y"]
+            == list_patterns(views, store, severity="CRITICAL")
+            == list_patterns(views, store, kind=["goal"])
+        )
+        assert ["x"] == list_patterns(views, store, agent=[1])
+        assert 1 == list_groups(views, store, {"agent": [1]}, 50).totals["open"]
