@@ -3,6 +3,7 @@
 The session is the one that watches live agents; nothing is written to any store.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -260,6 +261,60 @@ class Judge:
                 uses_profiles=self._settings.budget_from_profiles,
             )
         return self._known[agent_id]
+
+
+class RemoteJudge(Judge):
+    """A judge whose `judge_all` and `apply` work elsewhere, in processes that have a judge of their own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: KnowledgeStore | None,
+        kinds: Collection[str] | None,
+        mode: Mode,
+    ) -> None:
+        super().__init__(settings, store=store, kinds=kinds, mode=mode)
+        self._remote_troubles: Counter[str] = Counter()
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """The errors while replaying, here and elsewhere."""
+        return dict(self._remote_troubles + Counter(super().troubles))
+
+    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
+        """Judge runs elsewhere, and yield them in the order they came in."""
+        for run, outcome in self._send(_judge_run, runs):
+            yield JudgedReplay(run, *outcome)
+
+    def apply(
+        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+    ) -> Iterator[_Result]:
+        """Call a function of a module elsewhere, with a judge and each of the runs."""
+        for _, result in self._send(function, runs):
+            yield result
+
+    def _send(
+        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+    ) -> Iterator[tuple[ReadRun, _Result]]:
+        """Call a function elsewhere; yield each run with the result, in order, and count the troubles."""
+        raise NotImplementedError
+
+
+def call_counted(
+    judge: Judge, function: Callable[[Judge, ReadRun], _Result], run: ReadRun
+) -> tuple[_Result, dict[str, int]]:
+    """Return a function's result, and the troubles it led to."""
+    before = Counter(judge.troubles)
+    result = function(judge, run)
+    return result, dict(Counter(judge.troubles) - before)
+
+
+def _judge_run(
+    judge: Judge, run: ReadRun
+) -> tuple[RunReport, Sequence[Incident], Sequence[FirstResponse], RunSummary]:
+    """Judge a run; the run itself is not sent back, since the sender has it."""
+    return judge.judge(run)[1:]
 
 
 def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:

@@ -1,8 +1,8 @@
 """Judge recorded runs in several processes or on Spark: the same reports, in the same order."""
 
 import signal
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -14,15 +14,12 @@ from msgspec import structs
 from steadyhelm.components import open_store
 from steadyhelm.decisions import Mode
 from steadyhelm.errors import SteadyhelmError
-from steadyhelm.events import RunSummary
-from steadyhelm.incidents import Incident
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FirstResponse, Judge, JudgedReplay, RunReport
+from steadyhelm.replay import Judge, RemoteJudge, call_counted
 from steadyhelm.settings import Settings
 from steadyhelm.stores.sql_store import SQLStore
 
 _Result = TypeVar("_Result")
-_Outcome = tuple[RunReport, Sequence[Incident], Sequence[FirstResponse], RunSummary]
 
 _RUNS_AHEAD: Final = 4
 """Runs for each process that are sent before they are asked for: more would only fill the memory."""
@@ -65,7 +62,7 @@ def open_judge(
         judge.close()
 
 
-class _PoolJudge(Judge):
+class _PoolJudge(RemoteJudge):
     """A judge whose `judge_all` works in several processes."""
 
     def __init__(
@@ -80,7 +77,6 @@ class _PoolJudge(Judge):
         super().__init__(settings, store=store, kinds=kinds, mode=mode)
         where = None if store is None else store.location.where
         self._jobs = jobs
-        self._remote_troubles: Counter[str] = Counter()
         # A fork would copy the threads' locks of a progress bar as they are at that moment.
         self._pool = ProcessPoolExecutor(
             jobs,
@@ -92,23 +88,6 @@ class _PoolJudge(Judge):
     def close(self) -> None:
         """End the processes; what they were about to judge is dropped."""
         self._pool.shutdown(cancel_futures=True)
-
-    @property
-    def troubles(self) -> dict[str, int]:
-        """The errors while replaying, of all processes."""
-        return dict(self._remote_troubles + Counter(super().troubles))
-
-    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
-        """Judge runs in all processes, and yield them in the order they came in."""
-        for run, outcome in self._send(_judge_run, runs):
-            yield JudgedReplay(run, *outcome)
-
-    def apply(
-        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
-    ) -> Iterator[_Result]:
-        """Call a function of a module in all processes, with their judge and each of the runs."""
-        for _, result in self._send(function, runs):
-            yield result
 
     def _send(
         self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
@@ -146,13 +125,6 @@ def _start_process(settings: Settings, where: str | None, kinds: Collection[str]
 
 
 def _call(function: Callable[[Judge, ReadRun], _Result], run: ReadRun) -> tuple[_Result, dict[str, int]]:
-    """Return a function's result, and the troubles it led to."""
+    """Call a function with the judge of this process."""
     assert _judge is not None
-    before = Counter(_judge.troubles)
-    result = function(_judge, run)
-    return result, dict(Counter(_judge.troubles) - before)
-
-
-def _judge_run(judge: Judge, run: ReadRun) -> _Outcome:
-    """Judge a run; the run itself is not sent back, since the sender has it."""
-    return judge.judge(run)[1:]
+    return call_counted(_judge, function, run)

@@ -1,20 +1,19 @@
 """Judge recorded runs on Spark: the same reports as `steadyhelm scan`."""
 
 import pickle
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.decisions import Mode
 from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge, JudgedReplay
+from steadyhelm.replay import Judge, RemoteJudge, call_counted
 from steadyhelm.scale.messages import join_messages
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
 from steadyhelm.scale.spark import open_spark
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-_Result = TypeVar("_Result")
 
 _RUNS_A_ROUND: Final = 2_000
 """Runs that are sent to Spark at once by `open_spark_judge`: they wait in the driver's memory."""
@@ -108,7 +106,7 @@ def open_spark_judge(
         yield _SparkJudge(spark, settings, store=store, kinds=kinds, mode=mode)
 
 
-class _SparkJudge(Judge):
+class _SparkJudge(RemoteJudge):
     """A judge that sends runs to Spark, and receives what its workers say of them."""
 
     def __init__(
@@ -129,24 +127,6 @@ class _SparkJudge(Judge):
             None if kinds is None else tuple(kinds),
             mode,
         )
-        self._remote_troubles: Counter[str] = Counter()
-
-    @property
-    def troubles(self) -> dict[str, int]:
-        """The errors while replaying, of all workers."""
-        return dict(self._remote_troubles + Counter(super().troubles))
-
-    def judge_all(self, runs: Iterable[ReadRun]) -> Iterator[JudgedReplay]:
-        """Judge runs on all workers, and yield them in the order they came in."""
-        for run, outcome in self._send(_judge_run, runs):
-            yield JudgedReplay(run, *outcome)
-
-    def apply(
-        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
-    ) -> Iterator[_Result]:
-        """Call a function of a module on all workers, with their judge and each of the runs."""
-        for _, result in self._send(function, runs):
-            yield result
 
     def _send(
         self, function: Callable[[Judge, ReadRun], Any], runs: Iterable[ReadRun]
@@ -239,14 +219,8 @@ def _call_with_judge(
     for batch in batches:
         results = []
         for packed in batch.column("run"):
-            before = Counter(judge.troubles)
-            result = function(judge, pickle.loads(packed.as_py()))  # noqa: S301 - the driver wrote it
-            results.append(pickle.dumps((result, dict(Counter(judge.troubles) - before))))
+            run = pickle.loads(packed.as_py())  # noqa: S301 - the driver wrote it
+            results.append(pickle.dumps(call_counted(judge, function, run)))
         yield pa.RecordBatch.from_arrays(
             [batch.column("place"), pa.array(results, pa.binary())], names=["place", "result"]
         )
-
-
-def _judge_run(judge: Judge, run: ReadRun) -> tuple[Any, ...]:
-    """Judge a run; the run itself is not sent back, since the driver has it."""
-    return judge.judge(run)[1:]

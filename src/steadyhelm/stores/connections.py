@@ -21,6 +21,7 @@ from steadyhelm.stores.opening import (
     translate_errors,
 )
 from steadyhelm.stores.tracked_connections import FileIdentity, TrackedConnection, identify
+from steadyhelm.stores.transactions import WriterTransactions
 
 _FORK_TIMEOUT_S: Final = 0.05
 """How long a fork waits until no connection is in use; a child that is forked earlier cannot use the file."""
@@ -50,7 +51,7 @@ class _Reader:
         self.close()
 
 
-class SQLiteConnections:
+class SQLiteConnections(WriterTransactions[TrackedConnection]):
     """The connections to one file. SQLite's errors are raised as StoreError.
 
     Args:
@@ -83,11 +84,9 @@ class SQLiteConnections:
         _all_open.add(self)
 
     def _reset(self) -> None:
-        self._lock = threading.RLock()
+        self._reset_transactions()
         self._file = identify(self.path)
         self._writer: TrackedConnection | None = None
-        self._depth = 0
-        self._owner = 0
         self._local = threading.local()
         self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
         self._readers_lock = threading.Lock()
@@ -96,7 +95,7 @@ class SQLiteConnections:
     @contextlib.contextmanager
     def reading(self) -> Iterator[TrackedConnection]:
         """Yield a connection to read with. Inside this thread's transaction it sees what was written."""
-        if self._owner == threading.get_ident() and self._writer is not None:
+        if self._is_inside and self._writer is not None:
             with translate_errors(self.path):
                 yield self._writer
             return
@@ -132,32 +131,12 @@ class SQLiteConnections:
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Do nothing: one process writes at a time."""
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[TrackedConnection]:
-        """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
-        with translate_errors(self.path):
-            if self._owner == threading.get_ident():
-                connection, commit, rollback = self._begin_nested(), "RELEASE s", "ROLLBACK TO s"
-            else:
-                connection, commit, rollback = self._begin(), "COMMIT", "ROLLBACK"
-            lock = self._lock
-            self._depth += 1
-            self._owner = threading.get_ident()
-            try:
-                yield connection
-                # After a fork inside, the transaction is the parent's to end.
-                if lock is self._lock:
-                    self._require_transaction(connection)
-                    connection.execute(commit)
-            except BaseException:
-                if lock is self._lock:
-                    self._roll_back(connection, rollback)
-                raise
-            finally:
-                if lock is self._lock:
-                    self._depth -= 1
-                    self._owner = threading.get_ident() if self._depth else 0
-                    lock.release()
+    def _translate_errors(self) -> contextlib.AbstractContextManager[None]:
+        return translate_errors(self.path)
+
+    def _commit(self, connection: TrackedConnection, statement: str) -> None:
+        self._require_transaction(connection)
+        connection.execute(statement)
 
     def _begin_nested(self) -> TrackedConnection:
         """Begin a transaction inside that of this thread, and take the lock once more."""
@@ -189,11 +168,11 @@ class SQLiteConnections:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _roll_back(self, connection: sqlite3.Connection, rollback: str) -> None:
+    def _roll_back(self, connection: TrackedConnection, statement: str) -> None:
         self._on_rollback()
         # A full disk makes SQLite roll back by itself.
         if connection.in_transaction:
-            connection.execute(rollback)
+            connection.execute(statement)
             if self._depth > 1:
                 connection.execute("RELEASE s")
 

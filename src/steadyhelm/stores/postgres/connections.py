@@ -21,6 +21,7 @@ from steadyhelm.stores.postgres.dialect import DIALECT, PostgresDialect
 from steadyhelm.stores.postgres.errors import ConflictError, is_lost, translate_errors
 from steadyhelm.stores.postgres.schema import SCHEMA
 from steadyhelm.stores.postgres.translation import register, translate
+from steadyhelm.stores.transactions import WriterTransactions
 
 _MOST_IDLE: Final = 4
 _ATTEMPTS: Final = 8
@@ -83,7 +84,7 @@ class PostgresConnection:
         return not self.raw.closed and not self.raw.broken
 
 
-class PostgresConnections:
+class PostgresConnections(WriterTransactions[PostgresConnection]):
     """The connections to one database. PostgreSQL's errors are raised as StoreError.
 
     Args:
@@ -106,11 +107,9 @@ class PostgresConnections:
         _all_open.add(self)
 
     def _reset(self) -> None:
-        self._lock = threading.RLock()
+        self._reset_transactions()
         self._writer: PostgresConnection | None = None
         self._aside: PostgresConnection | None = None
-        self._depth = 0
-        self._owner = 0
         self._idle: list[PostgresConnection] = []
         self._idle_lock = threading.Lock()
         self._local = threading.local()
@@ -171,7 +170,7 @@ class PostgresConnections:
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresConnection]:
         """Yield a connection to read with. Inside this thread's transaction it sees what was written."""
-        if self._owner == threading.get_ident() and self._writer is not None:
+        if self._is_inside and self._writer is not None:
             with translate_errors(self.url):
                 yield self._writer
             return
@@ -221,7 +220,7 @@ class PostgresConnections:
 
         Inside a transaction it is called once: only the whole of it can be tried again.
         """
-        if self._owner == threading.get_ident():
+        if self._is_inside:
             return work()
         pause_s = _FIRST_PAUSE_S
         for _ in range(_ATTEMPTS - 1):
@@ -233,31 +232,11 @@ class PostgresConnections:
                 pause_s *= 2
         return work()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[PostgresConnection]:
-        """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
-        with translate_errors(self.url):
-            if self._owner == threading.get_ident():
-                connection, commit, rollback = self._begin_nested(), "RELEASE s", "ROLLBACK TO s"
-            else:
-                connection, commit, rollback = self._begin(), "COMMIT", "ROLLBACK"
-            lock = self._lock
-            self._depth += 1
-            self._owner = threading.get_ident()
-            try:
-                yield connection
-                # After a fork inside, the transaction is the parent's to end.
-                if lock is self._lock:
-                    connection.raw.execute(commit)
-            except BaseException:
-                if lock is self._lock:
-                    self._roll_back(connection, rollback)
-                raise
-            finally:
-                if lock is self._lock:
-                    self._depth -= 1
-                    self._owner = threading.get_ident() if self._depth else 0
-                    lock.release()
+    def _translate_errors(self) -> contextlib.AbstractContextManager[None]:
+        return translate_errors(self.url)
+
+    def _commit(self, connection: PostgresConnection, statement: str) -> None:
+        connection.raw.execute(statement)
 
     def _begin_nested(self) -> PostgresConnection:
         assert self._writer is not None
@@ -289,10 +268,10 @@ class PostgresConnections:
             raise
         return self._writer
 
-    def _roll_back(self, connection: PostgresConnection, rollback: str) -> None:
+    def _roll_back(self, connection: PostgresConnection, statement: str) -> None:
         self._on_rollback()
         try:
-            connection.raw.execute(rollback)
+            connection.raw.execute(statement)
         except psycopg.Error:
             # It is lost, and with it the transaction. The error that led here says why.
             connection.raw.close()
@@ -318,7 +297,7 @@ class PostgresConnections:
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Wait until no other process is in a transaction that locked one of these agents."""
         keys = sorted({hash_bytes(b"agent " + it.encode("utf-8", "replace")) for it in agent_ids})
-        if self._owner != threading.get_ident() or self._writer is None:
+        if not self._is_inside or self._writer is None:
             raise StoreError("Agents can only be locked inside a transaction.")
         if keys:
             with translate_errors(self.url):
