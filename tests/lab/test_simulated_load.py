@@ -6,8 +6,8 @@ from steadyhelm import SQLiteStore
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.lab.load.mix import draw, measure_mix, read_built_in_mix
-from steadyhelm.lab.load.simulated_agents import SimulatedAgent
 from steadyhelm.lab.load.simulation import format_load, simulate_load
+from steadyhelm.lab.load.worker import SimulatedAgent
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.stores.locations import DatabaseLocation
 

@@ -127,7 +127,7 @@ def _check_settings(shared: GlobalOptions) -> "tuple[Settings, Check]":
 
 def _check_monitor(shared: GlobalOptions, failures: list[str]) -> Iterator[Check]:
     """Build a monitor as a program would; what another check has said already is not said again."""
-    from steadyhelm.cli.trial_monitor import find_monitor_faults
+    from steadyhelm.cli.self_tests import find_monitor_faults
 
     faults = find_monitor_faults(shared.config_file)
     advice = "An agent that is watched with these settings meets the same."

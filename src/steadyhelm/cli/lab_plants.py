@@ -16,7 +16,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
-    from steadyhelm.lab.mutations.hosts import HostRuns
+    from steadyhelm.lab.mutations.planting import HostRuns
 
 HealthyRuns = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Run files of healthy runs.")]
 Output = Annotated[
@@ -82,7 +82,7 @@ def splice(
 
 
 def _read_hosts(paths: "Sequence[Path]", *, only_healthy: bool = True) -> "HostRuns":
-    from steadyhelm.lab.mutations.hosts import read_hosts
+    from steadyhelm.lab.mutations.planting import read_hosts
 
     missing = next((path for path in paths if not path.is_file()), None)
     if missing is not None:

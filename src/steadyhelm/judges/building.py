@@ -1,13 +1,15 @@
-"""Build the judge that a setting or an argument names."""
+"""Build the judge that a setting or an argument names, or that a function is."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from steadyhelm.errors import MissingExtraError, SettingsError
 from steadyhelm.judge import JudgeVerdict, ModelJudge, Question
 from steadyhelm.judges.anthropic_messages import AnthropicJudge
-from steadyhelm.judges.functions import FunctionJudge
+from steadyhelm.judges.asynchronous import refuse_asynchronous
 from steadyhelm.judges.openai_chat import OpenAIJudge
+from steadyhelm.judging.answers import read_answer
 
 _CLIENTS: Final[dict[str, tuple[str, type[OpenAIJudge] | type[AnthropicJudge]]]] = {
     "openai": ("OpenAI", OpenAIJudge),
@@ -63,3 +65,29 @@ class NamedJudge:
                 raise MissingExtraError(f"judge {self._package}:{self.model}", extra=self._package) from exc
             self._judge = kind(client, self.model, timeout_s=self._timeout_s)
         return self._judge.judge(question)
+
+
+class FunctionJudge:
+    """Calls a function with each question.
+
+    Args:
+        function: Takes a `Question`. Returns a `JudgeVerdict`, its fields as a dict, or its JSON as text.
+
+    >>> FunctionJudge("not a function")
+    Traceback (most recent call last):
+    ...
+    steadyhelm.errors.SettingsError: A judge must be a function or have a method judge(question), got: str.
+    """
+
+    def __init__(self, function: Callable[[Question], Any]) -> None:
+        if not callable(function):
+            raise SettingsError(
+                "A judge must be a function or have a method judge(question), "
+                f"got: {type(function).__name__}."
+            )
+        refuse_asynchronous(function)
+        self._function = function
+
+    def judge(self, question: Question) -> JudgeVerdict:
+        """Return what the function answers."""
+        return read_answer(self._function(question), question)

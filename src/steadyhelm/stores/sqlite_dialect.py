@@ -10,13 +10,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.sink import Record
-from steadyhelm.stores.run_marks import write_marks
 
 if TYPE_CHECKING:
     from steadyhelm.stores.batch import Batch
     from steadyhelm.stores.changes import What
     from steadyhelm.stores.row_ids import RowIds
 
+_MARK_SUMS: Final = """
+    SELECT total(tokens), total(cost_usd) FROM events WHERE run = ? AND seq >= ? AND seq < ?"""
+_MARK_SCORE: Final = "SELECT score FROM scores WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+_INSERT_MARK: Final = """
+    INSERT INTO run_marks VALUES (?, ?, ?, ?, ?) ON CONFLICT (run, step) DO UPDATE SET
+        score = excluded.score, tokens = excluded.tokens, cost_usd = excluded.cost_usd"""
 # SQLite releases the interpreter lock after every statement, and a busy agent then holds it for a while:
 # writing a batch in a few statements avoids hundreds of waits for the lock.
 _ROWS_PER_STATEMENT: Final = (256, 64, 16, 4, 1)
@@ -95,8 +100,17 @@ class SQLiteDialect:
             connection.execute("UPDATE runs SET findings = findings + ? WHERE id = ?", (added, run))
 
     def write_marks(self, connection: sqlite3.Connection, run: int) -> None:
-        """Store what an ended run had reached at steps 1, 2, 4, 8 and so on."""
-        write_marks(connection, run)
+        """Store what an ended run had reached at steps 1, 2, 4, 8 and so on: clean runs make bands of it."""
+        (last,) = connection.execute("SELECT max(seq) FROM events WHERE run = ?", (run,)).fetchone()
+        rows: list[tuple[int, int, float | None, int, float]] = []
+        tokens, cost_usd, before, step = 0, 0.0, 0, 1
+        while last is not None and step <= last + 1:
+            more_tokens, more_cost = connection.execute(_MARK_SUMS, (run, before, step)).fetchone()
+            tokens, cost_usd = tokens + int(more_tokens), cost_usd + more_cost
+            found = connection.execute(_MARK_SCORE, (run, step)).fetchone()
+            rows.append((run, step, found and found[0], tokens, cost_usd))
+            before, step = step, step * 2
+        connection.executemany(_INSERT_MARK, rows)
 
     def delete_first_payloads(self, connection: sqlite3.Connection, run: int, last: int) -> int:
         """Delete the payloads of a run's events up to one; the events follow. Returns how many."""

@@ -1,14 +1,18 @@
-"""Splice a stretch of steps into a recorded run, and keep where it begins and ends."""
+"""Read healthy runs, splice a stretch of steps into each, and keep where it begins and ends."""
 
+import gzip
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
-from steadyhelm.errors import SteadyhelmError
+from steadyhelm.errors import FormatError, SteadyhelmError
 from steadyhelm.lab.mutations.words import Words
 
+_GZIP: Final = b"\x1f\x8b"
 PLANT: Final = "plant"
 """The key of a run's line that describes what was planted in it."""
 
@@ -212,3 +216,58 @@ def _sum_seconds(entries: Iterable[Entry]) -> float:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class HostRuns(Struct, frozen=True):
+    """Runs that can hold a plant, and how many were left out because they are not healthy."""
+
+    runs: list[RunLine]
+    left_out: int
+
+
+def read_hosts(paths: Iterable[Path], *, only_healthy: bool = True) -> HostRuns:
+    """Return the runs of these run files. Raises FormatError for a file that is none.
+
+    With `only_healthy`, a run that failed, has a loop label or already holds a plant is left out.
+    """
+    runs: list[RunLine] = []
+    left_out = 0
+    for path in paths:
+        for number, line in enumerate(_read(path).splitlines(), 1):
+            run = _parse(line, f"{str(path)!r}:{number}")
+            if is_healthy(run) or not only_healthy:
+                runs.append(run)
+            else:
+                left_out += 1
+    return HostRuns(runs, left_out)
+
+
+def is_healthy(run: RunLine) -> bool:
+    """Return whether nothing says that this run went wrong.
+
+    >>> is_healthy({"events": [], "outcome": "failure"})
+    False
+    """
+    if run.get("outcome") == "failure" or PLANT in run or run.get("expect_loop"):
+        return False
+    labels = run.get("labels") or []
+    return not any(isinstance(label, dict) and label.get("kind") == "loop" for label in labels)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (OSError, EOFError) as exc:
+        raise FormatError(f"{str(path)!r} cannot be read: {exc}.") from exc
+
+
+def _parse(line: bytes, where: str) -> RunLine:
+    try:
+        run = msgspec.json.decode(line, type=RunLine)
+    except msgspec.MsgspecError as exc:
+        raise FormatError(f"{where} is not a run: {exc}.") from exc
+    entries = run.get("events")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise FormatError(f"{where} is not a run: it has no list of events.")
+    return run
