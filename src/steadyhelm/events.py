@@ -131,7 +131,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     `doubts` the tools and files that findings concerned, with the trust left in them,
     `words` a bitmap of the (hashed) words its outputs used, `sequences` its most frequent runs of
     two to four actions, `waits` the longest wait for a tool's answer to change, in seconds, and `asides`
-    the arguments of tools that varied alone and never changed a result.
+    the arguments of tools that varied alone and never changed a result. `checked` are the detectors that
+    looked at it, `not_checked` what could not be checked, with the reasons.
     """
 
     agent_id: str
@@ -159,3 +160,5 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     words: bytes = b""
     waits: dict[str, float] = field(default_factory=dict)
     asides: dict[str, list[str]] = field(default_factory=dict)
+    checked: list[str] = field(default_factory=list)
+    not_checked: dict[str, str] = field(default_factory=dict)

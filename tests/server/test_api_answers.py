@@ -124,6 +124,18 @@ class TestRuns:
         )
         assert 3500 == figures["tokens"]["limit"]  # a loop made the budget shrink
 
+    def test_a_run_says_who_checked_it(self, client, loop):
+        """An ended run names the detectors that looked, and why others could not; none is in both lists."""
+        runs = get(client, "/runs")["runs"]
+        for run in (loop, runs[-1]):
+            detail = get(client, f"/runs/{run['key']}")
+            missing = {it["name"]: it["reason"] for it in detail["not_checked"]}
+
+            assert {"action_loop", "failing_loop", "stagnation"} <= set(detail["checked_by"])
+            assert "user_correction" in missing
+            assert not set(missing) & set(detail["checked_by"])
+            assert all(missing.values())
+
     def test_a_run_file_comes_back(self, client, loop, tmp_path):
         """A download is a run file that our reader reads, with every step."""
         response = client.get(f"{PREFIX}/runs/{loop['key']}/file")

@@ -56,6 +56,10 @@ class DetectorRunner:
         reasons = {detector.name: detector.not_checked for detector in self.detectors}
         return {name: reason for name, reason in reasons.items() if reason}
 
+    def list_checked(self) -> list[str]:
+        """Return the names of the detectors that could look, sorted."""
+        return sorted(detector.name for detector in self.detectors if not detector.not_checked)
+
     def begin(self, run: RunInfo, goal: GoalTracker) -> None:
         """Start the run in every detector; those of goal drift are given the goal the engine tracks."""
         self.follow_goal(goal)

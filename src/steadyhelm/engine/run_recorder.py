@@ -304,7 +304,9 @@ class RunRecorder:
         self.is_live = False
         self._drop_unheard()
         ending = self._work(
-            partial(self._writer.end, services.capture.name(outcome), self._now_if_postponed())
+            partial(
+                self._writer.end, services.capture.name(outcome), self._now_if_postponed(), dict(self.unseen)
+            )
         )
         self._acknowledge()
         if ending is not None:

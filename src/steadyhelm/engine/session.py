@@ -256,7 +256,10 @@ class Session:
             had_incident=had_incident,
             doubts=list_doubtful(self._memory.trust),
         )
-        return Ending(self._runner.teach(summary), findings, keep_latest([*noted, *closed]))
+        summary = structs.replace(
+            self._runner.teach(summary), checked=self._runner.list_checked(), not_checked=self.not_checked
+        )
+        return Ending(summary, findings, keep_latest([*noted, *closed]))
 
     # --- saved, restored, rolled back -------------------------------------------------------------
 

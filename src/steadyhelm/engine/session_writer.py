@@ -3,7 +3,7 @@
 Everything here happens under the lock of the run; no code of the host runs.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -155,10 +155,16 @@ class SessionWriter:
         self.put_records(*self._incident_updates.take_held(), saved)
         return state
 
-    def end(self, outcome: str, at: float | None) -> Ending:
-        """End the session, and queue what it found, its incidents and its summary."""
+    def end(self, outcome: str, at: float | None, unseen: Mapping[str, str]) -> Ending:
+        """End the session, and queue what it found, its incidents and its summary.
+
+        `unseen` is what could not be seen of the run, with the reasons.
+        """
         at = self._services.clock() if at is None else at
         ending = self.session.end(at=at, outcome=outcome)
+        if unseen:
+            not_checked = {**ending.summary.not_checked, **unseen}
+            ending = ending._replace(summary=structs.replace(ending.summary, not_checked=not_checked))
         self.put_records(*ending.findings, *ending.incidents, ending.summary)
         return ending
 

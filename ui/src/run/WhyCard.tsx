@@ -194,12 +194,18 @@ function SaidList({ said, select }: { said: readonly Said[]; select: (step: numb
 
 function NothingNoticed({ detail, select }: Pick<WhyCardProps, "detail" | "select">): ReactNode {
   const { not_checked: unchecked, checked_by: checked } = detail;
+  const running = detail.run.state === "running" || detail.run.state === "waiting";
   return (
     <section className="card why-card" aria-label="Why">
       <div className="why-part">
         <h2 className="why-sentence">Nothing noticed in {formatPlural(detail.run.steps, "step")}.</h2>
         <p className="muted">
-          Checked by {formatPlural(checked.length, "detector")}{unchecked.length > 0 && `; ${formatCount(unchecked.length)} not checked`}. {escapeHidden(detail.baseline)}
+          {checked.length > 0
+            ? `Checked by ${formatPlural(checked.length, "detector")}${unchecked.length > 0 ? `; ${formatCount(unchecked.length)} not checked` : ""}.`
+            : running
+              ? "Which detectors checked it is said when it ends."
+              : "Which detectors checked it was not stored."}{" "}
+          {escapeHidden(detail.baseline)}
         </p>
         {unchecked.length > 0 && (
           <ul className="unchecked muted small">

@@ -187,8 +187,8 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
     with store.reading() as connection:
         run = read_run(connection, key)
         tools = read_tools(connection, run)
-        (goal, metadata_json, excluded) = connection.execute(
-            "SELECT substr(goal, 1, 20000), metadata_json, excluded FROM runs WHERE id = ?", (key,)
+        (goal, metadata_json, excluded, summary) = connection.execute(
+            "SELECT substr(goal, 1, 20000), metadata_json, excluded, summary FROM runs WHERE id = ?", (key,)
         ).fetchone()
         incidents = connection.execute(
             "SELECT incident_id FROM incidents WHERE run = ? ORDER BY opened_seq, id LIMIT 200", (key,)
@@ -205,11 +205,9 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         )
         figures = read_figures(connection, run, settings)
         model = _find_model(connection, key)
-        unknown = _list_unknown(connection, key)
+        checks = _read_checks(summary)
+        unknown = _list_unknown(connection, key) if checks is None else checks.list_reasons()
         judged = list_judged(connection, key)
-        detectors = connection.execute(
-            "SELECT DISTINCT detector FROM findings WHERE run = ? LIMIT 50", (key,)
-        ).fetchall()
     metadata = _decode_object(metadata_json)
     reference = Reference.decode(store.get_pinned_baseline(run.agent.name, run.run_id))
     given = metadata.get("trace_id")
@@ -232,11 +230,34 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         children=children,
         parent=parents[0] if len(parents) == 1 else None,
         baseline="not compared with a baseline" if reference is None else reference.baseline.progress,
-        checked_by=sorted(name for (name,) in detectors),
+        checked_by=[] if checks is None else checks.checked,
         not_checked=[*unknown, *_explain_baseline(None if reference is None else reference.baseline)],
         excluded=bool(excluded),
         judged=judged,
     )
+
+
+class RunChecks(msgspec.Struct):
+    """What the summary of a run says about who looked at it."""
+
+    checked: list[str] = []
+    not_checked: dict[str, str] = {}
+
+    def list_reasons(self) -> list[Reason]:
+        """Return what could not be checked, with the reasons."""
+        return [Reason(name=name, reason=reason) for name, reason in self.not_checked.items()]
+
+
+_checks_decoder: Final = msgspec.msgpack.Decoder(RunChecks, strict=False)
+
+
+def _read_checks(summary: bytes | None) -> RunChecks | None:
+    """Return who looked at a run; None while it goes on, and where that was not stored yet."""
+    try:
+        found = RunChecks() if summary is None else _checks_decoder.decode(summary)
+    except msgspec.MsgspecError:
+        return None
+    return found if found.checked or found.not_checked else None
 
 
 def _explain_baseline(baseline: BaselineStats | None) -> list[Reason]:
