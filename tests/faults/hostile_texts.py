@@ -5,6 +5,7 @@ repetitions pumped up, with an end that does not fit.
 """
 
 import ast
+import functools
 import importlib
 import re
 import types
@@ -18,6 +19,15 @@ from steadyhelm.lexicons import LexiconEntry, load_lexicon
 
 ROOT = Path(steadyhelm.__file__).parent
 _OTHER_CALLS = {"escape", "compile", "fullmatch"}
+READ_CHARS = {
+    "_SHORT_VALUE": 240,
+    "_LONG_VALUE": 240,
+    "_LOGIN_BEFORE": 80,
+    "_SAID_BEFORE": 80,
+    "_SLASH_COMMAND": 8192,
+    "_TOKEN": 800,
+}
+"""Patterns that are applied to at most so many characters of a text; `_TOKEN` reads our own patterns."""
 _SETS = {"names", "values", "words"}
 """Lexicon files whose word lists are looked up as sets and never searched for."""
 _CATEGORY_SAMPLES = {
@@ -42,6 +52,12 @@ def find_patterns() -> Iterator[tuple[str, re.Pattern]]:
         except ImportError:  # a framework that is not installed
             continue
         yield from _find_in_module(name, module)
+
+
+def find_distinct_patterns() -> list[tuple[str, re.Pattern]]:
+    """Return every pattern of the package once, with one of its names."""
+    found = {(pattern.pattern, pattern.flags): (name, pattern) for name, pattern in find_patterns()}
+    return list(found.values())
 
 
 def _find_in_module(name: str, module: types.ModuleType) -> Iterator[tuple[str, re.Pattern]]:
@@ -159,6 +175,7 @@ def _write_class(items) -> str:
     return chr(argument[0]) if op is codes.RANGE else _CATEGORY_SAMPLES.get(argument, "a")
 
 
+@functools.cache
 def find_uses(name: str) -> set[str]:
     """Return the methods that a module calls on the pattern of this name, such as `match`."""
     module, _, attribute = name.partition(":")[0].rpartition(".")
@@ -166,3 +183,14 @@ def find_uses(name: str) -> set[str]:
     if not path.exists() or not attribute.removesuffix("()").isidentifier():
         return set()
     return set(re.findall(rf"\b{attribute.removesuffix('()')}\.(\w+)\(", path.read_text(encoding="utf-8")))
+
+
+def is_anchored(name: str) -> bool:
+    """Return whether a pattern is only applied at the beginning of a text."""
+    uses = find_uses(name)
+    return bool(uses) and uses <= {"match", "fullmatch"}
+
+
+def find_read_chars(name: str) -> int | None:
+    """Return how many characters of a text a pattern is applied to at most; None for all."""
+    return READ_CHARS.get(name.rpartition(".")[2])
