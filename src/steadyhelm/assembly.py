@@ -129,39 +129,31 @@ class DriftMonitor(Monitor):
     ) -> None:
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
-        loaded = load(
-            _check_settings(settings)
-            | _drop_none(
-                {
-                    "mode": mode,
-                    "durability": durability,
-                    "payloads": payloads,
-                    "sample_rate": sample_rate,
-                    "version": version,
-                    "calibration_runs": calibration_runs,
-                    "alerts.min_severity": min_alert_severity,
-                    "alerts.cooldown_s": alert_cooldown,
-                    "alerts.webhook": alert_webhook,
-                    "guidance.remind_every": remind_every,
-                    "judge": judge if isinstance(judge, str) else None,
-                    "db": str(db_path) if db_path is not None else None,
-                }
-            )
-            | {f"budget.{name}": limit for name, limit in _list_limits(budget).items()}
-            | {
-                "detectors": _merge_detector_options(
-                    detectors or {},
-                    action_loop={"max_repeats": loop_max_repeats, "window": loop_window},
-                    goal_drift={"similarity_threshold": similarity_threshold, "goal": goal_description},
-                    resource_spike={
-                        "absolute_token_limit": absolute_token_limit,
-                        "absolute_duration_limit_ms": absolute_duration_limit_ms,
-                        "spike_multiplier": spike_multiplier,
-                    },
-                ),
-            },
-            path=Path(config) if config is not None else None,
-        ).settings
+        named = {
+            "mode": mode,
+            "durability": durability,
+            "payloads": payloads,
+            "sample_rate": sample_rate,
+            "version": version,
+            "calibration_runs": calibration_runs,
+            "alerts.min_severity": min_alert_severity,
+            "alerts.cooldown_s": alert_cooldown,
+            "alerts.webhook": alert_webhook,
+            "guidance.remind_every": remind_every,
+            "judge": judge if isinstance(judge, str) else None,
+            "db": str(db_path) if db_path is not None else None,
+        }
+        limits = {
+            "absolute_token_limit": absolute_token_limit,
+            "absolute_duration_limit_ms": absolute_duration_limit_ms,
+        }
+        options = _merge_detector_options(
+            detectors or {},
+            action_loop={"max_repeats": loop_max_repeats, "window": loop_window},
+            goal_drift={"similarity_threshold": similarity_threshold, "goal": goal_description},
+            resource_spike={**limits, "spike_multiplier": spike_multiplier},
+        )
+        loaded = _load_settings(settings, named, budget, options, config)
         own_judge = None if isinstance(judge, str) else judge
         self._assemble(agent_id, loaded, goal_description or "", sinks, make_detectors, own_judge, clock)
 
@@ -190,14 +182,7 @@ class DriftMonitor(Monitor):
         control = RunControl(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),
-            dispatch=Dispatch(
-                [*kept, *sinks],
-                health=health,
-                cap=settings.queue_cap,
-                durable=settings.durability == "durable",
-                journal_bytes=int(settings.journal_cap_mb * 1e6),
-                durable_timeout_s=settings.durable_timeout_s,
-            ),
+            dispatch=_make_dispatch(settings, [*kept, *sinks], health),
             capture=Capture(
                 Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns),
                 settings.payloads,
@@ -307,6 +292,19 @@ class DriftMonitor(Monitor):
         return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
 
 
+def _load_settings(
+    given: Mapping[str, Any] | None,
+    named: dict[str, Any],
+    budget: Budget | None,
+    detectors: dict[str, dict[str, Any]],
+    config: str | Path | None,
+) -> Settings:
+    """Return the settings; an argument of its own wins over the same setting in `given`."""
+    limits = {f"budget.{name}": limit for name, limit in _list_limits(budget).items()}
+    arguments = _check_settings(given) | _drop_none(named) | limits | {"detectors": detectors}
+    return load(arguments, path=Path(config) if config is not None else None).settings
+
+
 def _drop_none(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that were given, where None is no value but stands for "not given"."""
     return {name: value for name, value in _drop_unset(arguments).items() if value is not None}
@@ -339,6 +337,17 @@ def _merge_detector_options(
         if said := _drop_unset(values):
             options[name] = {**options.get(name, {}), **said}
     return options
+
+
+def _make_dispatch(settings: Settings, sinks: Sequence[Sink], health: Health) -> Dispatch:
+    return Dispatch(
+        sinks,
+        health=health,
+        cap=settings.queue_cap,
+        durable=settings.durability == "durable",
+        journal_bytes=int(settings.journal_cap_mb * 1e6),
+        durable_timeout_s=settings.durable_timeout_s,
+    )
 
 
 def _close_at_exit(monitor: DriftMonitor) -> None:

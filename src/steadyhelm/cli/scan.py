@@ -52,47 +52,57 @@ class ReportFormat(enum.StrEnum):
     GITHUB = "github"
 
 
+Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH", help="Run files, transcripts, folders of them, or -."),
+]
+Format = Annotated[
+    ReportFormat,
+    typer.Option(
+        "--format", help="text and html for people, json and jsonl for programs, junit and github for CI."
+    ),
+]
+Output = Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline", help="A database whose baselines the runs are compared with; it is only read."
+    ),
+]
+FailOn = Annotated[
+    Severity,
+    typer.Option(
+        "--fail-on",
+        parser=parse_severity,
+        metavar=SEVERITY_CHOICES,
+        show_default="med",
+        help="The lowest severity that makes the exit status 3.",
+    ),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", help="Follow one file that is being written until Ctrl-C, then report."),
+]
+FollowFor = Annotated[
+    float | None,
+    typer.Option("--follow-for", min=0, metavar="SECONDS", help="Follow for at most this long."),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="List clean runs too, and problems that did not stop reading."),
+]
+
+
 def scan(
     context: typer.Context,
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH", help="Run files, transcripts, folders of them, or -."),
-    ],
-    report_format: Annotated[
-        ReportFormat,
-        typer.Option(
-            "--format", help="text and html for people, json and jsonl for programs, junit and github for CI."
-        ),
-    ] = ReportFormat.TEXT,
-    output: Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            "--baseline", help="A database whose baselines the runs are compared with; it is only read."
-        ),
-    ] = None,
-    fail_on: Annotated[
-        Severity,
-        typer.Option(
-            "--fail-on",
-            parser=parse_severity,
-            metavar=SEVERITY_CHOICES,
-            show_default="med",
-            help="The lowest severity that makes the exit status 3.",
-        ),
-    ] = Severity.MED,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Follow one file that is being written until Ctrl-C, then report."),
-    ] = False,
-    follow_for: Annotated[
-        float | None,
-        typer.Option("--follow-for", min=0, metavar="SECONDS", help="Follow for at most this long."),
-    ] = None,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="List clean runs too, and problems that did not stop reading."),
-    ] = False,
+    paths: Paths,
+    report_format: Format = ReportFormat.TEXT,
+    output: Output = None,
+    baseline: Baseline = None,
+    fail_on: FailOn = Severity.MED,
+    follow: Follow = False,
+    follow_for: FollowFor = None,
+    verbose: Verbose = False,
     jobs: Jobs = 1,
     engine: OnEngine = Engine.LOCAL,
     master: Master = "",

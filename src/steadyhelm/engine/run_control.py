@@ -99,10 +99,7 @@ class RunControl:
         self.judge = judge
         self.goal = goal
         self.version = version
-        limits = None if steering is None or disabled else steering.daily_limits
-        daily = None if limits is None else DailyLedger(agent_id, limits, clock)
-        if daily is not None:
-            dispatch.on_written = daily.note_written
+        daily = None if disabled else _make_ledger(agent_id, steering, dispatch, clock)
         self.knowledge = knowledge = AgentKnowledge(
             agent_id,
             store if not disabled else None,
@@ -116,9 +113,7 @@ class RunControl:
             mode=mode,
             tools=tools,
             steering=steering,
-            make_questioner=None
-            if judge is None
-            else functools.partial(Questioner, capture.redact, judge.weight),
+            make_questioner=_prepare_questioner(capture, judge),
         )
         self.runs = LiveRuns(most_live)
         self.services = services = RunServices(
@@ -134,14 +129,17 @@ class RunControl:
         )
         self._set_inner_locks()
         self.checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
-        self._starter = RunStarter(
+        self._starter = self._make_starter(sample_rate, make_id)
+
+    def _make_starter(self, sample_rate: float, make_id: Callable[[], str]) -> RunStarter:
+        return RunStarter(
             self.runs,
             self.sessions,
-            services,
+            self.services,
             start=self.start_run,
-            dispatch=dispatch,
-            store=store,
-            knowledge=knowledge,
+            dispatch=self.dispatch,
+            store=self.store,
+            knowledge=self.knowledge,
             checkpoints=self.checkpoints,
             sample_rate=sample_rate,
             make_id=make_id,
@@ -300,6 +298,23 @@ class RunControl:
             self.knowledge.lock,
             *(() if self.services.daily is None else (self.services.daily.lock,)),
         )
+
+
+def _prepare_questioner(capture: Capture, judge: JudgeWorker | None) -> Callable[[], Questioner] | None:
+    """Return what makes the questioner of a run; None where no judge answers."""
+    return None if judge is None else functools.partial(Questioner, capture.redact, judge.weight)
+
+
+def _make_ledger(
+    agent_id: str, steering: Steering | None, dispatch: Dispatch, clock: Callable[[], float]
+) -> DailyLedger | None:
+    """Return the ledger of what the agent spends in a day; None where no limit is set for a day."""
+    limits = None if steering is None else steering.daily_limits
+    if limits is None:
+        return None
+    daily = DailyLedger(agent_id, limits, clock)
+    dispatch.on_written = daily.note_written
+    return daily
 
 
 def _keep_up_to_date(reference: "weakref.ref[RunControl]", dispatch: Dispatch) -> None:

@@ -7,9 +7,9 @@ from steadyhelm.adapter import CONTINUE, Capabilities
 from steadyhelm.adapters.google_adk.invocations import (
     MODEL_CALL,
     NO_REPLY,
-    AgentView,
     Invocation,
     Invocations,
+    InvocationView,
     RequestEdits,
     enter_call,
 )
@@ -87,7 +87,7 @@ class SteadyhelmPlugin(BasePlugin):
             if answers:
                 self._apply_answers(invocation_context, answers)
                 return
-            self._invocations.abandon_waiting(AgentView.from_context(invocation_context).session)
+            self._invocations.abandon_waiting(InvocationView.from_context(invocation_context).session)
             self._invocations.start(invocation_context, read_text(user_message))
 
     async def before_run_callback(self, *, invocation_context: Any, **_: Any) -> None:

@@ -31,7 +31,7 @@ def make_session_key(app: str, user: str, session: str) -> str:
     return f"{app}/{user}/{session}"
 
 
-class AgentView(NamedTuple):
+class InvocationView(NamedTuple):
     """The session, branch and agent of a step.
 
     Agents in one branch of a session share a conversation, and each sees it in its own way.
@@ -141,7 +141,7 @@ class Invocations:
         if invocation is None:
             return None
         return invocation.find_run(context) or self.start_branch(
-            invocation, context, AgentView.from_context(context).agent, contents
+            invocation, context, InvocationView.from_context(context).agent, contents
         )
 
     def start_branch(
@@ -193,7 +193,7 @@ class Invocations:
     # --- inside ----------------------------------------------------------------------------------
 
     def _start(self, context: Any, goal: str) -> Invocation:
-        view = AgentView.from_context(context)
+        view = InvocationView.from_context(context)
         # With the plugin alone, without our runner, nothing reports an invocation that timed out.
         self.abandon_task(asyncio.current_task(), view.session)
         invocation = self._live[context.invocation_id] = Invocation(view.session)
@@ -243,7 +243,7 @@ class RequestEdits:
 
     def __init__(self, make_message: Callable[[str], Any]) -> None:
         self._make_message = make_message
-        self._edits: BoundedDict[AgentView, ConversationEdits] = BoundedDict(MAX_INVOCATIONS)
+        self._edits: BoundedDict[InvocationView, ConversationEdits] = BoundedDict(MAX_INVOCATIONS)
 
     def read_state(self, context: Any, request: Any) -> str | None:
         """Return the state of the conversation; None where its positions may change with the next request."""
@@ -251,13 +251,13 @@ class RequestEdits:
             return None
         if getattr(context.get_invocation_context().agent, "static_instruction", None):
             return None
-        return f"{ConversationEdits.state(request.contents)} {AgentView.from_context(context)}"
+        return f"{ConversationEdits.state(request.contents)} {InvocationView.from_context(context)}"
 
     def apply(self, run: AgentRun, instruction: Instruction, context: Any, request: Any) -> None:
         """Apply an instruction to this request and to all later ones of the same view."""
         if instruction.verdict == "proceed" and not self._edits:
             return
-        view = AgentView.from_context(context)
+        view = InvocationView.from_context(context)
         edits = self._edits.get(view)
         if instruction.verdict in {"guide", "rollback"}:
             edits = edits or ConversationEdits()
@@ -267,7 +267,7 @@ class RequestEdits:
             request.contents = edits.apply(request.contents, self._make_message)
 
 
-def _localize(run: AgentRun, instruction: Instruction, view: AgentView) -> Instruction:
+def _localize(run: AgentRun, instruction: Instruction, view: InvocationView) -> Instruction:
     """Return the instruction with the message count of this agent's own view."""
     if instruction.checkpoint is None:
         return instruction
