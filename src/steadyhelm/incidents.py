@@ -17,13 +17,29 @@ Review = Literal["", "false_alarm", "confirmed"]
 MAX_INCIDENT_EVENTS = 50
 
 
+class IncidentVerdict(Struct, frozen=True, kw_only=True):
+    """The verdict of a judge that changed an incident, and how its severity moved.
+
+    `moved_from` is None where nothing had been reported. `seq` is the place of the verdict in the run.
+    """
+
+    label: str
+    confidence: float
+    moved_from: Severity | None
+    moved_to: Severity
+    quote: str = ""
+    cost_usd: float | None = None
+    seq: int = -1
+
+
 class Incident(Struct, frozen=True, kw_only=True):
     """An episode of drift in one run, as far as it is known.
 
     The engine makes a new version whenever it grows or ends; `incident_id` stays the same. Of a passed limit
     that merely goes on, a version is stored about every ten seconds, not at every event.
     `subject` and `repeats` are those of the finding at its peak: which tools, how often.
-    `review` and `acknowledged_at` are set by people, never by the engine.
+    `review` and `acknowledged_at` are set by people, never by the engine. `judged` is the latest verdict of a
+    judge that moved its severity.
     """
 
     incident_id: str
@@ -49,6 +65,7 @@ class Incident(Struct, frozen=True, kw_only=True):
     acknowledged_at: float | None = None
     subject: str = ""
     repeats: int = 0
+    judged: IncidentVerdict | None = None
 
     @property
     def pattern(self) -> str:
@@ -56,12 +73,13 @@ class Incident(Struct, frozen=True, kw_only=True):
         return self.subject or self.detector.replace("_", " ")
 
     def drop_texts(self) -> "Incident":
-        """Return the incident without what its interventions quote: plans, messages, the host's reasons."""
+        """Return the incident without what it quotes: plans, messages, reasons of the host, a judge."""
         bare = (
             structs.replace(it, guidance="", not_carried_out=it.not_carried_out and "not carried out")
             for it in self.interventions
         )
-        return structs.replace(self, interventions=tuple(bare))
+        judged = None if self.judged is None else structs.replace(self.judged, quote="")
+        return structs.replace(self, interventions=tuple(bare), judged=judged)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the incident as plain data, one key per field."""

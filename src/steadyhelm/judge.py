@@ -4,7 +4,7 @@ A question is raised by a session, answered off the agent's thread, and its verd
 (`judged`). Only that event has an effect: a replay of it decides the same and asks nobody.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -51,9 +51,11 @@ class Question(Struct, frozen=True, kw_only=True):
     """One question: self-contained, bounded, redacted, with all text of the run delimited.
 
     `subject` is the id of the incident it is about, or the pattern of findings, or the place of a message;
-    `pattern` is what the steps are an instance of (see `name_pattern`), `evidence` the ids of their events,
-    and `place` the event at which it was raised. These may differ between two equal questions: `question_id`
-    depends on content alone, so that an equal question is answered from memory.
+    `pattern` is what the steps are an instance of (see `name_pattern`), `evidence` the ids of the events it
+    shows, and `place` the event at which it was raised. `proof` has the places of those that are the
+    repetition, and `call` the fingerprint of the repeated call, 0 where there is none.
+    These may differ between two equal questions: `question_id` depends on content alone, so that an equal
+    question is answered from memory.
     """
 
     question_id: str
@@ -64,6 +66,8 @@ class Question(Struct, frozen=True, kw_only=True):
     text: str
     pattern: str = ""
     evidence: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+    call: int = 0
 
     @classmethod
     def build(
@@ -146,6 +150,8 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
     quote: str = ""
     pattern: str = ""
     evidence: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+    call: int = 0
     weight: float = FIXED_WEIGHT
     input_tokens: int = 0
     output_tokens: int = 0
@@ -173,6 +179,8 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
             place=question.place,
             pattern=question.pattern,
             evidence=question.evidence,
+            proof=question.proof,
+            call=question.call,
             weight=weight,
             reason=reason,
             asked=asked,
@@ -182,7 +190,7 @@ class JudgedReport(Struct, frozen=True, kw_only=True):
 
     def to_metadata(self) -> dict[str, Any]:
         """Return it as the metadata of an event."""
-        return {**structs.asdict(self), "evidence": list(self.evidence)}
+        return {**structs.asdict(self), "evidence": list(self.evidence), "proof": list(self.proof)}
 
     @property
     def direction(self) -> int:
@@ -201,6 +209,20 @@ def name_pattern(kind: str, subject: str, detector: str) -> str:
     ('loop/read_file', 'goal/goal_drift')
     """
     return f"{kind}/{subject or detector}"
+
+
+def name_places(event_ids: Iterable[str], run_id: str) -> tuple[str, ...]:
+    """Return the places of events in their run: the same live, where ids have the run's, and in a file.
+
+    >>> name_places(["r.7", "7", "own"], "r")
+    ('7', '7', 'own')
+    """
+    return tuple(_name_place(it, run_id) for it in event_ids)
+
+
+def _name_place(event_id: str, run_id: str) -> str:
+    whose, _, place = event_id.rpartition(".")
+    return place if whose in {"", run_id} and place.isdecimal() else event_id
 
 
 def read_judged(metadata: object) -> JudgedReport | None:

@@ -96,3 +96,22 @@ def test_a_suspended_run_keeps_no_words_for_questions():
     assert not again.asked
     again.play("cccc")
     assert ["loop/c"] == [it.pattern for it in again.asked]
+
+
+def test_a_repetition_of_different_calls_is_judged_the_same_from_a_file(
+    make_monitor, endpoint, wait_until, tmp_path
+):
+    """
+    Calls that fail alike with other arguments: a file numbers its events, and the verdict still finds them.
+    """
+    monitor = make_monitor()
+    with monitor.run(goal="read it"):
+        for number in range(6):
+            monitor.record_event("tool_call", "read", input_data={"n": number}, error="no such file: a.txt")
+        wait_for(wait_until, monitor, 1)
+        for number in range(6, 8):
+            monitor.record_event("tool_call", "read", input_data={"n": number}, error="no such file: a.txt")
+    monitor.flush(30.0)
+    live = [(it.severity, it.state) for it in monitor.store.list_incidents()]
+    monitor.close()
+    assert live == [(it["severity"], "closed") for it in scan(tmp_path)["incidents"]]

@@ -1,7 +1,5 @@
 """What a verdict changes: one step of severity, from the event at which it arrives."""
 
-from itertools import pairwise
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -14,10 +12,12 @@ from steadyhelm.detectors.failing_loop import FailingLoop
 from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.detectors.stagnation import Stagnation
 from steadyhelm.detectors.user_correction import UserCorrection
-from steadyhelm.events import JUDGED, STATE_TRANSITION, USER_MESSAGE, TraceEvent
+from steadyhelm.events import JUDGED, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.findings import Severity
-from steadyhelm.judge import UNSURE, JudgeVerdict, Question
-from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN
+from steadyhelm.fingerprints import fingerprint
+from steadyhelm.incidents import IncidentVerdict
+from steadyhelm.judge import UNSURE, JudgedReport, JudgeVerdict, Question
+from steadyhelm.judging.severity_shifts import SeverityShifts
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 LOOP = "aaa"  # MED at the third call, HIGH at the fifth, CRITICAL at the sixth
@@ -48,6 +48,25 @@ class TestLoops:
         assert (incident.state, incident.severity) == ("closed", Severity.LOW)
         assert incident.message.endswith("judged healthy")
         assert not run.session.is_drifting
+
+    def test_an_incident_says_what_a_verdict_changed(self):
+        """
+        aaa|  label, confidence, quote, cost and the severities, as a field of its own.
+        """
+        quoted = JudgeVerdict(label="healthy", confidence=SURE, quote="done", cost_usd=0.01)
+        run = JudgedRun(lambda _question: quoted).play(LOOP)
+        (incident,) = run.incidents
+        assert IncidentVerdict(
+            label="healthy",
+            confidence=SURE,
+            moved_from=Severity.MED,
+            moved_to=Severity.LOW,
+            quote="done",
+            cost_usd=0.01,
+            seq=3,
+        ) == (incident.judged)
+        assert "" == incident.drop_texts().judged.quote
+        assert JudgedRun(answer_with(UNSURE)).play(LOOP).incidents[0].judged is None
 
     def test_a_cleared_pattern_is_noticed_and_not_reported_again(self):
         """
@@ -104,16 +123,54 @@ class TestLoops:
         assert run.asked[0].subject == "loop/noticed"
         assert run.incidents[0].severity is Severity.MED
         assert run.incidents[0].opened_seq == run.asked[0].place + 1
+        judged = run.incidents[0].judged
+        assert (None, Severity.MED) == (judged.moved_from, judged.moved_to)
 
-    def test_low_findings_are_asked_about_once_in_25_steps_and_less_often_each_time(self):
+    def test_low_findings_are_asked_about_once(self):
         """
-        However long they keep coming, 25 steps at least lie between two questions, then twice as many.
+        However long the same signs keep coming, a judge that could not tell is not asked again.
         """
         run = JudgedRun(answer_with(UNSURE), [Noticing()]).play("." * 100)
-        places = [it.place for it in run.asked if it.about == "loop"]
-        assert len(places) == 2
-        steps = [sum(it.action_name != JUDGED for it in run.trace[:place]) for place in places]
-        assert all(later - sooner >= MIN_STEPS_BETWEEN for sooner, later in pairwise(steps))
+        assert 1 == len([it for it in run.asked if it.about == "loop"])
+
+    def test_nothing_is_asked_about_a_repetition_that_was_judged(self):
+        """
+        aaa|aaa...  healthy or not: the verdict has moved it by one step, and no other can move it further.
+        """
+        for label in ("healthy", "no_progress"):
+            run = JudgedRun(answer_with(label)).play("aaa" + "." * 30 + "aaaaaa")
+            assert 1 == len([it for it in run.asked if it.pattern == "loop/a"])
+
+    def test_a_verdict_holds_for_the_repetition_that_was_judged_alone(self):
+        """
+        aaa|...AAA  the same tool, with other arguments: reported as by the rules, and asked about.
+        """
+        first = [call(0, "a.txt")] * 3
+        other = [call(0, "b.txt")] * 3
+        between = list(events("." * 30))
+        plain = JudgedRun().play([*first, *between, *other])
+        run = JudgedRun(answer_with("healthy")).play([*first, *between, *other])
+        assert ["LOW", "MED", "LOW", "MED"] == plain.severities == run.severities
+        assert 2 == len(run.incidents)
+        asked = [it.subject for it in run.asked if it.pattern == "loop/read"]
+        assert [it.incident_id for it in run.incidents] == asked
+
+    def test_the_same_call_later_in_the_run_is_the_repetition_that_was_judged(self):
+        """
+        Other steps prove it, with the same tool and arguments: it is not reported again.
+        """
+        question = structs.replace(
+            Question.build("loop", "?", subject="i", place=2, pattern="loop/read"),
+            proof=("0", "1"),
+            call=fingerprint(call(0, "a.txt")).call,
+        )
+        shifts = SeverityShifts()
+        shifts.note(JudgedReport.build(question, JudgeVerdict(label="healthy", confidence=SURE)))
+        found = ActionLoop().finding(
+            call(9, "a.txt"), score=0.6, message="m", suggested_action="", event_ids=["r.9"], subject="read"
+        )
+        assert [-1, 0] == [shifts.find_step(found, call(9, path)) for path in ("a.txt", "b.txt")]
+        assert 0 == shifts.find_step(structs.replace(found, context={"subject": "write"}), call(9, "a.txt"))
 
     def test_an_unsure_or_hardly_believed_verdict_changes_nothing(self):
         """
@@ -316,6 +373,18 @@ class Noticing(ActionLoop):
 
     def check(self, event, baseline):
         return self.finding(event, score=0.3, message="a sign", suggested_action="", subject="noticed")
+
+
+def call(seq: int, path: str) -> TraceEvent:
+    return TraceEvent(
+        agent_id=AGENT,
+        run_id=RUN,
+        action_type=TOOL_CALL,
+        action_name="read",
+        input_data={"path": path},
+        output_data="nothing",
+        seq=seq,
+    )
 
 
 def say(seq: int, text: str) -> TraceEvent:

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from steadyhelm import DriftMonitor
 from steadyhelm.judge import JudgedReport
@@ -224,6 +225,50 @@ def test_what_a_judge_answered(client, database):
         judged["quote"],
         judged["asked"],
     )
+
+
+def test_what_a_judge_changed(client, database):
+    """The incident has the verdict that moved it; `/judge` sums up the runs of one agent, or of all."""
+    report = JudgedReport(
+        question_id="q",
+        about="loop",
+        subject="s",
+        place=3,
+        label="healthy",
+        confidence=0.9,
+        quote="still building",
+        pattern="loop/ask",
+        input_tokens=400,
+        output_tokens=20,
+        cost_usd=0.002,
+    )
+    failed = structs.replace(report, question_id="n", label="none", confidence=0.0, reason="no answer")
+    with closing(DriftMonitor("waiter", db_path=database, alert_webhook="")) as monitor:
+        run = monitor.start_run(goal="wait")
+        for _ in range(3):
+            monitor.record_event("tool_call", "ask", run_id=run, input_data={"job": 7}, output_data="no")
+        for it in (report, failed):
+            monitor.record_event("state_transition", "judged", run_id=run, metadata=it.to_metadata())
+    key = get(client, "/runs/find", run=run)["key"]
+    detail = get(client, f"/runs/{key}")
+    assert ["MED → LOW", ""] == [it["moved"] for it in detail["judged"]]
+    (incident,) = detail["incidents"]
+    assert {
+        "step": 4,
+        "label": "healthy",
+        "confidence": 0.9,
+        "quote": "still building",
+        "moved_from": "MED",
+        "moved_to": "LOW",
+        "cost_usd": 0.002,
+    } == get(client, f"/incidents/{incident}")["judged"]
+    summary = get(client, "/judge", agent=detail["run"]["agent"]["key"])
+    assert (1, 2, 840, 0.004) == tuple(summary[it] for it in ("runs", "asked", "tokens", "cost_usd"))
+    assert (1, 0, 0) == tuple(summary[it] for it in ("cleared", "lowered", "raised"))
+    assert [{"name": "loop: healthy", "count": 1}] == summary["verdicts"]
+    assert [{"name": "no answer", "count": 1}] == summary["no_verdict"]
+    assert summary["asked"] == get(client, "/judge")["asked"]
+    assert 0 == get(client, "/judge", agent=detail["run"]["agent"]["key"], since=4e9)["runs"]
 
 
 class TestIncidents:

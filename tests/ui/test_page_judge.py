@@ -19,12 +19,14 @@ def record_judged(database) -> str:
         label="healthy",
         confidence=0.9,
         quote="<b>still building</b>",
+        pattern="loop/get_export",
         input_tokens=1_400,
         output_tokens=20,
         cost_usd=0.02,
     )
     with closing(watch("judged agent", database)) as monitor, monitor.run(goal="Wait") as run:
-        run.record("tool_call", "get_export", input_data={"job": 7}, output_data={"rows": 0})
+        for _ in range(4):
+            run.record("tool_call", "get_export", input_data={"job": 7}, output_data={"rows": 0})
         monitor.record_event("state_transition", "judged", run_id=run.run_id, metadata=report.to_metadata())
         return run.run_id
 
@@ -40,7 +42,15 @@ def test_a_run_shows_what_a_judge_answered(visit, changing_server):
     expect(judged).to_contain_text("1 question asked, 1,420 tokens, $0.02")
     expect(judged).to_contain_text("healthy")
     expect(judged).to_contain_text("90 % sure")
+    expect(judged).to_contain_text("MED → LOW")
     expect(judged.locator("blockquote")).to_have_text("<b>still building</b>")
+    expect(page.get_by_test_id("judged-line")).to_contain_text(
+        "A judge said healthy at step 5 (90 % sure): MED → LOW"
+    )
+    page.goto(f"{changing_server.url}/#/settings")
+    line = page.get_by_test_id("judge-line")
+    expect(line).to_contain_text("1 question about the latest")
+    expect(line).to_contain_text("1 incident cleared, 0 lowered, 0 raised")
     clean = changing_server.runs["clean"]
     page.goto(f"{changing_server.url}/#/runs/{run_key(page, changing_server, clean)}")
     expect(page.get_by_role("region", name="Why")).to_contain_text("Nothing noticed in 5 steps.")

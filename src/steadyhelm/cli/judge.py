@@ -40,12 +40,13 @@ def judge(
         name = find_agent(store, agent) if agent is not None else None
         chosen = [it for it in store.list_runs(name, limit=runs) if after is None or it.last_at >= after]
         reports = [report for run in chosen for report in _read_reports(store, run)]
-        incidents = [
-            incident
+        changes = [
+            incident.judged
             for run in chosen
             for incident in store.list_incidents(run.agent_id, run.run_id, limit=_INCIDENTS_PER_RUN)
+            if incident.judged is not None
         ]
-    summary = summarise_judging(reports, incidents, runs=len(chosen))
+    summary = summarise_judging(reports, changes, runs=len(chosen))
     if as_json:
         print_json({"since": after, "summary": summary})
         return

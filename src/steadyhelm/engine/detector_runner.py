@@ -81,14 +81,14 @@ class DetectorRunner:
             try:
                 finding = detector.check(event, self.baseline)
                 if finding is not None:
-                    findings = [*(findings or ()), self.adjust(finding, recent)]
+                    findings = [*(findings or ()), self.adjust(finding, recent, event)]
             except BaseException as exc:  # noqa: BLE001 - a plug-in may fail in any way, the agent must not notice
                 self._note_failure(detector, exc)
         return findings
 
     def foresee(self, call: TraceEvent, recent: Sequence[str]) -> list[DriftEvent]:
         """Return the findings that a call not made yet would lead to. Does not change state."""
-        return self._collect(lambda detector: detector.foresee(call, self.baseline), recent)
+        return self._collect(lambda detector: detector.foresee(call, self.baseline), recent, call)
 
     def end(self, recent: Sequence[str]) -> list[DriftEvent]:
         """Return the findings about the run as a whole."""
@@ -165,7 +165,9 @@ class DetectorRunner:
             if found is not None and self.failures.get(name, 0) >= _MAX_FAILURES:
                 self._replace(found, _FailedDetector(name, reasons.get(name) or ""))
 
-    def adjust(self, finding: DriftEvent, recent: Sequence[str]) -> DriftEvent:
+    def adjust(
+        self, finding: DriftEvent, recent: Sequence[str], event: TraceEvent | None = None
+    ) -> DriftEvent:
         """Return the finding with unusual order noted, lowered if such ones were marked false alarms.
 
         What a judge said about its pattern moves it by one severity.
@@ -177,17 +179,21 @@ class DetectorRunner:
             finding.context.update(usual_sequences=usual, unusual_order=None if known else pair)
         if self.thresholds.cover(finding):
             return finding.lower_severity("an incident like this was marked a false alarm")
-        return self.shifts.apply_to(finding) if self.shifts.steps else finding
+        is_judged = self.shifts.steps or self.shifts.repetitions
+        return self.shifts.apply_to(finding, event) if is_judged else finding
 
     def _collect(
-        self, question: Callable[[Detector], DriftEvent | None], recent: Sequence[str]
+        self,
+        question: Callable[[Detector], DriftEvent | None],
+        recent: Sequence[str],
+        event: TraceEvent | None = None,
     ) -> list[DriftEvent]:
         findings = []
         for detector in self.detectors:
             try:
                 finding = question(detector)
                 if finding is not None:
-                    findings.append(self.adjust(finding, recent))
+                    findings.append(self.adjust(finding, recent, event))
             except BaseException as exc:  # noqa: BLE001 - see check
                 self._note_failure(detector, exc)
         return findings

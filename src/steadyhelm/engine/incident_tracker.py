@@ -6,14 +6,14 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from steadyhelm.decisions import Decision, DriftAction, Intervention
+from steadyhelm.decisions import PROCEED, Decision, DriftAction, Intervention
 from steadyhelm.engine.drift_findings import BUDGET, DAILY_BUDGET
 from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.incidents import MAX_INCIDENT_EVENTS, Incident
-from steadyhelm.judge import JudgedReport, name_pattern
+from steadyhelm.incidents import MAX_INCIDENT_EVENTS, Incident, IncidentVerdict
+from steadyhelm.judge import JudgedReport, name_pattern, name_places
 from steadyhelm.judging.severity_shifts import is_certain, shift_severity
 from steadyhelm.policy.outcomes import EXPECTED_CHANGES
 from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
@@ -145,18 +145,14 @@ class IncidentTracker(Struct):
         Returns the incident where it changed.
         """
         incident = self.open[kind]
-        pattern = name_pattern(kind, incident.subject, incident.detector)
-        is_meant = report.pattern == pattern or report.subject in {
-            incident.incident_id,
-            str(incident.last_seq),
-        }
         severity = shift_severity(incident.severity, step)
-        if not is_meant or severity is incident.severity or incident.hard_limit:
+        if not _is_meant(report, incident) or severity is incident.severity or incident.hard_limit:
             return []
         if incident.incident_id in self.certain:
             return []
         message = f"{incident.message}; {words}"
-        moved = structs.replace(incident, severity=severity, message=message)
+        judged = _make_verdict(report, incident.severity, severity, event)
+        moved = structs.replace(incident, severity=severity, message=message, judged=judged)
         if severity is not Severity.LOW:
             self.open[kind] = moved
             return [moved]
@@ -169,6 +165,19 @@ class IncidentTracker(Struct):
         if len(self.cleared) > _CLEARED_KEPT:
             del self.cleared[next(iter(self.cleared))]
         return [closed]
+
+    def open_judged(
+        self, event: TraceEvent, report: JudgedReport, finding: DriftEvent, totals: Totals
+    ) -> list[Incident]:
+        """Record what a judge found where nothing was reported; return the incidents that changed."""
+        is_open = finding.kind in self.open
+        changed = self.observe(event, [finding], PROCEED, totals)
+        incident = self.open.get(finding.kind)
+        if is_open or incident is None:
+            return changed
+        judged = _make_verdict(report, None, incident.severity, event)
+        self.open[finding.kind] = opened = structs.replace(incident, judged=judged)
+        return [opened if it.incident_id == opened.incident_id else it for it in changed]
 
     def record_refusal(
         self, event: TraceEvent, action: DriftAction, reason: str, totals: Totals
@@ -257,7 +266,11 @@ class IncidentTracker(Struct):
         return _make_incident(event, finding)
 
     def _take_cleared(self, finding: DriftEvent) -> Incident | None:
-        return self.cleared.pop(name_pattern(finding.kind, finding.subject, finding.detector), None)
+        name = name_pattern(finding.kind, finding.subject, finding.detector)
+        known = self.cleared.get(name)
+        if known is None or ("judged" not in finding.context and _has_other_steps(known, finding)):
+            return None
+        return self.cleared.pop(name)
 
     def _add_intervention(
         self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals
@@ -309,6 +322,33 @@ class IncidentTracker(Struct):
         return [
             structs.replace(self.open.pop(kind), state="closed", closed_at=event.timestamp) for kind in quiet
         ]
+
+
+def _is_meant(report: JudgedReport, incident: Incident) -> bool:
+    """Return whether a verdict is about an incident: asked about it, or about the same repetition before."""
+    if report.subject in {incident.incident_id, str(incident.last_seq)}:
+        return True
+    is_named = report.pattern == name_pattern(incident.kind, incident.subject, incident.detector)
+    places = name_places(incident.event_ids, incident.run_id)
+    return is_named and (not report.proof or not set(report.proof).isdisjoint(places))
+
+
+def _has_other_steps(incident: Incident, finding: DriftEvent) -> bool:
+    return bool(incident.event_ids) and set(incident.event_ids).isdisjoint(finding.event_ids)
+
+
+def _make_verdict(
+    report: JudgedReport, moved_from: Severity | None, moved_to: Severity, event: TraceEvent
+) -> IncidentVerdict:
+    return IncidentVerdict(
+        label=report.label,
+        confidence=report.confidence,
+        moved_from=moved_from,
+        moved_to=moved_to,
+        quote=report.quote,
+        cost_usd=report.cost_usd,
+        seq=event.seq,
+    )
 
 
 def _find_reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:

@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from steadyhelm.decisions import PROCEED
 from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
@@ -115,7 +114,7 @@ def _apply_step(
     if step < 0:
         return VerdictEffect()
     finding = _build_finding(event, report, memory)
-    return VerdictEffect([finding], incidents.observe(event, [finding], PROCEED, totals))
+    return VerdictEffect([finding], incidents.open_judged(event, report, finding, totals))
 
 
 def _build_finding(event: TraceEvent, report: JudgedReport, memory: VerdictMemory) -> DriftEvent:

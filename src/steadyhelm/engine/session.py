@@ -193,6 +193,8 @@ class Session:
         own = self.drift.observe(event, findings or (), self._runner, memory.goal.current)
         if memory.refusal and event.action_type in {TOOL_CALL, USER_MESSAGE}:
             memory.refusal = "" if findings else LIFTED
+        if findings and self._runner.shifts.repetitions:
+            self._runner.shifts.follow(findings, event)
         if own:
             findings = [*(findings or ()), *(self._runner.adjust(it, totals.last_names) for it in own)]
         seen = self._pass(event, reported) if findings is None else self._respond(event, findings, can)
@@ -350,7 +352,7 @@ class Session:
 
     def _ask(self, questioner: Questioner, event: TraceEvent, seen: Observation) -> Observation:
         """Add the questions that an event raises."""
-        facts = RunFacts(self._memory.goal, self._memory.incidents.open)
+        facts = RunFacts(self._memory.goal, self._memory.incidents.open, self._runner.shifts)
         questions = questioner.observe(event, seen.decision.findings, facts)
         return seen._replace(questions=questions) if questions else seen
 

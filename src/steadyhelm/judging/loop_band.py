@@ -14,7 +14,7 @@ MIN_STEPS_BETWEEN: Final = 25
 """Steps from one question about a repetition to the next; doubled with each that was asked by likeness."""
 
 _STEPS_COMPARED: Final = 25
-_MIN_ALIKE: Final = 3
+_MIN_ALIKE: Final = 4
 _WITHIN_STEPS: Final = 8
 """So many of the latest steps resemble earlier ones: the agent may be going in circles."""
 

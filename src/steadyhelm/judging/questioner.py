@@ -17,7 +17,7 @@ from steadyhelm.judging.goal_band import GoalBand
 from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN, LoopBand
 from steadyhelm.judging.questions import build_goal_question, build_loop_question, build_reply_question
 from steadyhelm.judging.run_notes import RunNotes
-from steadyhelm.judging.severity_shifts import is_certain
+from steadyhelm.judging.severity_shifts import SeverityShifts, identify_call, is_certain
 
 STEPS_UNTIL_LOST: Final = 100
 """Steps after which no answer to a question comes any more: the process that asked has ended."""
@@ -30,10 +30,11 @@ GOAL_PATTERN: Final = name_pattern("goal", "", "goal_drift")
 
 
 class RunFacts(NamedTuple):
-    """What a session knows when an event was judged: the tracked goal, and the open incidents by kind."""
+    """What a session knows when an event was judged: the goal, the open incidents by kind, the verdicts."""
 
     goal: GoalTracker
     incidents: Mapping[str, Incident]
+    shifts: SeverityShifts
 
 
 class QuestionMemory(Struct):
@@ -104,9 +105,11 @@ class Questioner:
             if incident.hard_limit or worst is None or worst.severity is Severity.LOW:
                 return None
             subject, proof = incident.incident_id, worst.event_ids
-        if not proof or not self._is_due(subject) or not self._is_due(pattern):
+        if not proof or not memory.notes.shows(proof) or not self._is_due(subject):
             return None
-        if not memory.notes.shows(proof):
+        # Signs that a rule only notices, or none, are asked about once; a repetition until it was judged.
+        is_known = pattern in memory.asked if incident is None else not self._is_due(pattern)
+        if is_known or (worst is not None and facts.shifts.find_step(worst, event)):
             return None
         memory.loop.record_question(is_reported=incident is not None)
         self._note_asked(subject, pattern)
@@ -118,6 +121,8 @@ class Questioner:
             place=event.seq,
             pattern=pattern,
             redact=self._redact,
+            run_id=event.run_id,
+            call=0 if worst is None else identify_call(event),
         )
 
     def _ask_about_goal(
@@ -127,17 +132,21 @@ class Questioner:
         is_found = any(it.kind == "goal" for it in findings)
         is_due = memory.goal.observe(event, facts.goal, is_found=is_found)
         incident = facts.incidents.get("goal")
-        subject = GOAL_PATTERN if incident is None else incident.incident_id
-        if not is_due or self._is_waiting(subject) or not memory.notes.shows():
+        pattern, subject = GOAL_PATTERN, GOAL_PATTERN
+        if incident is not None:
+            pattern = name_pattern("goal", incident.subject, incident.detector)
+            subject = incident.incident_id
+        is_confirmed = facts.shifts.steps.get(pattern, 0) > 0
+        if not is_due or is_confirmed or self._is_waiting(subject) or not memory.notes.shows():
             return None
         memory.goal.record_question()
-        self._note_asked(subject, GOAL_PATTERN)
+        self._note_asked(subject, pattern)
         return build_goal_question(
             memory.notes,
             goal=facts.goal.current,
             subject=subject,
             place=event.seq,
-            pattern=GOAL_PATTERN,
+            pattern=pattern,
             redact=self._redact,
         )
 

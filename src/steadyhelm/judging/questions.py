@@ -3,8 +3,18 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from steadyhelm.events import TOOL_CALL, USER_MESSAGE
-from steadyhelm.judge import DRIFT_LABELS, HEALTHY_LABELS, UNSURE, Question, Subject
+from steadyhelm.judge import (
+    DRIFT_LABELS,
+    HEALTHY_LABELS,
+    MAX_EVIDENCE_IDS,
+    UNSURE,
+    Question,
+    Subject,
+    name_places,
+)
 from steadyhelm.judging.blocks import Redact, write_block
 from steadyhelm.judging.run_notes import RunNotes, StepNote
 
@@ -43,12 +53,18 @@ def build_loop_question(
     place: int,
     pattern: str,
     redact: Redact,
+    run_id: str = "",
+    call: int = 0,
 ) -> Question:
-    """Return the question whether a repetition is one without progress, with the steps that prove it."""
+    """Return the question whether a repetition is one without progress, with the steps that prove it.
+
+    `run_id` is the run that they are of, and `call` the fingerprint of the call that is repeated.
+    """
     steps = _select_proof(notes.steps, proof)
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
     shown = [it.event_id for it in steps]
-    return _build("loop", _LOOP, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
+    asked = _build("loop", _LOOP, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
+    return structs.replace(asked, proof=name_places(tuple(proof)[-MAX_EVIDENCE_IDS:], run_id), call=call)
 
 
 def build_goal_question(

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 
 from steadyhelm.findings import Severity
-from steadyhelm.incidents import Incident
+from steadyhelm.incidents import IncidentVerdict
 from steadyhelm.judge import NO_VERDICT, JudgedReport
-from steadyhelm.judging.severity_shifts import describe_step
 
 
 class JudgeSummary(Struct, frozen=True, kw_only=True):
@@ -35,9 +34,9 @@ class JudgeSummary(Struct, frozen=True, kw_only=True):
 
 
 def summarise_judging(
-    reports: Sequence[JudgedReport], incidents: Iterable[Incident], *, runs: int
+    reports: Sequence[JudgedReport], changes: Iterable[IncidentVerdict], *, runs: int
 ) -> JudgeSummary:
-    """Return the summary of what was recorded in some runs."""
+    """Return the summary of what was recorded in some runs; `changes` are verdicts that moved incidents."""
     verdicts: dict[str, Counter[str]] = {}
     no_verdict: Counter[str] = Counter()
     not_asked: Counter[str] = Counter()
@@ -47,7 +46,7 @@ def summarise_judging(
         else:
             (no_verdict if report.asked else not_asked)[report.reason] += 1
     costs = [report.cost_usd for report in reports if report.cost_usd is not None]
-    changes = Counter(_name_change(incident) for incident in incidents)
+    changed = Counter(map(_name_change, changes))
     return JudgeSummary(
         runs=runs,
         asked=sum(report.asked for report in reports),
@@ -59,14 +58,14 @@ def summarise_judging(
         input_tokens=sum(report.input_tokens for report in reports),
         output_tokens=sum(report.output_tokens for report in reports),
         cost_usd=sum(costs) if costs else None,
-        raised=changes["raised"],
-        lowered=changes["lowered"],
-        cleared=changes["cleared"],
+        raised=changed["raised"],
+        lowered=changed["lowered"],
+        cleared=changed["cleared"],
     )
 
 
-def _name_change(incident: Incident) -> str:
-    """Return what verdicts changed about an incident; empty for nothing."""
-    if describe_step(incident.kind, -1) in incident.message:
-        return "cleared" if incident.severity is Severity.LOW else "lowered"
-    return "raised" if describe_step(incident.kind, 1) in incident.message else ""
+def _name_change(judged: IncidentVerdict) -> str:
+    """Return what a verdict changed about an incident."""
+    if judged.moved_from is None or judged.moved_to.rank > judged.moved_from.rank:
+        return "raised"
+    return "cleared" if judged.moved_to is Severity.LOW else "lowered"

@@ -14,10 +14,10 @@ from steadyhelm.redaction import Redactor
 from steadyhelm.server.context import Call
 from steadyhelm.server.queries import agents as agent_queries
 from steadyhelm.server.queries import incidents as incident_queries
+from steadyhelm.server.queries import judged, series, steps, why
 from steadyhelm.server.queries import overview as overview_queries
 from steadyhelm.server.queries import runs as run_queries
 from steadyhelm.server.queries import search as search_queries
-from steadyhelm.server.queries import series, steps, why
 from steadyhelm.server.records import agents, common, incidents, overview, runs, settings
 from steadyhelm.stores.exports import build_run_line
 
@@ -103,6 +103,15 @@ def get_run(call: Call) -> runs.RunDetail:
     """Return the head of the run page."""
     chosen = call.context.settings
     return run_queries.read_detail(call.store, chosen, call.path["run"], chosen.server_trace_url)
+
+
+def get_judge_report(call: Call) -> runs.JudgingReport:
+    """Return what a judge was asked about the latest runs, and what it changed."""
+    query = call.query
+    with call.store.reading() as connection:
+        return judged.read_judging(
+            connection, call.context.settings.judge, query.get("agent") or (), query.get("since")
+        )
 
 
 def get_run_series(call: Call) -> runs.RunSeries:

@@ -108,6 +108,13 @@ ROUTES: Final = (
     ),
     Route("get_step", "GET", "/runs/{run}/steps/{step}", runs.StepDetail),
     Route("get_recurrence", "GET", "/runs/{run}/recurrence", runs.Recurrence, query=(_FIRST, _LAST)),
+    Route(
+        "get_judge_report",
+        "GET",
+        "/judge",
+        runs.JudgingReport,
+        query=(_AGENT, Parameter("since", "only runs started at this time or later", kind="number")),
+    ),
     Route("download_run", "GET", "/runs/{run}/file", None),
     Route(
         "list_groups",

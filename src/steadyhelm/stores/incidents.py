@@ -5,9 +5,8 @@
 import heapq
 from typing import Any, Final
 
-import msgspec
+from msgspec import structs
 
-from steadyhelm.decisions import Intervention
 from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshold
@@ -16,6 +15,7 @@ from steadyhelm.store import IncidentStore, Outbox
 from steadyhelm.store_rows import Delivery, DeliveryState, LastAlert, StoredIntervention
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
+from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.sql import (
     SEVERITIES,
     Conditions,
@@ -35,7 +35,6 @@ _INCIDENT_FIELDS: Final = (
     *("suggested_action", "opened_at", "opened_seq", "last_at", "last_seq", "state", "closed_at", "findings"),
     *("hard_limit", "review", "acknowledged_at", "subject", "repeats"),
 )
-_evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
 
 
 class SQLIncidents(StorePart, IncidentStore):
@@ -232,9 +231,9 @@ def _find_incident(connection: Connection, incident_id: str) -> Incident:
 
 def _to_incident(row: tuple[Any, ...]) -> Incident:
     fields = dict(zip(_INCIDENT_FIELDS, row[:-1], strict=True))
-    event_ids, interventions = _evidence_decoder.decode(row[-1])
+    evidence = decode_evidence(row[-1])
     fields |= {"severity": SEVERITIES[fields["severity"]], "hard_limit": bool(fields["hard_limit"])}
-    return Incident(**fields, event_ids=event_ids, interventions=interventions)
+    return Incident(**fields, **structs.asdict(evidence))
 
 
 def _list_interventions(incident: Incident) -> list[StoredIntervention]:

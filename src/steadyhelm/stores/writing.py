@@ -18,6 +18,7 @@ from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
 from steadyhelm.stores.changes import note_changes
 from steadyhelm.stores.database import Connection, StorePart
 from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
+from steadyhelm.stores.incident_evidence import encode_evidence
 from steadyhelm.stores.spending import write_grants, write_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
 
@@ -356,5 +357,5 @@ def _build_incident_row(totals: RunTotals, incident: Incident) -> tuple[object, 
         *(incident.opened_at, incident.opened_seq, incident.last_at, incident.last_seq, incident.state),
         *(incident.closed_at, incident.findings, incident.hard_limit, incident.subject, incident.repeats),
         incident.pattern,
-        msgspec.msgpack.encode((incident.event_ids, incident.interventions)),
+        encode_evidence(incident),
     )

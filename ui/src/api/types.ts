@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: ae47e99266f8de77eafea2333149fff7e692c3d8cae62480fa4e5e2657a97712
+// Generated from the server's schema by `npm run types`. Schema: ec348e62eabeae27a54fa857e4a5a56163bb2a3458089ede391425cc5436f788
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -419,7 +419,7 @@ export interface Health {
  * `proof` are the steps that are its evidence. `noticed_at` is the step of its first finding.
  * `declare` is the tool whose declaration would make this expected; empty when there is none.
  * `muted_until` is None when it is not muted; `mute_ends` says in words when. `elsewhere` counts other
- * incidents of the group.
+ * incidents of the group. `judged` is the latest verdict of a judge that moved its severity.
  */
 export interface IncidentDetail {
   readonly row: IncidentRow;
@@ -441,6 +441,18 @@ export interface IncidentDetail {
   readonly acknowledged_by: string;
   readonly reviewed_by: string;
   readonly elsewhere: number;
+  readonly judged: IncidentJudged | null;
+}
+
+/** What a judge changed about an incident. `moved_from` is None where nothing had been reported. */
+export interface IncidentJudged {
+  readonly step: number;
+  readonly label: string;
+  readonly confidence: number;
+  readonly quote: string;
+  readonly moved_from: Severity | null;
+  readonly moved_to: Severity;
+  readonly cost_usd: number | null;
 }
 
 /**
@@ -473,7 +485,7 @@ export interface IncidentRow {
  *
  * `label` is `none` without a verdict; `reason` says why. `asked` is False when an equal question was
  * answered before, or nobody was asked. `addressed` says that text of the run tried to tell the judge what
- * to answer.
+ * to answer. `moved` is how it moved the severity of an incident ("MED → LOW"), empty where it did not.
  */
 export interface Judged {
   readonly step: number;
@@ -487,6 +499,30 @@ export interface Judged {
   readonly addressed: boolean;
   readonly tokens: number;
   readonly cost_usd: number | null;
+  readonly moved: string;
+}
+
+/**
+ * What a judge was asked about the latest 200 runs of some agents or of all, and what it changed.
+ *
+ * `asked` counts questions that were sent, `remembered` those answered by an equal one before; `no_verdict`
+ * and `not_asked` count the others by reason. `raised`, `lowered` and `cleared` count incidents.
+ * `model` is the judge in the server's settings, empty when there is none.
+ */
+export interface JudgingReport {
+  readonly model: string;
+  readonly runs: number;
+  readonly asked: number;
+  readonly remembered: number;
+  readonly tokens: number;
+  readonly cost_usd: number | null;
+  readonly raised: number;
+  readonly lowered: number;
+  readonly cleared: number;
+  readonly addressed: number;
+  readonly verdicts: readonly Count[];
+  readonly no_verdict: readonly Count[];
+  readonly not_asked: readonly Count[];
 }
 
 /** The drift scores from which each response is advised. */

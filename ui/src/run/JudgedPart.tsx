@@ -1,10 +1,24 @@
-import type { Judged } from "../api/types";
+import type { IncidentJudged, Judged } from "../api/types";
 import { escapeHidden, HostileText } from "../components/HostileText";
 import { formatCount, formatMoney, formatPercent, formatPlural } from "../format";
 
 interface JudgedPartProps {
   readonly judged: readonly Judged[];
   readonly select: (step: number) => void;
+}
+
+/** What a judge changed about an incident, in one line. */
+export function JudgedLine({ judged, select }: { readonly judged: IncidentJudged; readonly select: (step: number) => void }) {
+  const moved = judged.moved_from ? `${judged.moved_from} → ${judged.moved_to}` : `reported as ${judged.moved_to}`;
+  return (
+    <p className="muted small" data-testid="judged-line">
+      A judge said <b>{escapeHidden(judged.label.replaceAll("_", " "))}</b> at{" "}
+      <button type="button" className="link-button" onClick={() => select(judged.step)}>step {formatCount(judged.step)}</button>
+      {" "}({formatPercent(judged.confidence)} sure): {moved}
+      {judged.cost_usd !== null && `, ${formatMoney(judged.cost_usd)}`}
+      {judged.quote && <>: “<HostileText text={judged.quote} oneLine />”</>}
+    </p>
+  );
 }
 
 /** What a judge was asked about the run, what it answered and what that cost. Nothing where no judge was asked. */
@@ -26,6 +40,7 @@ export function JudgedPart({ judged, select }: JudgedPartProps) {
             <div className="said-head">
               <b>{each.label === "none" ? "No verdict" : escapeHidden(each.label.replaceAll("_", " "))}</b>
               <button type="button" className="link-button" onClick={() => select(each.step)}>step {formatCount(each.step)}</button>
+              {each.moved && <span className="small">{each.moved}</span>}
               {each.label !== "none" && <span className="end muted small">{formatPercent(each.confidence)} sure</span>}
             </div>
             <p className="muted small">

@@ -18,7 +18,7 @@ import { useIncident } from "./data";
 import { DeclarePanel } from "./DeclarePanel";
 import type { ToolKind } from "./DeclarePanel";
 import { Evidence } from "./Evidence";
-import { JudgedPart } from "./JudgedPart";
+import { JudgedLine, JudgedPart } from "./JudgedPart";
 
 export interface WhyCardProps {
   detail: RunDetail;
@@ -74,6 +74,7 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
           <button type="button" className="link-button" onClick={() => select(shown.noticed_at)}>step {formatCount(shown.noticed_at)}</button>
           {" "}· by {escapeHidden(shown.detectors.join(", "))}
         </p>
+        {shown.judged && <JudgedLine judged={shown.judged} select={select} />}
         <IncidentButtons detail={shown} />
         <DeclareLine key={shown.row.incident_id} detail={shown} />
       </div>

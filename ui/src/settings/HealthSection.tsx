@@ -9,6 +9,7 @@ import { Block, Empty, Failure, Loading } from "../components/States";
 import { Table } from "../components/Table";
 import { useNow } from "../components/useNow";
 import { formatCount, formatDuration, formatPlural, formatTime } from "../format";
+import { JudgeLine } from "./JudgeLine";
 import { healthQuery } from "./SettingsPage";
 
 /** How well Steadyhelm itself does: what was lost, what could not be checked, what failed. */
@@ -41,6 +42,7 @@ function Content({ health }: { readonly health: Health }) {
         <Figure label="Detector errors" value={formatCount(failed)} note={failed ? "the agents went on" : "none"} />
         <Figure label="Open streams" value={formatCount(health.streams)} note="pages that follow live" />
       </Figures>
+      <JudgeLine />
       <div className="pair">
         <CountCard title="Lost, by reason" counts={health.lost} nothing="Nothing was lost." />
         <Card title="Not checked, by reason" note="in the agents' latest runs">

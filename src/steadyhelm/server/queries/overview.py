@@ -18,7 +18,6 @@ from steadyhelm.server.queries.rows import (
     INCIDENTS,
     IS_OPEN,
     RUNS,
-    decode_evidence,
     make_response,
     read_incidents,
     read_runs,
@@ -27,6 +26,7 @@ from steadyhelm.server.records.common import Count, Figure, IncidentRow
 from steadyhelm.server.records.overview import AgentRow, AgentState, Overview
 from steadyhelm.store import JUDGE_ACCOUNT
 from steadyhelm.stores.database import Connection
+from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.spending import QUARTER_HOUR_S
 from steadyhelm.stores.sql import SEVERITIES
 from steadyhelm.stores.sql_store import SQLStore
@@ -306,7 +306,7 @@ def _count_responses(connection: Connection, period: Period) -> tuple[dict[str, 
         (since, _INCIDENTS_READ),
     ).fetchall()
     for (evidence,) in rows:
-        for made in decode_evidence(evidence)[1]:
+        for made in decode_evidence(evidence).interventions:
             if made.said and made.timestamp >= since:
                 outcome = make_response(made).outcome
                 counts[outcome] = counts.get(outcome, 0) + 1

@@ -2,11 +2,8 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from steadyhelm.decisions import Intervention
 from steadyhelm.incidents import Mute
@@ -22,6 +19,7 @@ from steadyhelm.server.records.common import (
 )
 from steadyhelm.stores.database import Connection
 from steadyhelm.stores.flags import KINDS, from_bits, name_response
+from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.sql import SEVERITIES
 
 GOAL_CHARS: Final = 300
@@ -60,13 +58,6 @@ _INCIDENTS_PLACE: Final = 16
 _Flags = tuple[LoopBadge | None, ResponseMade | None]
 _NO_FLAGS: Final[_Flags] = (None, None)
 _KINDS_BY_BITS: Final = [from_bits(bits, KINDS) for bits in range(1 << len(KINDS))]
-_evidence_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], tuple[Intervention, ...]])
-
-
-@functools.lru_cache(maxsize=4096)
-def decode_evidence(evidence: bytes) -> tuple[tuple[str, ...], tuple[Intervention, ...]]:
-    """Return the ids of the events that prove an incident, and what was done about it."""
-    return _evidence_decoder.decode(evidence)
 
 
 def read_runs(connection: Connection, query: str, values: Sequence[Any]) -> list[RunRow]:
@@ -155,11 +146,11 @@ def _read_flags(connection: Connection, runs: Sequence[int]) -> dict[int, _Flags
     latest: dict[int, Intervention] = {}
     query = _FLAGS.format(runs=", ".join(map(str, runs)))
     for run, kind, pattern, repeats, evidence in connection.execute(query):
-        event_ids, interventions = decode_evidence(evidence)
+        stored = decode_evidence(evidence)
         loop, response = flags.get(run, _NO_FLAGS)
         if kind == "loop" and loop is None:
-            loop = make_loop_badge(pattern, repeats, len(event_ids))
-        for intervention in interventions:
+            loop = make_loop_badge(pattern, repeats, len(stored.event_ids))
+        for intervention in stored.interventions:
             if intervention.said and (run not in latest or intervention.seq > latest[run].seq):
                 latest[run] = intervention
                 response = make_response(intervention)
@@ -227,7 +218,7 @@ def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) ->
 
 def find_first_step(run_id: str, evidence: bytes, opened_seq: int) -> int:
     """Return the first step of an incident: of those that prove it, else the one at which it was noticed."""
-    return min(_read_seqs(run_id, decode_evidence(evidence)[0]), default=opened_seq) + 1
+    return min(_read_seqs(run_id, decode_evidence(evidence).event_ids), default=opened_seq) + 1
 
 
 def name_tab(state: str, review: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:

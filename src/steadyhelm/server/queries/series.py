@@ -11,7 +11,7 @@ from steadyhelm.server.queries.budget_lanes import read_lanes
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.packed_counts import PackedCounts
-from steadyhelm.server.queries.rows import decode_evidence, make_loop_badge, make_response
+from steadyhelm.server.queries.rows import make_loop_badge, make_response
 from steadyhelm.server.queries.runs import read_run, read_tools
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.runs import (
@@ -25,6 +25,7 @@ from steadyhelm.server.records.runs import (
     ToolUse,
 )
 from steadyhelm.stores.database import Connection
+from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.sql import SEVERITIES
 
 MOST_POINTS: Final = 2000
@@ -103,7 +104,7 @@ def read_episodes(connection: Connection, run: RunRow) -> list[Episode]:
     ).fetchall()
     found = []
     for incident_id, kind, pattern, evidence, opened, last, detector, severity, message, repeats in rows:
-        event_ids, interventions = decode_evidence(evidence)
+        stored = decode_evidence(evidence)
         incident = Incident(
             incident_id=incident_id,
             agent_id=run.agent.name,
@@ -118,11 +119,11 @@ def read_episodes(connection: Connection, run: RunRow) -> list[Episode]:
             opened_seq=opened,
             last_at=0.0,
             last_seq=last,
-            event_ids=event_ids,
+            event_ids=stored.event_ids,
         )
         seqs = find_seqs(connection, run.key, incident)
         first = min([opened, *seqs])
-        found.append(Episode(incident_id, kind, pattern, seqs, first, last, interventions, repeats))
+        found.append(Episode(incident_id, kind, pattern, seqs, first, last, stored.interventions, repeats))
     return found
 
 

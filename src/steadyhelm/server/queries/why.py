@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from steadyhelm.decisions import Intervention
 from steadyhelm.errors import NotFoundError
-from steadyhelm.incidents import Incident, Mute
+from steadyhelm.incidents import Incident, IncidentVerdict, Mute
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.incidents import (
     compare_run,
@@ -24,6 +24,7 @@ from steadyhelm.server.records.incidents import (
     EvidencePair,
     GroupDetail,
     IncidentDetail,
+    IncidentJudged,
     Pair,
     RunOfGroup,
     Said,
@@ -91,6 +92,19 @@ def read_incident(store: SQLStore, incident_id: str) -> IncidentDetail:
         acknowledged_by=acknowledged_by,
         reviewed_by=reviewed_by,
         elsewhere=max(0, elsewhere - 1),
+        judged=None if incident.judged is None else _describe_verdict(incident.judged),
+    )
+
+
+def _describe_verdict(judged: IncidentVerdict) -> IncidentJudged:
+    return IncidentJudged(
+        step=judged.seq + 1,
+        label=judged.label,
+        confidence=judged.confidence,
+        quote=judged.quote,
+        moved_from=judged.moved_from,
+        moved_to=judged.moved_to,
+        cost_usd=judged.cost_usd,
     )
 
 

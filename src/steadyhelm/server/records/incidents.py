@@ -109,13 +109,25 @@ class RunOfGroup(Record, frozen=True, kw_only=True):
     goal: str
 
 
+class IncidentJudged(Record, frozen=True, kw_only=True):
+    """What a judge changed about an incident. `moved_from` is None where nothing had been reported."""
+
+    step: int
+    label: str
+    confidence: float
+    quote: str
+    moved_from: Severity | None
+    moved_to: Severity
+    cost_usd: float | None
+
+
 class IncidentDetail(Record, frozen=True, kw_only=True):
     """The why card. `pairs` lead to the evidence (at most 50); load a pair for its payloads.
 
     `proof` are the steps that are its evidence. `noticed_at` is the step of its first finding.
     `declare` is the tool whose declaration would make this expected; empty when there is none.
     `muted_until` is None when it is not muted; `mute_ends` says in words when. `elsewhere` counts other
-    incidents of the group.
+    incidents of the group. `judged` is the latest verdict of a judge that moved its severity.
     """
 
     row: IncidentRow
@@ -137,6 +149,7 @@ class IncidentDetail(Record, frozen=True, kw_only=True):
     acknowledged_by: str
     reviewed_by: str
     elsewhere: int
+    judged: IncidentJudged | None
 
 
 class GroupDetail(Record, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ class Judged(Record, frozen=True, kw_only=True):
 
     `label` is `none` without a verdict; `reason` says why. `asked` is False when an equal question was
     answered before, or nobody was asked. `addressed` says that text of the run tried to tell the judge what
-    to answer.
+    to answer. `moved` is how it moved the severity of an incident ("MED → LOW"), empty where it did not.
     """
 
     step: int
@@ -74,6 +74,30 @@ class Judged(Record, frozen=True, kw_only=True):
     addressed: bool
     tokens: int
     cost_usd: float | None
+    moved: str
+
+
+class JudgingReport(Record, frozen=True, kw_only=True):
+    """What a judge was asked about the latest 200 runs of some agents or of all, and what it changed.
+
+    `asked` counts questions that were sent, `remembered` those answered by an equal one before; `no_verdict`
+    and `not_asked` count the others by reason. `raised`, `lowered` and `cleared` count incidents.
+    `model` is the judge in the server's settings, empty when there is none.
+    """
+
+    model: str
+    runs: int
+    asked: int
+    remembered: int
+    tokens: int
+    cost_usd: float | None
+    raised: int
+    lowered: int
+    cleared: int
+    addressed: int
+    verdicts: list[Count]
+    no_verdict: list[Count]
+    not_asked: list[Count]
 
 
 class RunDetail(Record, frozen=True, kw_only=True):

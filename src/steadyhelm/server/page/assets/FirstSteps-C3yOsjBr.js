@@ -1,4 +1,4 @@
-import{P as e,_t as t,h as n,ht as r,mt as i}from"./router-BGRdjwy3.js";import{b as a,f as o}from"./index-K-AxEuwT.js";var s=t(r(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=i(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
+import{P as e,_t as t,h as n,ht as r,mt as i}from"./router-DRJR-cO-.js";import{b as a,f as o}from"./index-CZD1d2nm.js";var s=t(r(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=i(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
 
 monitor = DriftMonitor("bug-fixer")
 search = monitor.tool(search)
