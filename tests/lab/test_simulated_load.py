@@ -1,6 +1,7 @@
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from steadyhelm import SQLiteStore
 from steadyhelm.errors import SettingsError
@@ -83,10 +84,25 @@ class TestAgent:
         A load can be repeated.
         """
         mix = read_built_in_mix()
-        first, second = (list(SimulatedAgent(mix, Random(7)).list_steps()) for _ in range(2))
+        first, second = (list(SimulatedAgent(mix, Random(7)).list_steps(40)) for _ in range(2))
 
         assert first == second
         assert {"tool_call", "llm_request", "user_message"} >= {step["action_type"] for step in first}
+
+    def test_long_runs_are_under_way_more_often(self):
+        """
+        Of short and long runs that are as many, an agent is found in a long one for most of its time, on
+        average half way through.
+        """
+        mix = structs.replace(read_built_in_mix(), lengths=[10.0, 10.0, 90.0, 90.0])
+        agent = SimulatedAgent(mix, Random(1))
+        found = [agent.draw_run_under_way() for _ in range(4000)]
+
+        lengths = [agent.draw_length() for _ in range(4000)]
+        expected = sum(length**2 for length in lengths) / sum(lengths)
+        assert expected == pytest.approx(sum(length for length, _ in found) / len(found), rel=0.05)
+        assert 0.5 == pytest.approx(sum(past / length for length, past in found) / len(found), abs=0.05)
+        assert all(0 <= past < length for length, past in found)
 
 
 class TestLoad:
@@ -103,7 +119,8 @@ class TestLoad:
         events = store.describe()["rows"]["events"]
         store.close()
 
-        assert 0 < report.recorded == report.stored == events
+        assert 0 < report.recorded == report.stored == events - report.past
+        assert 0 < report.past
         assert 0 == report.lost
         assert 0 <= report.lag_median_s <= report.lag_p99_s <= report.lag_max_s
         assert "0 lost" in format_load(report)

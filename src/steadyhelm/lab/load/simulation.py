@@ -5,7 +5,7 @@ import secrets
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import closing
 from typing import Final
@@ -20,12 +20,13 @@ from steadyhelm.stores.locations import DatabaseLocation
 _MEGABYTE: Final = 1e6
 _PERCENT: Final = 100
 WARM_UP_SHARE: Final = 0.25
-"""The part of the time in which memory may grow: runs begin, caches fill, baselines are learnt."""
+"""The part of the time in which memory may grow: caches fill, baselines are learnt."""
 
 
 class LoadReport(Struct, frozen=True, kw_only=True):
     """The figures of a load.
 
+    `past` are the steps of the runs that were under way when the time began, which no other figure counts.
     `lost` counts steps that were recorded and are not stored, `late_s` by how much a simulated step came too
     late because the machine was busy. `cpu_us_per_step` is the CPU time of the agents' processes, which judge
     and write; a database server's own is not in it. Memory is that of all processes together: the median of
@@ -38,6 +39,7 @@ class LoadReport(Struct, frozen=True, kw_only=True):
     rate: float
     seconds: float
     runs: int
+    past: int
     recorded: int
     stored: int
     lost: int
@@ -120,7 +122,10 @@ def _sum_up(
     stored: int,
     took_s: float,
 ) -> LoadReport:
-    lags = sorted(lag for one in figures for lag in one.lags_s) or [0.0]
+    lags: Counter[int] = Counter()
+    for one in figures:
+        lags.update(one.lags_ms)
+    past = sum(one.past for one in figures)
     recorded = sum(one.recorded for one in figures)
     cpu_s = sum(one.cpu_s for one in figures)
     troubles: Counter[str] = Counter()
@@ -136,13 +141,14 @@ def _sum_up(
         rate=rate,
         seconds=seconds,
         runs=sum(one.runs for one in figures),
+        past=past,
         recorded=recorded,
-        stored=stored,
-        lost=recorded - stored,
+        stored=stored - past,
+        lost=past + recorded - stored,
         steps_per_s=recorded / seconds,
-        lag_median_s=statistics.median(lags),
-        lag_p99_s=lags[min(len(lags) - 1, len(lags) * 99 // _PERCENT)],
-        lag_max_s=lags[-1],
+        lag_median_s=_find_percentile(lags, 50),
+        lag_p99_s=_find_percentile(lags, 99),
+        lag_max_s=_find_percentile(lags, _PERCENT),
         late_s=max((one.late_s for one in figures), default=0.0),
         cpu_us_per_step=cpu_s * 1e6 / max(1, recorded),
         cpu_cores=cpu_s / took_s,
@@ -151,6 +157,17 @@ def _sum_up(
         memory_peak_mb=max(memory, default=0.0),
         troubles=dict(troubles),
     )
+
+
+def _find_percentile(lags_ms: Mapping[int, int], percent: int) -> float:
+    """Return the seconds within which this share of the steps was stored."""
+    wanted = sum(lags_ms.values()) * percent / _PERCENT
+    counted = 0
+    for lag_ms in sorted(lags_ms):
+        counted += lags_ms[lag_ms]
+        if counted >= wanted:
+            return lag_ms / 1000
+    return 0.0
 
 
 def format_load(report: LoadReport) -> str:

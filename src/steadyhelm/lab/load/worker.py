@@ -1,11 +1,12 @@
 """One process of a load: simulated agents that take turns, and what recording them took."""
 
 import heapq
+import itertools
 import logging
 import resource
 import threading
 import time
-from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -60,11 +61,26 @@ class SimulatedAgent:
         """Return the goal of the next run."""
         return f"find out about the {' '.join(self._random.sample(_WORDS, 6))} and report it"
 
-    def list_steps(self) -> Iterator[dict[str, Any]]:
+    def list_steps(self, length: int) -> Iterator[dict[str, Any]]:
         """Yield the steps of one run, as arguments of `record_event`."""
         recent: list[tuple[str, dict[str, Any]]] = []
-        for _ in range(max(1, round(draw(self._mix.lengths, self._random)))):
+        for _ in range(length):
             yield self._make_step(recent)
+
+    def draw_length(self) -> int:
+        """Return how many steps the next run has."""
+        return max(1, round(draw(self._mix.lengths, self._random)))
+
+    def draw_run_under_way(self) -> tuple[int, int]:
+        """Return the length of the run that an agent is found in at any moment, and how many steps it is in.
+
+        A long run is found under way more often than a short one.
+        """
+        longest = max(1.0, self._mix.lengths[-1])
+        length = self.draw_length()
+        while self._random.random() * longest >= length:
+            length = self.draw_length()
+        return length, self._random.randrange(length)
 
     def draw_gap(self) -> float:
         """Return the time to the next step, relative to the mean."""
@@ -112,12 +128,17 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
 
 
 class WorkerFigures(Struct, frozen=True, kw_only=True):
-    """What one process measured. Memory is sampled once a second, in bytes."""
+    """What one process measured.
 
+    `past` are the steps of runs that were under way when the time began: they are stored, and not measured.
+    Lags are numbers of steps by milliseconds. Memory is sampled once a second, in bytes.
+    """
+
+    past: int
     recorded: int
     runs: int
     late_s: float
-    lags_s: list[float]
+    lags_ms: dict[int, int]
     cpu_s: float
     memory: list[int]
     troubles: dict[str, int]
@@ -129,13 +150,18 @@ class LagSink(Sink):
     name = "lag"
 
     def __init__(self) -> None:
-        self.lags_s = array("d")  # a list would take five times the memory, and memory is measured too
+        self.since = float("inf")
+        """The time of the first step to measure."""
+        # By milliseconds: what measures memory must not grow with every step.
+        self.lags_ms: Counter[int] = Counter()
 
     def write(self, records: Sequence[Record]) -> None:
         """Measure the steps of a batch."""
         now = time.time()
         events = (record.event for record in records if isinstance(record, RecordedEvent))
-        self.lags_s.extend(now - event.timestamp for event in events)
+        self.lags_ms.update(
+            round((now - event.timestamp) * 1000) for event in events if event.timestamp >= self.since
+        )
 
 
 class _Turn(Struct, order=True):
@@ -152,24 +178,29 @@ def run_worker(plan: WorkerPlan) -> WorkerFigures:
     logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
     random = Random(f"{plan.seed}/{plan.number}")  # noqa: S311 - a simulation
     lag = LagSink()
-    with _MemorySamples() as memory:
-        monitors = [_open_monitor(plan, name, lag) for name in range(_AGENT_NAMES)]
-        before_s = time.process_time()
-        try:
-            recorded, runs, late_s = _record(plan, monitors, random)
-        finally:
+    monitors = [_open_monitor(plan, name, lag) for name in range(_AGENT_NAMES)]
+    simulation = _Simulation(plan, monitors, random)
+    try:
+        simulation.begin_runs()
+        with _MemorySamples() as memory:
+            before_s, lag.since = time.process_time(), time.time()
+            simulation.record()
             for monitor in monitors:
-                monitor.close(_FLUSH_S)
-        cpu_s = time.process_time() - before_s
+                monitor.flush(_FLUSH_S)
+            cpu_s = time.process_time() - before_s
+    finally:
+        for monitor in monitors:
+            monitor.close(_FLUSH_S)
     troubles: dict[str, int] = {}
     for monitor in monitors:
         for reason, count in monitor.health.totals().items():
             troubles[reason] = troubles.get(reason, 0) + count
     return WorkerFigures(
-        recorded=recorded,
-        runs=runs,
-        late_s=late_s,
-        lags_s=lag.lags_s.tolist(),
+        past=simulation.past,
+        recorded=simulation.recorded,
+        runs=simulation.runs,
+        late_s=simulation.late_s,
+        lags_ms=dict(lag.lags_ms),
         cpu_s=cpu_s,
         memory=memory.samples,
         troubles=troubles,
@@ -191,40 +222,74 @@ def _open_monitor(plan: WorkerPlan, name: int, lag: LagSink) -> DriftMonitor:
     )
 
 
-def _record(plan: WorkerPlan, monitors: Sequence[DriftMonitor], random: Random) -> tuple[int, int, float]:
-    """Record steps when they are due; return how many steps and runs, and by how much the latest was late."""
-    agent = SimulatedAgent(plan.mix, random)
-    turns = [_Turn(_draw_first_due(agent, plan.rate), number) for number in range(plan.agents)]
-    heapq.heapify(turns)
-    recorded = runs = 0
-    late_s = 0.0
-    started = time.monotonic()
-    while turns:
-        turn = turns[0]
-        now = time.monotonic() - started
-        if now >= plan.seconds:
-            break
-        if turn.due_s > now:
-            time.sleep(min(turn.due_s - now, plan.seconds - now))
-            continue
-        late_s = max(late_s, now - turn.due_s)
-        monitor = monitors[turn.number % len(monitors)]
+class _Simulation:
+    """The agents of one process, which take turns.
+
+    Args:
+        plan: What the process does.
+        monitors: The agents share them.
+        random: Decides what the agents do.
+    """
+
+    def __init__(self, plan: WorkerPlan, monitors: Sequence[DriftMonitor], random: Random) -> None:
+        self._plan = plan
+        self._monitors = monitors
+        self._agent = SimulatedAgent(plan.mix, random)
+        self._turns: list[_Turn] = []
+        self.past = self.recorded = self.runs = 0
+        self.late_s = 0.0
+
+    def begin_runs(self) -> None:
+        """Bring every agent into a run that began long ago, and store it so far.
+
+        Runs and what is kept of them are then as many and as long as at any later time: memory that grows
+        is not that of runs which all began at the same moment.
+        """
+        for number in range(self._plan.agents):
+            turn = _Turn(_draw_first_due(self._agent, self._plan.rate), number)
+            length, past = self._agent.draw_run_under_way()
+            self._start_run(turn, length)
+            for step in itertools.islice(turn.steps, past):
+                self._get_monitor(turn).record_event(run_id=turn.run_id, **step)
+            self.past += past
+            self._turns.append(turn)
+        heapq.heapify(self._turns)
+        for monitor in self._monitors:
+            monitor.flush(_FLUSH_S)
+
+    def record(self) -> None:
+        """Record steps when they are due, for as long as the plan says."""
+        started = time.monotonic()
+        while (now := time.monotonic() - started) < self._plan.seconds:
+            wait_s = self._turns[0].due_s - now
+            if wait_s > 0:
+                time.sleep(min(wait_s, self._plan.seconds - now))
+            else:
+                self.late_s = max(self.late_s, -wait_s)
+                self._take_turn(self._turns[0])
+
+    def _take_turn(self, turn: _Turn) -> None:
         if turn.steps is None:
-            turn.steps = agent.list_steps()
-            turn.run_id = f"{plan.token}-{plan.number}-{runs}"
-            runs += 1
-            # In a context of its own: it is no run inside another one.
-            Context().run(monitor.start_run, turn.run_id, agent.make_goal())
+            self._start_run(turn, self._agent.draw_length())
         step = next(turn.steps, None)
         if step is None:
-            monitor.end_run(turn.run_id)
+            self._get_monitor(turn).end_run(turn.run_id)
             turn.steps = None
         else:
-            monitor.record_event(run_id=turn.run_id, **step)
-            recorded += 1
-            turn.due_s += agent.draw_gap() / plan.rate
-        heapq.heapreplace(turns, turn)
-    return recorded, runs, late_s
+            self._get_monitor(turn).record_event(run_id=turn.run_id, **step)
+            self.recorded += 1
+            turn.due_s += self._agent.draw_gap() / self._plan.rate
+        heapq.heapreplace(self._turns, turn)
+
+    def _start_run(self, turn: _Turn, length: int) -> None:
+        turn.steps = self._agent.list_steps(length)
+        turn.run_id = f"{self._plan.token}-{self._plan.number}-{self.runs}"
+        self.runs += 1
+        # In a context of its own: it is no run inside another one.
+        Context().run(self._get_monitor(turn).start_run, turn.run_id, self._agent.make_goal())
+
+    def _get_monitor(self, turn: _Turn) -> DriftMonitor:
+        return self._monitors[turn.number % len(self._monitors)]
 
 
 def _draw_first_due(agent: SimulatedAgent, rate: float) -> float:
