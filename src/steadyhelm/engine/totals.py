@@ -1,5 +1,6 @@
 """The sums of a run: counted at every event, summed up at its end."""
 
+from bisect import bisect_right
 from typing import Final
 
 from msgspec import Struct, field
@@ -9,12 +10,14 @@ from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, Trace
 
 _NAMES_KEPT: Final = 400
 _MARKS_KEPT: Final = 32
+_HIDDEN_KEPT: Final = 256
 
 
 class Totals(Struct):
     """The sums of one run so far; `marks` are the tokens spent by the end of each of the latest events.
 
-    `hidden` are the places of events that are not part of what the agent did: nothing is counted by them.
+    `hidden` are the places of the latest events that are not part of what the agent did: nothing is counted
+    by them.
     """
 
     last_seq: int = -1
@@ -35,13 +38,17 @@ class Totals(Struct):
         """Pass the place of an event that the agent has no part in."""
         self.last_seq = seq
         self.hidden.append(seq)
+        if len(self.hidden) > 2 * _HIDDEN_KEPT:
+            del self.hidden[:-_HIDDEN_KEPT]
         self.marks.append(self.tokens)
         if len(self.marks) > 2 * _MARKS_KEPT:
             del self.marks[:-_MARKS_KEPT]
 
     def count_events(self, since: int, seq: int) -> int:
         """Return the number of events after one place up to another, without hidden ones."""
-        return seq - since - sum(since < it <= seq for it in self.hidden) if self.hidden else seq - since
+        if not self.hidden:
+            return seq - since
+        return seq - since - bisect_right(self.hidden, seq) + bisect_right(self.hidden, since)
 
     def add(self, event: TraceEvent) -> None:
         """Count one event."""
