@@ -245,12 +245,12 @@ class RunStarter:
     def _ask_for_state(self, run_id: str, recorder: RunRecorder) -> None:
         with self._lock:
             self._waiting[run_id] = recorder
-        postponed = recorder.postponed
+        postponed, is_durable = recorder.postponed, self._dispatch.is_durable
         if not self._dispatch.run_on_writer(self.answer_waiting):
             recorder.start_anew()
-        elif postponed is not None and self._knowledge.is_loaded and not _is_in_event_loop():
-            # The writer answers within milliseconds, unless another process holds the database.
-            is_durable = self._dispatch.is_durable
+        # The writer answers within milliseconds, unless another process holds the database. In durable mode
+        # no step is stored before it has answered, however far away the database is.
+        elif postponed is not None and (is_durable or self._knowledge.is_loaded) and not _is_in_event_loop():
             postponed.done.wait(self._dispatch.durable_timeout_s if is_durable else _STATE_WAIT_S)
 
     def _try_resume(self, run_id: str, recorder: RunRecorder) -> bool:
