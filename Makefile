@@ -88,7 +88,6 @@ test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the bui
 	cd ui && npm run --silent check && npm run --silent test
 	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
 
-# The suites that depend on the store, on a real PostgreSQL server that the tests start.
 # Spark needs a Java of its own, and an older pandas than others.
 $(VENV)-spark/.installed: EXTRAS = spark,postgres
 $(VENV)-spark/.installed: GROUP = spark
@@ -100,12 +99,20 @@ test-spark: $(VENV)-spark/.installed  ## run the tests of batches and streams on
 		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
 	STEADYHELM_SPARK=1 $(VENV)-spark/bin/python -m pytest -W default tests/spark
 
+# The suites that depend on the store, on a real PostgreSQL server that the tests start.
+# Of the tests of faults those that depend on the store: the others have none, or are about a SQLite file.
+FAULTS_OF_STORE := accounting bad_records fork_in_use hook_server journal killed_processes left_journals load \
+	locked_database lost_server pinned_baseline redelivery resumed_runs server_edges two_writers
+
 test-postgres: $(VENV)/.tested  ## run the tests of the store on PostgreSQL
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
 		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends postgresql; }
-	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup tests/test_postgres_server.py \
+	command -v pgbouncer >/dev/null || ls /usr/sbin/pgbouncer >/dev/null 2>&1 \
+		|| { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends pgbouncer; } \
+		|| echo "PgBouncer cannot be installed: its tests are skipped."
+	STEADYHELM_POSTGRES=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" tests/test_postgres_server.py \
 		tests/stores/test_store_checks.py tests/stores/test_postgres_*.py tests/stores/test_copying.py tests/server/test_*.py \
-		tests/faults/test_two_writers.py tests/cli/test_server_database.py tests/end_to_end/test_deployment.py
+		$(FAULTS_OF_STORE:%=tests/faults/test_%.py) tests/cli/test_server_database.py tests/end_to_end/test_deployment.py
 
 # The same at the lower bounds in pyproject.toml; the newest openai that one of the others needs is too new for another.
 $(VENV)-oldest-frameworks/.installed: EXTRAS = langchain openai-agents pydantic-ai google-adk strands agent-framework

@@ -9,12 +9,13 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -41,14 +42,16 @@ class PostgresServer:
         folder: An empty folder with a short path, as the path of a socket is limited.
         port: A port of loopback to listen on as well; 0 for the socket alone.
         settings: Settings of the server that differ from those that make tests fast.
+        access: The lines that say who may connect over loopback, and how; all may without a password.
     """
 
-    def __init__(self, folder, *, port=0, settings=None):
+    def __init__(self, folder, *, port=0, settings=None, access=""):
         self._programs = find_programs()
         self._account = _find_account()
         self._data = folder / "data"
         self._folder = folder
         self._port = port
+        self._access = access
         self._numbers = itertools.count(1)
         self._settings = {**_SETTINGS, **(settings or {})}
         self.process = None
@@ -60,7 +63,37 @@ class PostgresServer:
         # A collation that is not C, as most servers have: an order that relies on the default one fails.
         icu = ("--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8", "--encoding=UTF8")
         self._run("initdb", "-D", self._data, "-U", USER, "--auth=trust", "--no-sync", *icu)
+        if self._access:
+            self.set_access(self._access)
         self.launch()
+
+    def set_access(self, lines):
+        """Say who may connect over loopback, and how; our own account may always. A reload makes it so."""
+        ours = f"local all all trust\nhost all {USER} 127.0.0.1/32 trust\n"
+        (self._data / "pg_hba.conf").write_text(ours + lines + "\n")
+
+    def offer_tls(self):
+        """Let the server accept encrypted connections, with a certificate of its own."""
+        command = (
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=db",
+        )
+        files = ("-keyout", self._data / "server.key", "-out", self._data / "server.crt")
+        subprocess.run([*command, *files], check=True, capture_output=True, **self._as_account())
+        self.execute("ALTER SYSTEM SET ssl = on")
+        self.reload()
+
+    def reload(self):
+        """Let the server read its settings again."""
+        self.execute("SELECT pg_reload_conf()")
 
     def launch(self):
         """Start the server, or start it again, and wait until it accepts connections."""
@@ -109,6 +142,33 @@ class PostgresServer:
         with psycopg.connect(self.get_url(), autocommit=True) as connection:
             connection.execute(statement)
 
+    @contextmanager
+    def run_pooler(self, *options):
+        """Run PgBouncer in front of the server; return a function from addresses to those through it."""
+        folder = self._folder / "pooler"
+        folder.mkdir(exist_ok=True)
+        users, log = folder / "users", folder / "log"
+        users.write_text(f'"{USER}" ""\n')
+        settings = (
+            *(f"unix_socket_dir = {folder}", "listen_port = 6432", f"logfile = {log}"),
+            *("auth_type = trust", f"auth_file = {users}", *options),
+        )
+        lines = ("[databases]", f"* = host={self._folder}", "[pgbouncer]", *settings)
+        (folder / "pooler.ini").write_text("\n".join(lines) + "\n")
+        if self._account is not None:
+            os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        command = [find_pooler(), "-q", str(folder / "pooler.ini")]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, **self._as_account())
+        try:
+            while not (folder / ".s.PGSQL.6432").exists():
+                assert process.poll() is None, log.read_text(errors="replace")
+                time.sleep(0.02)
+            ours, theirs = (quote(str(it), safe="") for it in (self._folder, folder))
+            yield lambda url: url.replace(f"host={ours}", f"host={theirs}&port=6432")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+
     def _run(self, program, *arguments):
         """Run a program of PostgreSQL to its end; what it printed is in the error when it fails."""
         command = [str(self._programs / program), *map(str, arguments)]
@@ -122,6 +182,18 @@ class PostgresServer:
             account = self._account
             options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         return options
+
+
+def find_pooler():
+    """Return the path of PgBouncer; None when it is not installed."""
+    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+
+def find_port():
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def find_programs():
@@ -182,15 +254,36 @@ def postgres_url(postgres_server):
         yield url
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server):
+    """The name of a database with the tables of Steadyhelm: copying it is quicker than creating them."""
+    from steadyhelm.stores.postgres import PostgresStore
+
+    with postgres_server.new_database() as url:
+        PostgresStore(url).close()
+        yield urlsplit(url).path.strip("/")
+
+
 @pytest.fixture
-def database(request, tmp_path):
-    """Where a test keeps its runs: a SQLite file; an empty PostgreSQL database in `make test-postgres`."""
-    return request.getfixturevalue("postgres_url") if REQUIRED else tmp_path / "runs.db"
+def make_database(request, tmp_path):
+    """Make places to keep runs: SQLite files; PostgreSQL databases without runs in `make test-postgres`."""
+    if not REQUIRED:
+        yield lambda name="runs": tmp_path / f"{name}.db"
+        return
+    server, template = map(request.getfixturevalue, ("postgres_server", "postgres_template"))
+    with ExitStack() as databases:
+        yield lambda _name="runs": databases.enter_context(server.new_database(copy_of=template))
+
+
+@pytest.fixture
+def database(make_database):
+    """Where a test keeps its runs."""
+    return make_database()
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what is about SQLite's files where the suites run on PostgreSQL."""
-    if REQUIRED:
-        for item in items:
-            if item.get_closest_marker("sqlite"):
-                item.add_marker(pytest.mark.skip(reason="about a SQLite file"))
+    """Skip what is about the other database: SQLite's files, or PostgreSQL's server."""
+    other, reason = ("sqlite", "about a SQLite file") if REQUIRED else ("postgres", "about PostgreSQL")
+    for item in items:
+        if item.get_closest_marker(other):
+            item.add_marker(pytest.mark.skip(reason=f"{reason}: make test{'' if REQUIRED else '-postgres'}"))

@@ -48,10 +48,19 @@ _LOCKED_S: Final = 1.0
 """How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
 
-def open_store(settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0) -> SQLStore:
-    """Return the store the settings name; raises StoreError with what to do when it cannot be used."""
+def open_store(
+    settings: Settings, *, read_only: bool = False, timeout_s: float = 5.0, may_be_away: bool = False
+) -> SQLStore:
+    """Return the store the settings name; raises StoreError with what to do when it cannot be used.
+
+    A server that `may_be_away` need not answer yet: what is written waits for it.
+    """
     return stores.open_store(
-        settings.database, read_only=read_only, synchronous=settings.synchronous, timeout_s=timeout_s
+        settings.database,
+        read_only=read_only,
+        synchronous=settings.synchronous,
+        timeout_s=timeout_s,
+        may_be_away=may_be_away,
     )
 
 
@@ -353,7 +362,7 @@ def try_open_store(settings: Settings, health: Health) -> SQLStore | None:
     if settings.disabled:
         return None
     try:
-        return open_store(settings, timeout_s=_LOCKED_S)
+        return open_store(settings, timeout_s=_LOCKED_S, may_be_away=True)
     except StoreError as exc:
         logger.warning("Steadyhelm keeps nothing: %s", exc)
         health.count("store cannot be opened")

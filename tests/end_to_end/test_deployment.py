@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from postgres_server import REQUIRED, describe_missing, run_server
+from postgres_server import REQUIRED, describe_missing, find_port, run_server
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -57,14 +57,6 @@ def database(compose):
     settings = dict(option.split("=") for option in options if option != "-c")
     with run_server(port=find_port(), settings=settings) as server, server.new_database() as url:
         yield server, url
-
-
-def find_port():
-    import socket
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.fixture

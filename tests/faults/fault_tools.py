@@ -11,7 +11,8 @@ from pathlib import Path
 
 from steadyhelm import DriftMonitor
 from steadyhelm.engine import registry
-from steadyhelm.journal.abandoned import describe_pending
+from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.stores import open_store
 from steadyhelm.stores.locations import DatabaseLocation
 
 OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
@@ -100,9 +101,10 @@ def record_run(monitor, count, run_id):
 
 def adopt(database):
     """Let another monitor store what dead ones left beside the database."""
+    left = set(list_pending(find_journals(database)))
     monitor = make_monitor(database, "adopter")
-    wait_until(lambda: all(pending.is_live for pending in describe_pending(find_journals(database))))
-    monitor.close()
+    wait_until(lambda: left.isdisjoint(list_pending(find_journals(database))))
+    monitor.close(60)
 
 
 def find_journals(database):
@@ -116,6 +118,13 @@ def wait_until(is_true, seconds=60):
     while not is_true():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
+
+
+def get_store_class(database):
+    """Return the class of the store that holds this database, to change what it does."""
+    store = open_store(database)
+    store.close()
+    return type(store)
 
 
 @contextmanager
@@ -140,6 +149,36 @@ def locked_server(url):
         other.execute("LOCK TABLE steadyhelm.runs, steadyhelm.agents IN ACCESS EXCLUSIVE MODE")
         yield
         other.rollback()
+
+
+@contextmanager
+def full_disk(monitor):
+    """Let the database of a monitor take no further rows, as on a full disk."""
+    if monitor.store.location.is_server:
+        with refusing_server(monitor.store.location.where, "disk_full"):
+            yield
+        return
+    writer = monitor.store._connections._writer
+    pages = writer.execute("PRAGMA page_count").fetchone()[0]
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    yield
+    writer.execute("PRAGMA max_page_count = 1000000")
+
+
+@contextmanager
+def refusing_server(url, condition):
+    """Let the server raise this error, by the name of its condition, for every event."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True, options="-c search_path=steadyhelm") as other:
+        other.execute(
+            f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE {condition}; END $$"
+        )
+        other.execute(
+            "CREATE TRIGGER refusing BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+        yield
+        other.execute("DROP FUNCTION refuse CASCADE")
 
 
 def with_tools():

@@ -12,6 +12,7 @@ from fault_tools import (
     Account,
     adopt,
     find_journals,
+    full_disk,
     locked,
     make_monitor,
     record,
@@ -102,18 +103,16 @@ class TestAStoreThatIsAway:
         monitor = make_monitor(database)
         monitor.start_run("run")
         monitor.flush()
-        pages = monitor.store._connections._writer.execute("PRAGMA page_count").fetchone()[0]
-        monitor.store._connections._writer.execute(f"PRAGMA max_page_count = {pages}")
 
         def no_space(*_):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(os, "pwrite", no_space)
-        record(monitor, 5000)
-        monkeypatch.undo()
-        monitor.end_run()
-        assert not monitor.flush(0.3).complete
-        monitor.store._connections._writer.execute("PRAGMA max_page_count = 1000000")
+        with full_disk(monitor):
+            with monkeypatch.context() as journal:
+                journal.setattr(os, "pwrite", no_space)
+                record(monitor, 5000)
+            monitor.end_run()
+            assert not monitor.flush(0.3).complete
         result = monitor.flush(60)
         monitor.close()
 
@@ -123,6 +122,7 @@ class TestAStoreThatIsAway:
         assert (False, 0) == (result.complete, result.remaining)
         assert [] == account.faults
 
+    @pytest.mark.sqlite
     def test_a_small_disk(self, tmp_path):
         """
         A file system that is really full loses events only, and counts them.
@@ -247,12 +247,14 @@ class TestDurable:
         When the deadline passes, the decision and the counts say that the event is not stored yet.
         """
         monitor = make_monitor(database, durability="durable")
-        monitor._dispatch.durable_timeout_s = 0.2
+        monitor._dispatch.durable_timeout_s = 60.0
         monitor.start_run("run")
         before = monitor.record_event("tool_call", "search")
         with locked(database):
+            monitor._dispatch.durable_timeout_s = 0.2
             decisions = [monitor.record_event("tool_call", "search") for _ in range(5)]
         monitor.flush(60)
+        monitor._dispatch.durable_timeout_s = 60.0
         after = monitor.record_event("tool_call", "search")
         monitor.end_run()
         monitor.close()

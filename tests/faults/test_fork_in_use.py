@@ -1,4 +1,4 @@
-"""A process that forks while its database is in use: the child cannot use SQLite, and nothing is lost."""
+"""A process that forks while its database is in use: nothing is lost, though the child cannot use SQLite."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def fork_in_use(in_child, in_parent):
 @pytest.mark.parametrize("mode", ["fast", "durable"])
 def test_the_parent_stores_what_the_child_records(database, mode):
     """
-    The child hands its records over, and says that they are stored once the parent has stored them.
+    Whether it stores its records or hands them over, the child says that they are stored once they are.
     """
     in_child = """
 record_run(monitor, 10, "child")
@@ -64,6 +64,7 @@ os._exit(0 if result.complete and not result.remaining else 2)
     assert ({"before": 5, "child": 10}, 0, []) == (account.runs, account.lost, account.faults)
 
 
+@pytest.mark.sqlite
 def test_a_child_that_nobody_helps_says_so(database):
     """
     Without another process the records remain, and the child does not say that they are stored.
@@ -82,6 +83,24 @@ os._exit(0)
 
     account = Account(database)
     assert b"False False True" == said
+    assert ({"before": 5, "child": 10}, 0, []) == (account.runs, account.lost, account.faults)
+
+
+@pytest.mark.postgres
+def test_a_child_has_connections_of_its_own(database):
+    """
+    A child of a process that uses PostgreSQL stores its records by itself, though its parent is gone.
+    """
+    in_child = """
+os.read(waiting, 1)  # the parent is gone
+record_run(monitor, 10, "child")
+os._exit(0 if monitor.close(60).complete else 2)
+"""
+    source = fork_in_use(in_child, "monitor.close(60)\nos._exit(0)")
+    with start_process(source, database, "fast", env=with_tools()) as process:
+        process.stdout.read()
+
+    account = Account(database)
     assert ({"before": 5, "child": 10}, 0, []) == (account.runs, account.lost, account.faults)
 
 

@@ -26,7 +26,7 @@ def recorded(count):
 def leave_behind(database, *groups, epoch="epoch"):
     """Leave a journal as a dead writer does; return its path and where each frame begins."""
     make_monitor(database).close()
-    journal = Journal(database, cap=1 << 30)
+    journal = Journal(find_journals(database), cap=1 << 30)
     (path,) = journal.paths
     places = []
     for group in groups:
@@ -80,12 +80,12 @@ class TestFrames:
 class TestAppending:
     def test_only_the_owner_can_read_it(self, database):
         """
-        A journal is a file of mode 0600 beside the database.
+        A journal is a file of mode 0600 beside a database that is a file, or in Steadyhelm's own folder.
         """
         monitor = make_monitor(database)
         (path,) = list_pending(find_journals(database))
 
-        assert database.parent == path.parent
+        assert find_journals(database).parent == path.parent
         assert 0o600 == stat.S_IMODE(path.stat().st_mode)
         monitor.close()
         assert [] == list_pending(find_journals(database))
@@ -133,7 +133,8 @@ class TestAppending:
         The writer reads on in the next file when the one where it stopped is stored and deleted.
         """
         first, second = recorded(2)
-        journal = Journal(database, cap=1 << 30)
+        find_journals(database).parent.mkdir(parents=True, exist_ok=True)
+        journal = Journal(find_journals(database), cap=1 << 30)
         journal.append(encode_frame("e", [first]), 1, may_refuse=False)
         journal.mark()
         journal.continue_in(journal.create_file())
@@ -352,7 +353,8 @@ class TestAdopting:
         A journal with less than a header in it is deleted.
         """
         make_monitor(database).close()
-        database.with_name(database.name + ".dead.pending").write_bytes(b"STDY")
+        beside = find_journals(database)
+        beside.with_name(beside.name + ".dead.pending").write_bytes(b"STDY")
         adopt(database)
 
         assert [] == list_pending(find_journals(database))

@@ -27,13 +27,13 @@ while True:
 """
 
 HOLDS_DATABASE = """
-import errno, os, sqlite3, sys, threading
-from fault_tools import make_monitor, record
+import errno, os, sys, threading
+from fault_tools import locked, make_monitor, record
 monitor = make_monitor(sys.argv[1])
 monitor.start_run("run")
 assert monitor.flush(60).complete
-other = sqlite3.connect(sys.argv[1], isolation_level=None)
-other.execute("BEGIN IMMEDIATE")
+other = locked(sys.argv[1])
+other.__enter__()
 """
 KILLS_ITSELF = """
 os.kill(os.getpid(), 9)
@@ -121,14 +121,14 @@ class TestWhatTheJournalDidNotTake:
         What was counted while the store was away is in the journal: a kill does not undo it.
         """
         source = """
-import os, sqlite3, sys, time
-from fault_tools import make_monitor, record
+import os, sys
+from fault_tools import locked, make_monitor, record
 monitor = make_monitor(sys.argv[1])
 monitor._dispatch._backlog.journal._cap = 600_000
 monitor.start_run("run")
 monitor.flush()
-other = sqlite3.connect(sys.argv[1], isolation_level=None)
-other.execute("BEGIN IMMEDIATE")
+other = locked(sys.argv[1])
+other.__enter__()
 record(monitor, 8000)
 monitor._dispatch._pause(0.0)
 print(monitor.health.lost, flush=True)
@@ -181,12 +181,21 @@ record(monitor, {count})
         source = """
 monitor._dispatch._backlog.journal._cap = 100_000
 record(monitor, 1500)
-other.execute("ROLLBACK")
+other.__exit__(None, None, None)
 assert monitor.flush(60).complete
 """
         account = run_until_killed(HOLDS_DATABASE + source, database)
 
         assert ({"run": 1500}, 0) == (account.runs, account.lost)
+
+
+def open_backlog(database):
+    """Return the queue of a writer, with its journal open."""
+    journals = find_journals(database)
+    journals.parent.mkdir(parents=True, exist_ok=True)
+    backlog = Backlog(cap=10, may_drop=True, database=journals, journal_cap=1 << 20)
+    backlog.open_journal()
+    return backlog
 
 
 WAITS_FOR_STATE = """
@@ -238,8 +247,7 @@ record(monitor, 5)
         """
         What was held is in the journal until it is withdrawn; what was put stays.
         """
-        backlog = Backlog(cap=10, may_drop=True, database=database, journal_cap=1 << 20)
-        backlog.open_journal()
+        backlog = open_backlog(database)
         held, other, put = (RunInfo(agent_id="a", run_id=name) for name in ("held", "other", "put"))
         backlog.hold("one", [held])
         backlog.hold("two", [other])
@@ -256,8 +264,7 @@ record(monitor, 5)
         """
         While records are held, storing others does not delete them from the journal.
         """
-        backlog = Backlog(cap=10, may_drop=True, database=database, journal_cap=1 << 20)
-        backlog.open_journal()
+        backlog = open_backlog(database)
         (path,) = list_pending(find_journals(database))
         empty = path.stat().st_size
         backlog.hold("one", [RunInfo(agent_id="a", run_id="held")])

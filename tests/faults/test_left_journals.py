@@ -5,17 +5,26 @@ import subprocess
 import sys
 
 import pytest
-from fault_tools import Account, adopt, locked, make_monitor, record_run, start_process, with_tools
+from fault_tools import (
+    Account,
+    adopt,
+    find_journals,
+    locked,
+    make_monitor,
+    record_run,
+    start_process,
+    with_tools,
+)
 
-from steadyhelm import SQLiteStore
 from steadyhelm.journal.abandoned import describe_pending, list_pending
+from steadyhelm.stores import open_store
 
 LEAVES_A_JOURNAL = """
-import os, sqlite3, sys
-from fault_tools import make_monitor, record_run
+import os, sys
+from fault_tools import locked, make_monitor, record_run
 monitor = make_monitor(sys.argv[1], "doomed")
-other = sqlite3.connect(sys.argv[1], isolation_level=None)
-other.execute("BEGIN IMMEDIATE")
+other = locked(sys.argv[1])
+other.__enter__()
 record_run(monitor, 5, "unwanted")
 record_run(monitor, 5, "wanted")
 os.kill(os.getpid(), 9)
@@ -23,13 +32,13 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.fixture
-def database(tmp_path):
+def database(make_database):
     """A database with a journal that a killed process left beside it."""
-    database = tmp_path / "steadyhelm.db"
+    database = make_database()
     make_monitor(database).close()
     with start_process(LEAVES_A_JOURNAL, database, env=with_tools()) as child:
         child.wait(30)
-    assert 10 < sum(pending.records for pending in describe_pending(database))
+    assert 10 < sum(pending.records for pending in describe_pending(find_journals(database)))
     return database
 
 
@@ -38,7 +47,7 @@ class TestDeletion:
         """
         A run that is deleted is deleted from the journals of dead processes too.
         """
-        store = SQLiteStore(database)
+        store = open_store(database)
         store.delete_run("doomed", "unwanted")
         store.close()
         adopt(database)
@@ -49,7 +58,7 @@ class TestDeletion:
         """
         An agent that is deleted is deleted from the journals of dead processes too.
         """
-        store = SQLiteStore(database)
+        store = open_store(database)
         store.delete_agent("doomed")
         store.close()
         adopt(database)
@@ -60,13 +69,13 @@ class TestDeletion:
         """
         Journals that were last written before the time runs are kept are deleted.
         """
-        store = SQLiteStore(database)
+        store = open_store(database)
         store.prune(runs_before=1.0)
-        assert list_pending(database)
+        assert list_pending(find_journals(database))
         store.prune(runs_before=4e9)
         store.close()
 
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
     def test_a_live_journal_is_not_touched(self, database):
         """
@@ -94,7 +103,7 @@ class TestCommands:
         """
         answer = json.loads(run_command(database, "doctor", "--json").stdout)
         (check,) = [check for check in answer["checks"] if check["name"] == "journal"]
-        (pending,) = describe_pending(database)
+        (pending,) = describe_pending(find_journals(database))
 
         assert "warning" == check["status"]
         assert f"{pending.records} records of an ended process not stored yet" in check["message"]
@@ -107,8 +116,9 @@ class TestCommands:
         runs = json.loads(answer.stdout)["runs"]
 
         assert {"wanted", "unwanted"} == {run["run_id"] for run in runs}
-        assert [] == list_pending(database)
+        assert [] == list_pending(find_journals(database))
 
+    @pytest.mark.sqlite
     def test_a_backup_says_what_it_lacks(self, database, tmp_path):
         """
         A backup that is made while a live process has records waiting says so.

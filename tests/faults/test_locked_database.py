@@ -1,16 +1,19 @@
 import contextlib
-import multiprocessing
-import sqlite3
 import threading
 import time
 from functools import partial
 
 import pytest
+from fault_tools import HOLDS_LOCK, start_process
 
+from postgres_server import REQUIRED
 from steadyhelm import DriftMonitor
 from steadyhelm.engine.run_recorder import NOT_STORED
 from steadyhelm.forks import ReentrantEvent
 from steadyhelm.stores.tracked_connections import TrackedConnection
+
+if REQUIRED:
+    from steadyhelm.stores.postgres.connection import PostgresConnection
 
 LONGEST_WAIT_S = 0.05
 HANGING_S = 10.0
@@ -22,29 +25,15 @@ TRIES = 3
 LOOP = {"input_data": {"q": "oslo"}, "output_data": {"text": "none"}}
 
 
-def hold_lock(path, is_held, release):
-    """Hold the database locked, as another process that writes and does not come to an end."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("BEGIN EXCLUSIVE")
-    is_held.set()
-    release.wait(60)
-    connection.execute("ROLLBACK")
-    connection.close()
-
-
 @contextlib.contextmanager
-def locked(path):
+def locked_elsewhere(database):
     """Let another process hold the database locked inside the block."""
-    context = multiprocessing.get_context("spawn")
-    is_held, release = context.Event(), context.Event()
-    process = context.Process(target=hold_lock, args=(str(path), is_held, release))
-    process.start()
-    assert is_held.wait(60)
-    try:
-        yield
-    finally:
-        release.set()
-        process.join(60)
+    with start_process(HOLDS_LOCK, database) as other:
+        assert b"locked" == other.stdout.readline().strip()
+        try:
+            yield
+        finally:
+            other.communicate(timeout=60)
 
 
 class CallWatch:
@@ -53,7 +42,8 @@ class CallWatch:
     Both are the same on a busy machine; the time that passes is only a limit far beyond them.
     """
 
-    STATEMENTS = ((TrackedConnection, "execute"), (TrackedConnection, "executemany"))
+    CONNECTION = PostgresConnection if REQUIRED else TrackedConnection
+    STATEMENTS = ((CONNECTION, "execute"), (CONNECTION, "executemany"))
     WAITS = ((ReentrantEvent, "wait"), (threading.Condition, "wait"), (threading.Thread, "join"))
 
     def __init__(self, monkeypatch):
@@ -139,11 +129,6 @@ def find_waiting_calls(monitor, watch, run_ids):
 
 
 @pytest.fixture
-def database(tmp_path):
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def monitor(database, tmp_path):
     settings = tmp_path / "steadyhelm.toml"
     settings.write_text(f'[budget]\nsteps = 500\n[checkpoints]\nfolder = "{tmp_path / "kept"}"\n')
@@ -169,7 +154,7 @@ class TestCallsDoNotWait:
         """
         While another process holds the database no call waits, the runs are watched, and nothing is lost.
         """
-        with locked(database):
+        with locked_elsewhere(database):
             assert set() == find_waiting_calls(monitor, watch, run_ids)
         result = monitor.flush(30)
 
@@ -183,6 +168,7 @@ class TestCallsDoNotWait:
             - TRIES
         )
 
+    @pytest.mark.sqlite
     def test_the_file_may_only_be_read(self, monitor, database, watch):
         """
         When the database can only be read, no call waits and the runs are watched.
@@ -192,6 +178,7 @@ class TestCallsDoNotWait:
 
         assert set() == find_waiting_calls(monitor, watch, NEW)
 
+    @pytest.mark.sqlite
     def test_the_file_is_deleted(self, monitor, database, watch):
         """
         When the database is deleted no call waits and the runs are watched.
@@ -214,7 +201,7 @@ class TestTheConstructor:
         """
         monitor.flush()
         took_s = []
-        with locked(database):
+        with locked_elsewhere(database):
             for _ in range(TRIES):
                 began = time.monotonic()
                 late = DriftMonitor("researcher", db_path=database, config=tmp_path / "steadyhelm.toml")
@@ -232,6 +219,7 @@ class TestDurable:
         settings = tmp_path / "steadyhelm.toml"
         settings.write_text("durable_timeout_s = 0.2\n")
         monitor = DriftMonitor("researcher", db_path=database, durability="durable", config=settings)
+        assert monitor.flush(60).complete
         yield monitor
         monitor.close()
 
@@ -243,7 +231,7 @@ class TestDurable:
         monitor._dispatch.durable_timeout_s = 60.0
         before = monitor.record_event("tool_call", "search", **LOOP)
         monitor._dispatch.durable_timeout_s = 0.2
-        with locked(database):
+        with locked_elsewhere(database):
             began = time.monotonic()
             decision = monitor.record_event("tool_call", "search", **LOOP)
             took_s = time.monotonic() - began
@@ -259,7 +247,7 @@ class TestDurable:
         With the database held for good, each step waits for its own deadline and no more.
         """
         monitor.start_run()
-        with locked(database):
+        with locked_elsewhere(database):
             for _ in range(3):
                 decision = watch.take("record_event", monitor.record_event, "tool_call", "search", **LOOP)
                 assert NOT_STORED == decision.not_stored

@@ -1,7 +1,9 @@
 import threading
 import time
+from contextlib import closing
 
 import pytest
+from fault_tools import get_store_class
 from msgspec import structs
 
 from steadyhelm import DriftMonitor
@@ -11,7 +13,7 @@ from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.events import RunInfo
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 AGENT = "researcher"
 STARTED_AT = float(int(time.time()))  # what is older would be deleted as too old to keep
@@ -33,18 +35,25 @@ LAVISH = structs.replace(
 
 
 @pytest.fixture
-def database(tmp_path):
-    store = SQLiteStore(tmp_path / "runs.db")
-    store.save_baseline(FRUGAL)
-    store.close()
-    return tmp_path / "runs.db"
+def database(make_database):
+    database = make_database()
+    with closing(open_store(database)) as store:
+        store.save_baseline(FRUGAL)
+    return database
 
 
 @pytest.fixture
 def monitor(database):
-    monitor = DriftMonitor(AGENT, db_path=database, clock=Clock(), mode="guide")
+    monitor = make_loaded_monitor(database)
     yield monitor
     monitor.close()
+
+
+def make_loaded_monitor(database, clock=None):
+    """Return a monitor that has read the baseline."""
+    monitor = DriftMonitor(AGENT, db_path=database, clock=clock or Clock(), mode="guide")
+    assert monitor.flush(60).complete
+    return monitor
 
 
 class Clock:
@@ -112,12 +121,11 @@ class TestPinned:
         monitor.end_run(outcome="failed")
         monitor.start_run("disturbed")
         disturbed = spend(monitor, 4)
-        other = SQLiteStore(database)
-        if change == "newer":
-            other.save_baseline(LAVISH)
-        else:
-            other.reset_baseline(AGENT)
-        other.close()
+        with closing(open_store(database)) as other:
+            if change == "newer":
+                other.save_baseline(LAVISH)
+            else:
+                other.reset_baseline(AGENT)
         monitor.flush()
         disturbed += spend(monitor, 4, first=4)
         monitor.start_run("next")
@@ -145,10 +153,9 @@ class TestPinned:
         monitor.start_run("session-1")
         decisions = spend(monitor, 4)
         monitor.close()
-        store = SQLiteStore(database)
-        store.reset_baseline(AGENT)
-        store.close()
-        second = DriftMonitor(AGENT, db_path=database, clock=monitor._services.clock, mode="guide")
+        with closing(open_store(database)) as store:
+            store.reset_baseline(AGENT)
+        second = make_loaded_monitor(database, monitor._services.clock)
         second.start_run("session-1")
         second.flush()
         decisions += spend(second, 4, first=4)
@@ -164,7 +171,7 @@ class TestPinned:
         """
         decided = []
         for is_busy in (False, True, False):
-            monitor = DriftMonitor(AGENT, db_path=database, clock=Clock(), mode="guide")
+            monitor = make_loaded_monitor(database)
             release = threading.Event()
             if is_busy:
                 monitor._dispatch.run_on_writer(lambda gate=release: gate.wait(10))
@@ -177,31 +184,33 @@ class TestPinned:
         assert decided[0] == decided[1] == decided[2]
 
 
-class SlowStore(SQLiteStore):
-    """A store that cannot be read before it is released, as on a disk that does not answer."""
+@pytest.fixture
+def released(database, monkeypatch):
+    """Until this is set, no store can be read, as on a disk that does not answer."""
+    released = threading.Event()
+    store_class = get_store_class(database)
+    get_version = store_class.get_version
 
-    def __init__(self, path):
-        super().__init__(path)
-        self.released = threading.Event()
+    def get_version_later(store):
+        released.wait(30)
+        return get_version(store)
 
-    def get_version(self):
-        self.released.wait(30)
-        return super().get_version()
+    monkeypatch.setattr(store_class, "get_version", get_version_later)
+    return released
 
 
 class TestLateBaseline:
-    def test_a_run_that_starts_first_says_so(self, database, monkeypatch):
+    def test_a_run_that_starts_first_says_so(self, database, released):
         """
         A run that starts before its baseline was read is watched without it and says so; stored is the event
         from which it counts, so that the run can be judged again.
         """
-        monkeypatch.setattr("steadyhelm.stores.sqlite.SQLiteStore", lambda path, **_: SlowStore(path))
         monitor = DriftMonitor(AGENT, db_path=database, clock=Clock(), mode="guide")
         run_id = monitor.start_run()
         decisions = spend(monitor, 4)
         assert "baseline" in monitor.not_checked()
         assert "baseline" in monitor.status()["not_checked"]
-        monitor.store.released.set()
+        released.set()
         monitor.flush()
         decisions += spend(monitor, 4, first=4)
         monitor.flush()

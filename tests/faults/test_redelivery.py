@@ -12,7 +12,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.sink import DailyGrant, Loss, RecordedEvent, SavedState
 from steadyhelm.sinks.store import StoreSink
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 from steadyhelm.testing import events
 from steadyhelm.testing.store_records import a_finding, an_incident
 
@@ -20,11 +20,11 @@ NOW = time.time()
 
 
 @pytest.fixture
-def make_sink(tmp_path):
+def make_sink(make_database):
     stores = []
 
     def make(name):
-        store = SQLiteStore(tmp_path / f"{name}.db")
+        store = open_store(make_database(name))
         stores.append(store)
         sink = StoreSink(store, calibration_runs=3, policy=AlertPolicy(cooldown_s=60.0), channels=["webhook"])
         return sink, store

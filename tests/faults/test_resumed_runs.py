@@ -1,44 +1,46 @@
 import threading
+from contextlib import closing
 
 import pytest
+from fault_tools import get_store_class
 
 from steadyhelm import DriftMonitor
 from steadyhelm.engine.postponed_steps import MOST_POSTPONED
 from steadyhelm.errors import StoreError
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores import open_store
 
 LOOP = {"input_data": {"q": "oslo"}, "output_data": {"text": "none"}}
 
 
-class HeldStore(SQLiteStore):
-    """A store whose saved states cannot be taken before it is released, as while another process writes."""
-
-    def __init__(self, path):
-        super().__init__(path)
-        self.released = threading.Event()
-
-    def take_state(self, agent_id, run_id):
-        if not self.released.is_set():
-            raise StoreError("The database is held by another process.")
-        return super().take_state(agent_id, run_id)
-
-
 @pytest.fixture
-def database(tmp_path):
+def database(make_database):
     """A database with a suspended run that has begun a loop."""
-    first = DriftMonitor("researcher", db_path=tmp_path / "runs.db")
-    first.start_run("session-1", goal="find a flight")
-    search(first, 2)
-    first.close()
-    return tmp_path / "runs.db"
+    database = make_database()
+    add_suspended_elsewhere(database, "session-1")
+    return database
 
 
 @pytest.fixture
-def monitor(database, monkeypatch):
-    monkeypatch.setattr("steadyhelm.stores.sqlite.SQLiteStore", lambda path, **_: HeldStore(path))
+def released(database, monkeypatch):
+    """Until this is set, no saved state can be taken, as while another process writes."""
+    released = threading.Event()
+    store_class = get_store_class(database)
+    take_state = store_class.take_state
+
+    def take_state_later(store, agent_id, run_id):
+        if not released.is_set():
+            raise StoreError("The database is held by another process.")
+        return take_state(store, agent_id, run_id)
+
+    monkeypatch.setattr(store_class, "take_state", take_state_later)
+    return released
+
+
+@pytest.fixture
+def monitor(database, released):
     monitor = DriftMonitor("researcher", db_path=database, mode="guide")
     yield monitor
-    monitor.store.released.set()
+    released.set()
     monitor.close()
 
 
@@ -75,13 +77,13 @@ class TestWaiting:
         assert not monitor.flush(0.1).complete
         assert [0, 1] == list_seqs(monitor, "session-1")
 
-    def test_its_steps_are_judged_again(self, monitor):
+    def test_its_steps_are_judged_again(self, monitor, released):
         """
         When the saved state is there, the steps since the start follow those of before, in order and once.
         """
         monitor.start_run("session-1")
         search(monitor, 2)
-        monitor.store.released.set()
+        released.set()
         assert monitor.flush().complete
 
         assert "saved state" not in monitor.not_checked()
@@ -109,20 +111,20 @@ class TestWaiting:
         assert [0, 1, 2, 3] == list_seqs(monitor, "session-2")
         monitor.close()
 
-    def test_it_may_end_before(self, monitor):
+    def test_it_may_end_before(self, monitor, released):
         """
         A run that ends before its saved state was read is stored as a whole afterwards.
         """
         monitor.start_run("session-1")
         search(monitor, 2)
         monitor.end_run(outcome="done")
-        monitor.store.released.set()
+        released.set()
         assert monitor.flush().complete
 
         run = monitor.store.find_run("session-1")
         assert ("ended", "done", 4) == (run.state, run.outcome, run.events)
 
-    def test_it_may_be_suspended_and_resumed_before(self, monitor):
+    def test_it_may_be_suspended_and_resumed_before(self, monitor, released):
         """
         A run that is suspended and resumed while it waits goes on, and loses nothing.
         """
@@ -131,7 +133,7 @@ class TestWaiting:
         monitor.suspend()
         monitor.start_run("session-1")
         search(monitor, 1)
-        monitor.store.released.set()
+        released.set()
         assert monitor.flush().complete
 
         assert [0, 1, 2, 3] == list_seqs(monitor, "session-1")
@@ -181,6 +183,5 @@ class TestGivingUp:
         search(monitor, 3)
         monitor.close()
 
-        store = SQLiteStore(database)
-        assert [0, 1, 2] == [event.seq for event in store.get_run_traces("researcher", "session-1~2")]
-        store.close()
+        with closing(open_store(database)) as store:
+            assert [0, 1, 2] == [event.seq for event in store.get_run_traces("researcher", "session-1~2")]

@@ -19,17 +19,21 @@ def open_store(
     read_only: bool = False,
     synchronous: str = "NORMAL",
     timeout_s: float = 5.0,
+    may_be_away: bool = False,
 ) -> "SQLStore":
     """Return the store at a location: a SQLite file, or a database of PostgreSQL.
 
-    `synchronous` is for a file: a server has a setting of its own.
+    `synchronous` is for a file: a server has a setting of its own. A server that `may_be_away` need not
+    answer yet: what is written waits for it.
     Raises StoreError, or SettingsError, with what to do when it cannot be used.
     """
     location = where if isinstance(where, DatabaseLocation) else DatabaseLocation(os.fspath(where))
     if location.is_server:
         from steadyhelm.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
 
-        return PostgresStore(location.where, read_only=read_only, timeout_s=timeout_s)
+        return PostgresStore(
+            location.where, read_only=read_only, timeout_s=timeout_s, may_be_away=may_be_away
+        )
     from steadyhelm.stores.sqlite import SQLiteStore  # noqa: PLC0415 - only the one that is used
 
     return SQLiteStore(location.path, read_only=read_only, synchronous=synchronous, timeout_s=timeout_s)

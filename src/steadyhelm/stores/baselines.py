@@ -15,7 +15,7 @@ from steadyhelm.events import RunSummary
 from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
+from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"
@@ -143,6 +143,7 @@ class SQLBaselines(StorePart, BaselineStore):
         """Store the profile of a task type, replacing the one before it."""
         self._write_profile(_INSERT_PROFILE + _OR_REPLACE, profile)
 
+    @retry_if_rolled_back
     def add_tasks(self, profile: TaskProfile) -> None:
         """Add the totals of these completed tasks to the profile of their type."""
         self._write_profile(_INSERT_PROFILE + _OR_ADD, profile)

@@ -124,7 +124,7 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         with self.transaction():
             return work()
 
-    def retry(self, work: Callable[[], Result]) -> Result:
+    def retry(self, work: Callable[[], Result], *, is_repeatable: bool) -> Result:  # noqa: ARG002 - the contract
         """Call a function. Nobody else can make it fail: one process writes at a time."""
         return work()
 

@@ -95,6 +95,9 @@ class Dialect(Protocol):
     ) -> list[int]:
         """Delete the next payloads of a run's events from before a time. Returns the seqs, in order."""
 
+    def iterate(self, connection: Any, sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows of a query of which not all may be needed, without reading them all first."""
+
     def read_clock(self, connection: Any) -> float:
         """Return the time by the clock that all processes share."""
 
@@ -116,6 +119,8 @@ class Dialect(Protocol):
 class Connections(Protocol):
     """All connections to one database."""
 
+    replacements: int
+
     def reading(self) -> AbstractContextManager[Connection]:
         """Return a connection to read with. Inside this thread's transaction it sees what was written."""
 
@@ -125,8 +130,11 @@ class Connections(Protocol):
     def run(self, work: Callable[[], Result]) -> Result:
         """Call a function in a transaction, again where another process made the first one fail."""
 
-    def retry(self, work: Callable[[], Result]) -> Result:
-        """Call a function that is one transaction, again where another process made it fail."""
+    def retry(self, work: Callable[[], Result], *, is_repeatable: bool) -> Result:
+        """Call a function that is one transaction, again where another process made it fail.
+
+        One that is not repeatable is not called again when its transaction may have been committed.
+        """
 
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Wait until no other process is in a transaction that locked one of these agents."""
@@ -148,7 +156,19 @@ def retry_on_conflict(
 
     @functools.wraps(method)
     def call(self: Part, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
-        return self._connections.retry(lambda: method(self, *args, **options))
+        return self._connections.retry(lambda: method(self, *args, **options), is_repeatable=True)
+
+    return call
+
+
+def retry_if_rolled_back(
+    method: Callable[Concatenate[Part, Arguments], Result],
+) -> Callable[Concatenate[Part, Arguments], Result]:
+    """Let a method that is one transaction be tried again after a conflict that undid it for certain."""
+
+    @functools.wraps(method)
+    def call(self: Part, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._connections.retry(lambda: method(self, *args, **options), is_repeatable=False)
 
     return call
 

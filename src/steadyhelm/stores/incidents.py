@@ -14,7 +14,7 @@ from steadyhelm.sink import to_unicode
 from steadyhelm.store import IncidentStore, Outbox
 from steadyhelm.store_rows import Delivery, DeliveryState, LastAlert, StoredIntervention
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
+from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
 from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.sql import (
     SEVERITIES,
@@ -88,7 +88,8 @@ class SQLIncidents(StorePart, IncidentStore):
         newest: list[tuple[float, int, StoredIntervention]] = []
         read = 0
         with self._connections.reading() as connection:
-            for incident in map(_to_incident, connection.execute(query, where.values)):
+            rows = connection.dialect.iterate(connection, query, where.values)
+            for incident in map(_to_incident, rows):
                 if len(newest) >= limit and (not newest or incident.last_at < newest[0][0]):
                     break
                 for stored in _list_interventions(incident):
@@ -285,6 +286,7 @@ class SQLOutbox(StorePart, Outbox):
             ).fetchone()
         return None if row is None else LastAlert(at=row[0], severity=SEVERITIES[row[1]], incident_id=row[2])
 
+    @retry_if_rolled_back
     def claim_deliveries(
         self, *, lease_s: float, now: float | None = None, limit: int = 10
     ) -> list[Delivery]:

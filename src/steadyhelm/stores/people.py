@@ -11,7 +11,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.people import AccessKey, AuditEntry, PeopleStore, StoredComment, ToolMark
 from steadyhelm.sink import to_unicode
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import StorePart, retry_on_conflict
+from steadyhelm.stores.database import StorePart, retry_if_rolled_back, retry_on_conflict
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
@@ -59,6 +59,7 @@ class SQLPeople(StorePart, PeopleStore):
             agent = self._row_ids.get_agent(connection, to_unicode(agent_id))
             note_changes(connection, [("run", run, agent), ("agent", None, agent)])
 
+    @retry_if_rolled_back
     def add_comment(self, incident_id: str, *, at: float, author: str, content: str) -> StoredComment:
         """Store a comment on an incident. Raises NotFoundError when there is no such incident."""
         row = (to_unicode(incident_id), at, to_unicode(author), to_unicode(content))
@@ -90,6 +91,7 @@ class SQLPeople(StorePart, PeopleStore):
                 for row in connection.execute(query, [to_unicode(it) for it in incident_ids])
             ]
 
+    @retry_if_rolled_back
     def add_audit(self, entry: AuditEntry) -> None:
         """Add an entry to the audit log."""
         row = (entry.at, *map(to_unicode, (entry.author, entry.action, entry.object, entry.detail)))
@@ -109,6 +111,7 @@ class SQLPeople(StorePart, PeopleStore):
                 for at, author, action, what, detail, entry_id in rows
             ]
 
+    @retry_if_rolled_back
     def add_key(self, key: AccessKey) -> AccessKey:
         """Store a key; return it with its id."""
         row = (

@@ -8,7 +8,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import JUDGE_ACCOUNT, RunStore
 from steadyhelm.store_rows import StoredAgent, StoredRun, ToolRow
-from steadyhelm.stores.database import Connection, StorePart
+from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
 # CROSS JOIN keeps the order of the two tables: the list is read along its index, and stops at the limit.
@@ -128,6 +128,7 @@ class SQLRuns(StorePart, RunStore):
         with self._connections.reading() as connection:
             return [run_id for (run_id,) in connection.execute(_SUSPENDED, values)]
 
+    @retry_if_rolled_back
     def take_state(self, agent_id: str, run_id: str) -> bytes | None:
         """Remove and return the saved session of a run, or return None when there is none."""
         with self._connections.transaction() as connection:

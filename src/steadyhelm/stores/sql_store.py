@@ -43,4 +43,4 @@ class SQLStore(
     @property
     def replacements(self) -> int:
         """How often the database was found deleted or replaced, and was opened or created again."""
-        return 0
+        return self._connections.replacements

@@ -57,8 +57,3 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
     def reading(self) -> AbstractContextManager[TrackedConnection]:
         """Return a connection of this thread that can only read; for queries that no role has."""
         return self._connections.reading()
-
-    @property
-    def replacements(self) -> int:
-        """How often the file was found deleted or replaced, and was opened or created again."""
-        return self._connections.replacements

@@ -6,7 +6,7 @@ import functools
 import itertools
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.sink import Record
@@ -130,6 +130,10 @@ class SQLiteDialect:
             "UPDATE events SET payload = NULL WHERE run = ? AND seq = ?", [row[1:] for row in rows]
         )
         return [seq for _, _, seq in rows]
+
+    def iterate(self, connection: sqlite3.Connection, sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows of a query, which SQLite finds one by one."""
+        return connection.execute(sql, values)
 
     def read_clock(self, connection: sqlite3.Connection) -> float:  # noqa: ARG002 - the contract
         """Return the time of this machine: the processes that share a file are on it."""

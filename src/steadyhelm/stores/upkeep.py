@@ -13,7 +13,7 @@ from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
 from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_on_conflict
+from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
 from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
@@ -156,20 +156,25 @@ class SQLRetention(StorePart, Upkeep):
     def delete_agent(self, agent_id: str) -> int:
         """Delete an agent and everything that belongs to it. Returns the number of its runs."""
         forget(self.journal_path, lambda record: _is_of_agent(record, agent_id))
-        query = f"SELECT id FROM runs WHERE agent = {AGENT_ROW_ID} LIMIT {_RUNS_PER_PAGE}"
         deleted = 0
         try:
-            while True:
-                with self._connections.transaction() as connection:
-                    rows = connection.execute(query, (agent_id,)).fetchall()
-                    if not rows:
-                        _delete_agent_rows(connection, agent_id)
-                        return deleted
-                for (run,) in rows:
+            while runs := self._list_runs_or_delete_agent(agent_id):
+                for run in runs:
                     self._delete_run_row(run)
-                deleted += len(rows)
+                deleted += len(runs)
+            return deleted
         finally:
             self._row_ids.clear()
+
+    @retry_on_conflict
+    def _list_runs_or_delete_agent(self, agent_id: str) -> list[int]:
+        """Return some of an agent's runs; when there are none, delete the agent."""
+        query = f"SELECT id FROM runs WHERE agent = {AGENT_ROW_ID} LIMIT {_RUNS_PER_PAGE}"
+        with self._connections.transaction() as connection:
+            runs = [run for (run,) in connection.execute(query, (agent_id,))]
+            if not runs:
+                _delete_agent_rows(connection, agent_id)
+        return runs
 
     def prune(self, *, payloads_before: float | None = None, runs_before: float | None = None) -> PruneCounts:
         """Delete payloads and whole runs that are older than these times, and shrink the file."""
@@ -180,8 +185,7 @@ class SQLRetention(StorePart, Upkeep):
                 for run in self._iter_runs_started_before(runs_before, "last_at < :before"):
                     events += self._delete_run_row(run)
                     runs += 1
-                with self._connections.transaction() as connection:
-                    delete_spending(connection, runs_before)
+                self._delete_spending(runs_before)
             if payloads_before is not None:
                 for run in self._iter_runs_started_before(payloads_before, "payloads > 0"):
                     payloads += self._delete_payloads(run, payloads_before)
@@ -224,15 +228,25 @@ class SQLRetention(StorePart, Upkeep):
     def _delete_payloads(self, run: int, before: float) -> int:
         deleted, after = 0, -(2**63)
         while True:
-            with self._connections.transaction() as connection:
-                seqs = connection.dialect.delete_old_payloads(
-                    connection, run, after, before, EVENTS_PER_TRANSACTION
-                )
-                connection.execute("UPDATE runs SET payloads = payloads - ? WHERE id = ?", (len(seqs), run))
+            seqs = self._delete_next_payloads(run, after, before)
             deleted += len(seqs)
             if len(seqs) < EVENTS_PER_TRANSACTION:
                 return deleted
             after = seqs[-1]
+
+    @retry_if_rolled_back
+    def _delete_next_payloads(self, run: int, after: int, before: float) -> list[int]:
+        with self._connections.transaction() as connection:
+            seqs = connection.dialect.delete_old_payloads(
+                connection, run, after, before, EVENTS_PER_TRANSACTION
+            )
+            connection.execute("UPDATE runs SET payloads = payloads - ? WHERE id = ?", (len(seqs), run))
+        return seqs
+
+    @retry_on_conflict
+    def _delete_spending(self, before: float) -> None:
+        with self._connections.transaction() as connection:
+            delete_spending(connection, before)
 
     def _shrink(self) -> None:
         """Return what is free to the file system, where the database does not do so by itself."""

@@ -6,82 +6,36 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from steadyhelm.errors import StoreError
 from steadyhelm.fingerprints import hash_bytes
 from steadyhelm.store import Result
-from steadyhelm.stores.database import Cursor
 from steadyhelm.stores.locations import hide_password
-from steadyhelm.stores.postgres.dialect import DIALECT, PostgresDialect
-from steadyhelm.stores.postgres.errors import ConflictError, is_lost, translate_errors
-from steadyhelm.stores.postgres.schema import SCHEMA
-from steadyhelm.stores.postgres.translation import register, translate
+from steadyhelm.stores.postgres.connecting import (
+    build_session_settings,
+    connect_directly,
+    connect_pooled,
+    format_transaction_settings,
+)
+from steadyhelm.stores.postgres.connection import PostgresConnection
+from steadyhelm.stores.postgres.errors import ConflictError, ConnectionLostError, is_lost, translate_errors
+from steadyhelm.stores.postgres.opening import prepare
+from steadyhelm.stores.postgres.translation import Array, register
 from steadyhelm.stores.transactions import WriterTransactions
 
 _MOST_IDLE: Final = 4
 _ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.01
 _LOCK_AGENTS: Final = "SELECT pg_advisory_xact_lock(k) FROM unnest(%s::bigint[]) k"
-_SILENCE_S: Final = 30
-"""How long a network may be silent, or a frozen client hold its locks, until the connection is lost."""
-
+_IDENTIFY: Final = """
+    SELECT oid, to_regclass('runs')::oid::bigint FROM pg_database WHERE datname = current_database()"""
 
 # A child must neither use nor close a connection that its parent still has.
 _inherited_from_parent: list[Any] = []
-
-
-class PostgresConnection:
-    """A connection that takes the statements and values of the store's parts."""
-
-    dialect: PostgresDialect = DIALECT
-
-    def __init__(
-        self, raw: "psycopg.Connection[Any]", connections: "PostgresConnections", *, reopens: bool = False
-    ) -> None:
-        self.raw = raw
-        self.connections = connections
-        self._reopens = reopens
-        self.changes_noted = 0
-        """How many changes the transaction has noted so far."""
-
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Run a statement; `?` or `:name` stands for a value."""
-        try:
-            return self.raw.execute(translate(sql), values)
-        except psycopg.Error as exc:
-            if not self._reopens or not is_lost(exc):
-                raise
-        # The server may have been started anew. Each statement is a transaction of its own: nothing is lost.
-        self.raw.close()
-        self.raw = self.connections.connect(read_only=True)
-        return self.raw.execute(translate(sql), values)
-
-    def executemany(self, sql: str, rows: Iterable[Any]) -> Cursor:
-        """Run a statement for each row."""
-        cursor = self.raw.cursor()
-        cursor.executemany(translate(sql), rows)
-        return cursor
-
-    def copy(self, target: str, rows: Iterable[tuple[object, ...]]) -> None:
-        """Insert rows by COPY: the quickest way in."""
-        with self.raw.cursor().copy(f"COPY {target} FROM STDIN") as copy:
-            write = copy.write_row
-            for row in rows:
-                write(row)
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open and has not failed."""
-        return self.raw.info.transaction_status is psycopg.pq.TransactionStatus.INTRANS
-
-    def is_usable(self) -> bool:
-        """Return whether nothing is known against the connection."""
-        return not self.raw.closed and not self.raw.broken
 
 
 class PostgresConnections(WriterTransactions[PostgresConnection]):
@@ -103,6 +57,12 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         self._timeout_s = timeout_s
         self._on_rollback = on_rollback
         self._closed = False
+        self._identity: tuple[Any, ...] | None = None
+        self._lacks_tables = False
+        self.pooled_settings = ""
+        """What each transaction sets by itself, because the server is behind a pooler."""
+        self.replacements = 0
+        """How often the database was found deleted or replaced."""
         self._reset()
         _all_open.add(self)
 
@@ -119,51 +79,48 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
     def connect(self, *, read_only: bool) -> "psycopg.Connection[Any]":
         """Return a new connection of the driver, in no transaction."""
         self._require_open()
+        session = build_session_settings(self._timeout_s, read_only=read_only)
         with translate_errors(self.url):
-            raw = psycopg.connect(self.url, autocommit=True, **self._build_options(read_only=read_only))
+            raw = None if self.pooled_settings else connect_directly(self.url, session, self._timeout_s)
+            if raw is None:
+                self.pooled_settings = format_transaction_settings(session)
+                raw = connect_pooled(self.url, self._timeout_s)
         register(raw)
         return raw
 
     def open(self, *, read_only: bool) -> PostgresConnection:
         """Return a new connection, in no transaction."""
-        return PostgresConnection(self.connect(read_only=read_only), self)
+        return PostgresConnection(self.connect(read_only=read_only), self, read_only=read_only)
 
     @contextlib.contextmanager
     def use_own_connection(self, *, read_only: bool = False) -> Iterator[PostgresConnection]:
-        """Yield a connection of its own, which ends afterwards with every lock it took."""
+        """Yield a connection of its own, which ends afterwards with every lock it took.
+
+        Behind a pooler all of it is one transaction.
+        """
         connection = self.open(read_only=read_only)
         try:
+            connection.begin_reading()
             yield connection
+            if connection.in_transaction:
+                connection.raw.execute("COMMIT")
         finally:
             connection.raw.close()
-
-    def _build_options(self, *, read_only: bool) -> dict[str, Any]:
-        """Return what the address leaves open."""
-        given = conninfo_to_dict(self.url)
-        wait_ms = max(1, int(self._timeout_s * 1000))
-        session = {
-            "search_path": SCHEMA,
-            "lock_timeout": wait_ms,
-            "idle_in_transaction_session_timeout": _SILENCE_S * 1000,
-            "default_transaction_read_only": "on" if read_only else "off",
-            # Statements are short and come often: planning them for every core costs more than it gains.
-            "jit": "off",
-        }
-        chosen = str(given.get("options") or "")
-        options = " ".join(f"-c {name}={value}" for name, value in session.items() if name not in chosen)
-        network = {
-            "connect_timeout": max(2, round(self._timeout_s)),
-            "keepalives_idle": _SILENCE_S,
-            "tcp_user_timeout": _SILENCE_S * 1000,
-            "application_name": "steadyhelm",
-            "client_encoding": "UTF8",
-        }
-        left = {name: value for name, value in network.items() if name not in given}
-        return {**left, "options": f"{options} {chosen}".strip()}
 
     def _require_open(self) -> None:
         if self._closed:
             raise StoreError(f"The store of {self.name} has been closed.")
+
+    @contextlib.contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise PostgreSQL's errors as StoreError, and remember when a table is missing."""
+        try:
+            with translate_errors(self.url):
+                yield
+        except StoreError as exc:
+            if isinstance(exc.__cause__, psycopg.errors.UndefinedTable):
+                self._lacks_tables = True
+            raise
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -178,11 +135,13 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         if mine is not None:
             yield mine
             return
+        self.require_database()
         reader = self._take_reader()
         idle = self._idle
         self._local.reader = reader
         try:
-            with translate_errors(self.url):
+            with self._translate_errors():
+                reader.begin_reading()
                 yield reader
         finally:
             self._local.reader = None
@@ -193,9 +152,11 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         with self._idle_lock:
             if self._idle:
                 return self._idle.pop()
-        return PostgresConnection(self.connect(read_only=True), self, reopens=True)
+        return self.open(read_only=True)
 
     def _give_back(self, reader: PostgresConnection, idle: list[PostgresConnection]) -> None:
+        with contextlib.suppress(psycopg.Error):
+            reader.end_reading()
         with self._idle_lock:
             # After a fork the list is another one.
             if not self._closed and idle is self._idle and len(idle) < _MOST_IDLE and reader.is_usable():
@@ -213,11 +174,12 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
             with self.transaction():
                 return work()
 
-        return self.retry(in_transaction)
+        return self.retry(in_transaction, is_repeatable=True)
 
-    def retry(self, work: Callable[[], Result]) -> Result:
+    def retry(self, work: Callable[[], Result], *, is_repeatable: bool) -> Result:
         """Call a function that is one transaction, again where another process or the network made it fail.
 
+        One that is not repeatable is not called again after a lost connection: it may have been committed.
         Inside a transaction it is called once: only the whole of it can be tried again.
         """
         if self._is_inside:
@@ -226,14 +188,13 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         for _ in range(_ATTEMPTS - 1):
             try:
                 return work()
-            except ConflictError:
+            except ConflictError as exc:
+                if isinstance(exc, ConnectionLostError) and not is_repeatable:
+                    raise
                 # Two that were in each other's way must not come back at the same moment.
                 time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
                 pause_s *= 2
         return work()
-
-    def _translate_errors(self) -> contextlib.AbstractContextManager[None]:
-        return translate_errors(self.url)
 
     def _commit(self, connection: PostgresConnection, statement: str) -> None:
         connection.raw.execute(statement)
@@ -252,21 +213,46 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         lock.acquire()
         try:
             self._require_open()
+            if self._lacks_tables:
+                self._drop_writer()
             if self._writer is not None:
                 try:
-                    self._writer.raw.execute("BEGIN")
+                    self._writer.begin()
                 except psycopg.Error as exc:
                     if not is_lost(exc) and self._writer.is_usable():
                         raise
                     self._drop_writer()
             if self._writer is None:
-                self._writer = self.open(read_only=False)
-                self._writer.raw.execute("BEGIN")
+                self._writer = self._begin_on_new_writer()
             self._writer.changes_noted = 0
         except BaseException:
             lock.release()
             raise
         return self._writer
+
+    def _begin_on_new_writer(self) -> PostgresConnection:
+        """Begin a transaction on a new connection; create the tables where the database was replaced."""
+        writer = self.open(read_only=False)
+        try:
+            writer.begin()
+            found = tuple(writer.execute(_IDENTIFY).fetchone())
+            is_replaced = self._identity not in (None, found)
+            if is_replaced or self._lacks_tables:
+                writer.raw.execute("ROLLBACK")
+                prepare(self)
+                writer.begin()
+                found = tuple(writer.execute(_IDENTIFY).fetchone())
+                self.replacements += is_replaced
+        except BaseException:
+            writer.raw.close()
+            raise
+        self._identity = found
+        self._lacks_tables = False
+        return writer
+
+    def expect_no_tables(self) -> None:
+        """Create the tables before the next transaction: they could not be created yet."""
+        self._lacks_tables = True
 
     def _roll_back(self, connection: PostgresConnection, statement: str) -> None:
         self._on_rollback()
@@ -289,7 +275,14 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[PostgresConnection]:
-        """Yield a second writing connection, whose statements are transactions of their own."""
+        """Yield a second writing connection, whose statements are transactions of their own.
+
+        Behind a pooler it is the one that writes: all its connections may be taken by others who wait for
+        a second one too.
+        """
+        if self.pooled_settings and self._writer is not None:
+            yield self._writer
+            return
         if self._aside is None or not self._aside.is_usable():
             self._aside = self.open(read_only=False)
         yield self._aside
@@ -301,10 +294,13 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
             raise StoreError("Agents can only be locked inside a transaction.")
         if keys:
             with translate_errors(self.url):
-                self._writer.raw.execute(_LOCK_AGENTS, (keys,))
+                self._writer.raw.execute(_LOCK_AGENTS, (Array(keys),))
 
     def require_database(self) -> None:
-        """Do nothing: a lost server is noticed by the next statement."""
+        """Create the tables where they were found missing; a lost server is noticed by the next statement."""
+        if self._lacks_tables and not self._read_only:
+            with self.transaction():
+                pass  # beginning it is enough
 
     # --- the end, and forks -----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ they insert or change is sorted, and new names are inserted in short transaction
 import itertools
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from steadyhelm.stores.row_ids import RowIds
 
 if TYPE_CHECKING:
     from steadyhelm.stores.changes import What
-    from steadyhelm.stores.postgres.connections import PostgresConnection
+    from steadyhelm.stores.postgres.connection import PostgresConnection
 
 _PAYLOAD: Final = 12
 """The place of a payload's number in the row of an event."""
@@ -183,6 +183,10 @@ class PostgresDialect:
             {"run": run, "after": after, "before": before, "limit": limit},
         ).fetchall()
         return sorted(seq for (seq,) in rows)
+
+    def iterate(self, connection: "PostgresConnection", sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows of a query, read a page at a time as they were when it began."""
+        return connection.iterate(sql, values)
 
     # --- changes ----------------------------------------------------------------------------------
 

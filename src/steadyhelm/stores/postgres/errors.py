@@ -27,6 +27,10 @@ class ConflictError(StoreError):
     """Another process was in the way, or the connection was lost: the transaction may be tried again."""
 
 
+class ConnectionLostError(ConflictError):
+    """The connection was lost: whether the transaction was committed is not known."""
+
+
 def find_secrets(url: str) -> list[str]:
     """Return what must not be shown: the password, as written and as meant."""
     try:
@@ -83,7 +87,7 @@ def to_store_error(url: str, exc: psycopg.Error) -> StoreError:
     if what is not None:
         return StoreError(f"{name} {what} ({words}).")
     if is_lost(exc):
-        return ConflictError(f"{name} cannot be reached. Check that the server runs ({words}).")
+        return ConnectionLostError(f"{name} cannot be reached. Check that the server runs ({words}).")
     return StoreError(f"{name} could not be used: {words}.")
 
 
@@ -101,9 +105,23 @@ _BY_CLASS: Final[tuple[tuple[tuple[type[psycopg.Error], ...], str], ...]] = (
 )
 # Before a session exists there is only a text, and the server writes it in its own language.
 _BY_WORDS: Final = (
+    (
+        ("no pg_hba.conf entry",),
+        "does not let this user in from here, or not without encryption. Check sslmode and pg_hba.conf",
+    ),
     (("password authentication failed", "no password supplied", "role"), _BY_CLASS[0][1]),
     (("does not exist",), _BY_CLASS[1][1]),
     (("too many clients", "remaining connection slots"), _BY_CLASS[2][1]),
+)
+
+
+# Said by the driver, before the server is asked anything.
+_BY_WORDS_OF_DRIVER: Final = (
+    (
+        "server does not support SSL",
+        "offers no encrypted connection. Turn on ssl in the server, or change sslmode in the setting db",
+    ),
+    ("certificate", "has a certificate that cannot be verified. Check sslrootcert in the setting db"),
 )
 
 
@@ -115,4 +133,5 @@ def _describe(exc: psycopg.Error, words: str) -> str | None:
         for needles, what in _BY_WORDS:
             if "FATAL" in words and any(needle in words for needle in needles):
                 return what
+        return next((what for needle, what in _BY_WORDS_OF_DRIVER if needle in words), None)
     return None

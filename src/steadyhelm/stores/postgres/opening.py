@@ -11,7 +11,8 @@ from steadyhelm.stores.postgres.schema import MIGRATIONS, MIGRATIONS_TABLE
 from steadyhelm.stores.schema import Migration
 
 if TYPE_CHECKING:
-    from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
+    from steadyhelm.stores.postgres.connection import PostgresConnection
+    from steadyhelm.stores.postgres.connections import PostgresConnections
 
 _MIGRATION_LOCK: Final = 0x53544459
 """One process at a time creates and migrates tables."""

@@ -9,7 +9,7 @@ from psycopg import errors
 from steadyhelm.stores.postgres.schema import BUCKET_BITS, BUCKET_S, FIRST_BUCKET, PARTITIONED
 
 if TYPE_CHECKING:
-    from steadyhelm.stores.postgres.connections import PostgresConnection
+    from steadyhelm.stores.postgres.connection import PostgresConnection
 
 _MADE_AHEAD: Final = 4
 _LOCK: Final = 0x53544460
@@ -56,12 +56,15 @@ def make_partitions(connection: "PostgresConnection") -> None:
                     )
             except (errors.CheckViolation, errors.LockNotAvailable, errors.DuplicateTable):
                 continue
+            except errors.InsufficientPrivilege:
+                # Another role owns the tables, and makes them; rows have a place until then.
+                return
 
 
 def drop_partition(connection: "PostgresConnection", table: str, bucket: int) -> bool:
-    """Drop the partition of a week. Returns False when it is in use: the next upkeep tries again."""
+    """Drop the partition of a week. Returns False when it is in use or not ours: a later upkeep may."""
     try:
         connection.execute(f"DROP TABLE IF EXISTS {table}_{bucket}")
-    except errors.LockNotAvailable:
+    except (errors.LockNotAvailable, errors.InsufficientPrivilege):
         return False
     return True

@@ -8,10 +8,11 @@ from steadyhelm.events import RunInfo, RunSummary
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import DailyGrant, Loss, PinnedBaseline, Record, RecordedEvent
 from steadyhelm.stores.batch import TYPE_CODES
+from steadyhelm.stores.postgres.translation import Array
 from steadyhelm.stores.row_ids import RowIds
 
 if TYPE_CHECKING:
-    from steadyhelm.stores.postgres.connections import PostgresConnection
+    from steadyhelm.stores.postgres.connection import PostgresConnection
 
 RunTimes = dict[tuple[str, str], float]
 """When runs that may be new began, by agent and id."""
@@ -74,7 +75,7 @@ def look_up_names(connection: "PostgresConnection", row_ids: RowIds, names: Sequ
     new = [name for name in names if name not in found]
     if new:
         with connection.connections.aside() as other:
-            other.execute(_ADD.format(table="names", column="name"), (new,))
+            other.execute(_ADD.format(table="names", column="name"), (Array(new),))
         found |= _look_up(connection, "names", "name", new)
     row_ids.names |= found
 
@@ -87,7 +88,7 @@ def look_up_agents(connection: "PostgresConnection", row_ids: RowIds, agent_ids:
     found = _look_up(connection, "agents", "agent_id", wanted)
     new = [agent_id for agent_id in wanted if agent_id not in found]
     if new:
-        connection.execute(_ADD.format(table="agents", column="agent_id"), (new,))
+        connection.execute(_ADD.format(table="agents", column="agent_id"), (Array(new),))
         found |= _look_up(connection, "agents", "agent_id", new)
     row_ids.agents |= found
 
@@ -104,7 +105,9 @@ def look_up_runs(connection: "PostgresConnection", row_ids: RowIds, runs: RunTim
     if not new:
         return
     times = [runs[wanted[key], key[1]] for key in new]
-    rows = connection.execute(_ADD_RUNS, ([it[0] for it in new], [it[1] for it in new], times))
+    rows = connection.execute(
+        _ADD_RUNS, (Array(it[0] for it in new), Array(it[1] for it in new), Array(times))
+    )
     for agent, run_id, row_id, started_at in rows:
         row_ids.add_run(wanted[agent, run_id], run_id, row_id, agent, started_at or math.inf)
         row_ids.new_runs[agent] = row_ids.new_runs.get(agent, 0) + 1
@@ -115,7 +118,8 @@ def look_up_runs(connection: "PostgresConnection", row_ids: RowIds, runs: RunTim
 
 
 def _find_runs(connection: "PostgresConnection", row_ids: RowIds, wanted: dict[tuple[int, str], str]) -> None:
-    rows = connection.execute(_FIND_RUNS, ([agent for agent, _ in wanted], [run_id for _, run_id in wanted]))
+    keys = (Array(agent for agent, _ in wanted), Array(run_id for _, run_id in wanted))
+    rows = connection.execute(_FIND_RUNS, keys)
     for agent, run_id, row_id, started_at, start_known, last_seq in rows:
         known = started_at if started_at or start_known else math.inf
         row_ids.add_run(wanted[agent, run_id], run_id, row_id, agent, known, last_seq)
@@ -124,4 +128,4 @@ def _find_runs(connection: "PostgresConnection", row_ids: RowIds, wanted: dict[t
 def _look_up(
     connection: "PostgresConnection", table: str, column: str, texts: Sequence[str]
 ) -> dict[str, int]:
-    return dict(connection.execute(_FIND.format(table=table, column=column), (list(texts),)).fetchall())
+    return dict(connection.execute(_FIND.format(table=table, column=column), (Array(texts),)).fetchall())

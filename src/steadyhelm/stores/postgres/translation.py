@@ -14,7 +14,8 @@ import re
 from typing import Any, Final
 
 from psycopg import AsyncConnection, Connection
-from psycopg.adapt import Buffer, Loader
+from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.types.array import ListDumper
 from psycopg.types.numeric import FloatDumper, IntDumper
 from psycopg.types.string import StrDumperUnknown
 
@@ -129,6 +130,17 @@ class _FloatDumper(FloatDumper):
         return None if obj != obj else repr(obj).encode()  # noqa: PLR0124 - quicker than math.isnan
 
 
+class Array(list[Any]):
+    """Several values of one type, for `ANY (?)` and `unnest(?)`."""
+
+
+class _ArrayRefuser(Dumper):
+    """A list is no value of a column, though PostgreSQL would store its text."""
+
+    def dump(self, obj: Any) -> Buffer | None:
+        raise TypeError(f"a {type(obj).__name__} fits no column")
+
+
 class _NumericLoader(Loader):
     """Sums are numeric: they come back as the numbers they were."""
 
@@ -142,6 +154,9 @@ def register(connection: "Connection[Any] | AsyncConnection[Any]") -> None:
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_dumper(bool, _BoolDumper)
+    adapters.register_dumper(Array, ListDumper)
+    adapters.register_dumper(list, _ArrayRefuser)
+    adapters.register_dumper(tuple, _ArrayRefuser)
     adapters.register_dumper(float, _FloatDumper)
     adapters.register_loader("text", _TextLoader)
     adapters.register_loader("numeric", _NumericLoader)

@@ -11,8 +11,10 @@ from steadyhelm.errors import StoreError
 from steadyhelm.journal.abandoned import describe_pending
 from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.changes import note_changes
+from steadyhelm.stores.database import retry_on_conflict
 from steadyhelm.stores.locations import DatabaseLocation
-from steadyhelm.stores.postgres.connections import PostgresConnection, PostgresConnections
+from steadyhelm.stores.postgres.connection import PostgresConnection
+from steadyhelm.stores.postgres.connections import PostgresConnections
 from steadyhelm.stores.postgres.errors import translate_errors
 from steadyhelm.stores.postgres.partitions import (
     drop_partition,
@@ -133,7 +135,10 @@ class PostgresUpkeep(SQLUpkeep, SQLRetention):
         """Delete payloads and whole runs that are older than these times.
 
         Weeks that are old as a whole are dropped. Nothing is done while another process does it.
+        Behind a pooler, which keeps no lock between two transactions, rows are deleted one by one instead.
         """
+        if self._connections.pooled_settings:
+            return super().prune(payloads_before=payloads_before, runs_before=runs_before)
         with translate_errors(self._connections.url), self._connections.use_own_connection() as keeper:
             (is_alone,) = keeper.execute("SELECT pg_try_advisory_lock(?)", (_PRUNE_LOCK,)).fetchone()
             if not is_alone:
@@ -153,14 +158,18 @@ class PostgresUpkeep(SQLUpkeep, SQLRetention):
         """Delete all runs of the weeks that are old as a whole. Returns the numbers of runs and events."""
         runs = events = 0
         for bucket in _iter_past_buckets(keeper, "events"):
-            with self._connections.transaction() as connection:
-                found = _delete_runs_of(connection, bucket, before)
+            found = self._delete_runs_of(bucket, before)
             self._row_ids.clear()
             if found is not None:
                 runs, events = runs + found[0], events + found[1]
                 for table in PARTITIONED:
                     drop_partition(keeper, table, bucket)
         return runs, events
+
+    @retry_on_conflict
+    def _delete_runs_of(self, bucket: int, before: float) -> tuple[int, int] | None:
+        with self._connections.transaction() as connection:
+            return _delete_runs_of(connection, bucket, before)
 
 
 def _iter_past_buckets(connection: PostgresConnection, table: str) -> Iterator[int]:
