@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres test-spark check format bench soak prove docs release-notes clean ui test-ui
+.PHONY: help demo test test-adapters test-oldest test-foreign test-coding-agents test-dist test-postgres test-spark check format bench soak prove prove-sessions prove-spark docs release-notes clean ui test-ui
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -169,6 +169,13 @@ soak: $(VENV)/.tested  ## mixed load for SOAK_MINUTES: memory and handles flat, 
 PROVE ?= --agents 2000 --seconds 600
 prove: $(VENV)/.tested  ## 2,000 simulated agents on PostgreSQL for ten minutes: lag under 5 s, nothing lost, memory flat
 	$(BIN)/python -m benchmarks.prove $(PROVE)
+
+# On the open runs in the folder that STEADYHELM_DATA names; an hour and more in all on two cores.
+prove-sessions: $(VENV)/.tested  ## save and continue every open run between all its events: the same reports
+	$(BIN)/python -m benchmarks.prove_sessions
+
+prove-spark: $(VENV)-spark/.installed  ## judge every open run on Spark, also killed twice: the same reports
+	$(VENV)-spark/bin/python -m benchmarks.prove_spark
 
 docs: $(VENV)/.tested  ## build the site into site/
 	$(BIN)/mkdocs build --strict

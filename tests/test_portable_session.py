@@ -84,9 +84,9 @@ def judge(session, run_events, between=lambda session: session):
     """Everything that is said of a run; `between` is called with the session before every event."""
     replay = Replay(session)
     for event in run_events:
-        replay._session = between(replay._session)
+        replay.session = between(replay.session)
         replay.observe(event)
-    replay._session = between(replay._session)
+    replay.session = between(replay.session)
     run = ReadRun(
         info=session.run,
         events=run_events,

@@ -111,7 +111,7 @@ class Replay:
     """
 
     def __init__(self, session: Session, *, missing: Sequence[NotChecked] = ()) -> None:
-        self._session = session
+        self.session = session
         self._missing = missing
         self._findings: list[FindingReport] = []
         self._incidents: dict[str, Incident] = {}
@@ -123,7 +123,7 @@ class Replay:
 
     def observe(self, event: TraceEvent) -> list[FindingReport]:
         """Judge this event and return its findings, without those that merely go on."""
-        seen = self._session.observe(event)
+        seen = self.session.observe(event)
         self.questions = seen.questions
         listed = [finding for finding in seen.decision.findings if not finding.is_ongoing]
         found = self._take(int(event.event_id), listed, seen.incidents)
@@ -138,14 +138,14 @@ class Replay:
         """Return the decision for a recorded call before it is made, without its result."""
         unknown = {"output_data": None, "error": None, "result_hash": 0, "token_count": 0, "cost_usd": None}
         began_at = call.timestamp - call.duration_ms / 1000
-        return self._session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
+        return self.session.foresee(structs.replace(call, timestamp=began_at, duration_ms=0.0, **unknown))
 
     def end(self, run: ReadRun) -> JudgedReplay:
         """End the run after its last event: judge it as a whole, and return the report."""
         # Known before the end: a detector that ends its work may forget why it could not look.
-        reasons = self._session.not_checked.items()
+        reasons = self.session.not_checked.items()
         not_checked = [NotChecked(detector=name, reason=why) for name, why in reasons]
-        ending = self._session.end(at=run.events[-1].timestamp)
+        ending = self.session.end(at=run.events[-1].timestamp)
         self._take(int(run.events[-1].event_id), ending.findings, ending.incidents)
         incidents = list(self._incidents.values())
         report = RunReport(

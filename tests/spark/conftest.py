@@ -1,7 +1,6 @@
 """One Spark session on two cores for all tests, and recorded runs to judge."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from msgspec import structs
 
 from steadyhelm import DriftMonitor
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.scale import encode_end, encode_run, open_spark
+from steadyhelm.scale import open_spark
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the server of tests/postgres_server.py
 
@@ -88,22 +87,3 @@ def in_order(runs):
         )
         for number, run in enumerate(runs)
     ]
-
-
-def write_files(folder, files):
-    """Write messages to files that are a second apart: Spark reads files in the order of their times."""
-    folder.mkdir()
-    for number, lines in enumerate(files):
-        path = folder / f"{number}.txt"
-        path.write_bytes(b"\n".join(lines) + b"\n")
-        os.utime(path, (1_700_000_000 + number,) * 2)
-
-
-def write_messages(runs, folder, *, files):
-    """Write the messages of all runs to files, so that every run is cut over all of them."""
-    parts = [[] for _ in range(files)]
-    for run in runs:
-        messages = [*encode_run(run), encode_end(run.info, run.events[-1].timestamp)]
-        for number, part in enumerate(parts):
-            part.extend(messages[len(messages) * number // files : len(messages) * (number + 1) // files])
-    write_files(folder, parts)

@@ -1,7 +1,8 @@
 import json
 from collections import Counter
 
-from conftest import in_order, write_files, write_messages
+from conftest import in_order
+from killed_streams import write_files, write_messages
 
 from steadyhelm import RunInfo, TraceEvent
 from steadyhelm.replay import Judge
