@@ -1,5 +1,6 @@
 """`db copy`: a SQLite store moves to PostgreSQL, whole and checked, or not at all."""
 
+import time
 from contextlib import closing
 
 import pytest
@@ -8,6 +9,8 @@ from steadyhelm import DriftMonitor
 from steadyhelm.errors import SettingsError, StoreError
 from steadyhelm.stores import copying, open_store
 from steadyhelm.stores.copying import copy_store, count_rows
+from steadyhelm.stores.postgres.schema import PARTITIONED
+from steadyhelm.testing.store_records import an_event
 
 
 @pytest.fixture
@@ -63,6 +66,30 @@ class TestCopy:
             assert found[0] == found[1] != []
         assert source.list_incidents("worker") == target.list_incidents("worker")
         assert source.list_run_summaries("worker") == target.list_run_summaries("worker")
+        assert [] == target.check()
+
+    def test_runs_are_in_the_partitions_of_their_weeks(self, file, target):
+        """
+        Runs are copied into the weeks they began in, so that retention drops them; what began in the future,
+        or before there were weeks, has a week too.
+        """
+        week_s = 604_800.0
+        with closing(open_store(file)) as store:
+            now = time.time()
+            store.write([an_event(n, run_id="old", timestamp=now - 9 * week_s) for n in range(3)])
+            store.write([an_event(0, run_id="odd", timestamp=5.0)])
+            store.write([an_event(0, run_id="late", timestamp=now + 900 * week_s)])
+            copy_store(store, target)
+        with target.reading() as connection:
+            counts = {
+                table: connection.execute(f"SELECT count(*) FROM {table}_other").fetchone()[0]
+                for table in PARTITIONED
+            }
+        before = len(target.list_runs())
+        deleted = target.prune(runs_before=now - 8 * week_s)
+
+        assert dict.fromkeys(PARTITIONED, 0) == counts
+        assert (2, before - 2) == (deleted.runs, len(target.list_runs()))
         assert [] == target.check()
 
     def test_agents_go_on_there(self, source, target, postgres_url):

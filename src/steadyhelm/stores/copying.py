@@ -1,13 +1,13 @@
 """Copy a SQLite store to an empty PostgreSQL database: all of it, or nothing, and check the copy.
 
-Row ids stay as they are. Runs that were copied are in the partition for weeks without one of their own, where
-retention deletes row by row.
+Row ids stay as they are, but for those of runs: they begin with the week in which the run began, so that it
+is in the partition of that week, and retention drops it with the others.
 """
 
 # ruff: noqa: S608 - every piece of these queries is our own text
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
@@ -96,19 +96,20 @@ def copy_store(
         # Between two tables the source is read, which may take a while.
         new.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         _require_empty(new, target.location)
+        new_run = _make_partitions(old, new)
         for table in _TABLES:
-            for count in _copy_table(old, new, table):
+            for count in _copy_table(old, new, table, new_run):
                 on_rows(count)
         _raise_numbers(new)
         # What is counted at the end of a transaction is counted now.
         new.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        runs = _choose_runs(old)
+        runs = _choose_runs(old, new_run)
         copied = StoreCopy(
             source=str(source.location),
             target=str(target.location),
             tables=[_compare_table(old, new, table) for table in (*_TABLES, "agent_days")],
             runs_compared=len(runs),
-            runs_different=[run for run in runs if _digest(old, run) != _digest(new, run)],
+            runs_different=[run for run, copy in runs if _digest(old, run) != _digest(new, copy)],
         )
         if not copied.is_equal:
             differing = [it.table for it in copied.tables if not it.is_equal]
@@ -141,16 +142,38 @@ def _require_empty(connection: Any, location: DatabaseLocation) -> None:
         )
 
 
-def _copy_table(old: Any, new: Any, table: str) -> Iterator[int]:
+def _make_partitions(old: Any, new: Any) -> str:
+    """Make the partitions of all weeks in which a run began. Returns SQL for the new row id of a run `r`."""
+    from steadyhelm.stores.postgres import partitions, schema  # noqa: PLC0415 - an extra
+
+    bucket = partitions.format_bucket("r.started_at", partitions.read_bucket(new))
+    for (number,) in old.execute(f"SELECT DISTINCT {bucket} FROM runs r").fetchall():
+        for table in schema.PARTITIONED:
+            partitions.make_partition(new, table, number)
+    return f"({bucket} << {schema.BUCKET_BITS}) + r.id"
+
+
+def _copy_table(old: Any, new: Any, table: str, new_run: str) -> Iterator[int]:
     columns = _list_columns(new, table)
-    if table == "payloads":
-        given = ", ".join(f"e.{name}" if name in ("run", "seq") else f"p.{name}" for name in columns)
-    else:
-        given = ", ".join(columns)
-    rows = iter(old.execute(f"SELECT {given} FROM {_name_rows(table)}"))
+    rows = iter(old.execute(_select_rows(table, columns, new_run)))
     while part := list(islice(rows, _COPIED_AT_ONCE)):
         new.copy(f"{table} ({', '.join(columns)})", part)
         yield len(part)
+
+
+def _select_rows(table: str, columns: Sequence[str], new_run: str) -> str:
+    """Return the query for the rows of a table as they are copied, with the new row ids of runs."""
+    owner = {"runs": "r", "payloads": "p"}.get(table, table)
+    names = {name: f"{owner}.{name}" for name in columns}
+    if table == "runs":
+        rows, names["id"] = "runs r", new_run
+    elif "run" in names:
+        event = "e" if table == "payloads" else table
+        names |= {"run": new_run, **({"seq": "e.seq"} if table == "payloads" else {})}
+        rows = f"{_name_rows(table)} JOIN runs r ON r.id = {event}.run"
+    else:
+        rows = table
+    return f"SELECT {', '.join(names[name] for name in columns)} FROM {rows}"
 
 
 def _name_rows(table: str) -> str:
@@ -175,8 +198,10 @@ def _raise_numbers(connection: Any) -> None:
             name = "run_numbers" if table in ("runs", "findings") else None
             if name is None:
                 name = connection.execute("SELECT pg_get_serial_sequence(?, 'id')", (table,)).fetchone()[0]
+            # The row id of a run is its number behind that of a week.
+            number = "id & 1099511627775" if table == "runs" else "id"
             connection.execute(
-                f"SELECT setval(?, greatest(nextval(?), (SELECT coalesce(max(id), 1) FROM {table})))",
+                f"SELECT setval(?, greatest(nextval(?), (SELECT coalesce(max({number}), 1) FROM {table})))",
                 (name, name),
             )
 
@@ -208,9 +233,9 @@ def _is_close(a: float, b: float) -> bool:
     return abs(a - b) <= 1e-9 * max(1.0, abs(a), abs(b))
 
 
-def _choose_runs(connection: Any) -> list[int]:
-    """Return the row ids of some runs, those that are compared row by row."""
-    runs = [run for (run,) in connection.execute("SELECT id FROM runs ORDER BY id")]
+def _choose_runs(connection: Any, new_run: str) -> list[tuple[int, int]]:
+    """Return the old and new row ids of some runs, those that are compared row by row."""
+    runs = connection.execute(f"SELECT r.id, {new_run} FROM runs r ORDER BY r.id").fetchall()
     return random.Random(0).sample(runs, min(len(runs), _RUNS_COMPARED))  # noqa: S311 - reproducible
 
 

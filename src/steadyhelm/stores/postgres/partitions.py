@@ -46,19 +46,33 @@ def make_partitions(connection: "PostgresConnection") -> None:
         return
     for table in PARTITIONED:
         for bucket in sorted(wanted - list_buckets(connection, table)):
-            first, end = find_range(bucket)
             try:
                 with connection.raw.transaction():
                     connection.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
-                    connection.execute(
-                        f"CREATE TABLE IF NOT EXISTS {table}_{bucket} PARTITION OF {table}"
-                        f" FOR VALUES FROM ({first}) TO ({end})"
-                    )
+                    make_partition(connection, table, bucket)
             except (errors.CheckViolation, errors.LockNotAvailable, errors.DuplicateTable):
                 continue
             except errors.InsufficientPrivilege:
                 # Another role owns the tables, and makes them; rows have a place until then.
                 return
+
+
+def make_partition(connection: "PostgresConnection", table: str, bucket: int) -> None:
+    """Make the partition of a week where it is missing."""
+    first, end = find_range(bucket)
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {table}_{bucket} PARTITION OF {table}"
+        f" FOR VALUES FROM ({first}) TO ({end})"
+    )
+
+
+def format_bucket(started_at: str, latest: int) -> str:
+    """Return SQL for the bucket of a run that began at a time, no later than the latest one.
+
+    >>> format_bucket("r.started_at", 351)
+    'max(0, min(351, CAST(r.started_at / 604800 AS INTEGER) - 2600))'
+    """
+    return f"max(0, min({latest}, CAST({started_at} / {BUCKET_S} AS INTEGER) - {FIRST_BUCKET}))"
 
 
 def drop_partition(connection: "PostgresConnection", table: str, bucket: int) -> bool:
