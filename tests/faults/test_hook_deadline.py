@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hook_processes import GUIDE, call, finish, keeps_promise, shared_home
+from hook_processes import GUIDE, HANG_S, PROMISED_S, call, finish, keeps_promise, shared_home
 
 from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.request import HookRequest, installation_id
@@ -54,6 +54,39 @@ def locked(hooks):
         yield
     finally:
         holder.close()
+
+
+HANGS = """
+import os, sys, time
+from steadyhelm.hooks import client, deadline
+
+set_real_alarm = deadline.set_alarm
+
+def set_alarm(timeout_s):
+    os.write(2, f"{timeout_s} ".encode())
+    set_real_alarm(timeout_s)
+
+def hang(request):
+    while True:
+        try:
+            time.sleep(60)
+        except TimeoutError:
+            pass
+
+deadline.set_alarm = client.set_alarm = set_alarm
+client._handle_event = hang
+client.main(sys.argv[1:])
+"""
+
+
+def test_an_alarm_ends_it_wherever_it_is(hooks):
+    """
+    A hook that hangs, and goes on when interrupted, is ended by alarms that add up to less than a second.
+    """
+    out, alarms = hooks.run(call(0), code=HANGS)
+
+    assert "" == out
+    assert 0 < sum(map(float, alarms.split())) < PROMISED_S
 
 
 def odd_transcripts(home):
@@ -200,12 +233,12 @@ def test_input_that_trickles(hooks, host):
         began = time.monotonic()
         child = hooks.start(b"{", open_input=True, **host)
         with contextlib.suppress(BrokenPipeError):
-            while child.poll() is None and time.monotonic() - began < 30:
+            while child.poll() is None and time.monotonic() - began < HANG_S:
                 child.stdin.write(b" ")
                 child.stdin.flush()
                 time.sleep(0.01)
         taken = time.monotonic() - began
-        assert 0 == child.wait(timeout=30)
+        assert 0 == child.wait(timeout=HANG_S)
         finish(child)
         return taken
 
@@ -413,6 +446,6 @@ def test_many_hooks_at_once(hooks):
     Two dozen hooks at once all end well, and none of their steps is lost.
     """
     children = [hooks.start(call(n, path=f"/p/{n}.py")) for n in range(24)]
-    said = [child.communicate(timeout=60) for child in children]
+    said = [child.communicate(timeout=HANG_S) for child in children]
     assert [(b"", b"")] * 24 == said
     hooks.wait_for_calls(24)
