@@ -41,11 +41,11 @@ def goes_on_in_child(lock, work: Callable[[], object]) -> bool:
     def hold() -> None:
         with lock:
             is_held.set()
-            may_end.wait(10)
+            may_end.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    is_held.wait(10)
+    is_held.wait(60)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -423,7 +423,7 @@ class TestConversations:
         together = threading.Barrier(2)
 
         def both():
-            together.wait(5)
+            together.wait(60)
             return asks("lookup", "c1", key="a")
 
         client = watched(monitor, both, both)
@@ -622,7 +622,7 @@ class TestRunsOfTheHost:
         together = threading.Barrier(2)
 
         def both():
-            together.wait(5)
+            together.wait(60)
             return said("done")
 
         client = watched(monitor, both, both)

@@ -119,11 +119,11 @@ class TestRunTable:
         def hold():
             with table._lock:
                 held.set()
-                go_on.wait(10)
+                go_on.wait(60)
 
         thread = threading.Thread(target=hold)
         thread.start()
-        held.wait(10)
+        held.wait(60)
         child = os.fork()
         if child == 0:
             table.resume("thread")

@@ -149,7 +149,7 @@ class TestWatchStream:
         del stream
         gc.collect()
 
-        assert call.done.wait(5)
+        assert call.done.wait(60)
         assert [("a", GeneratorExit)] == call.finished
 
     def test_dropped_unread(self):
@@ -160,7 +160,7 @@ class TestWatchStream:
         watched(call, Parts())
         gc.collect()
 
-        assert call.done.wait(5)
+        assert call.done.wait(60)
         assert [(None, GeneratorExit)] == call.finished
 
 
@@ -227,7 +227,7 @@ class TestWatchStreamAsync:
         watched_async(call, Parts())
         gc.collect()
 
-        assert call.done.wait(5)
+        assert call.done.wait(60)
         assert [(None, GeneratorExit)] == call.finished
 
 

@@ -25,7 +25,7 @@ class TestWhenDropped:
         on_garbage_collected(Stream(), then)
         with lock:
             gc.collect()
-        assert told.wait(5)
+        assert told.wait(60)
 
     def test_what_is_held_is_not_told_of(self):
         """

@@ -221,7 +221,7 @@ class TestDispatch:
             ran.set()
 
         assert dispatch.run_on_writer(job)
-        assert ran.wait(10)
+        assert ran.wait(60)
         assert ["steadyhelm-writer"] == names
 
     @pytest.mark.usefixtures("quiet")
@@ -256,8 +256,8 @@ class TestDispatch:
         dispatch.repeated_job = ran.release
         dispatch.run_on_writer(lambda: None)
 
-        assert ran.acquire(timeout=10)
-        assert ran.acquire(timeout=10)
+        assert ran.acquire(timeout=60)
+        assert ran.acquire(timeout=60)
         dispatch.close()
 
     def test_a_mark_says_what_is_written(self, health):

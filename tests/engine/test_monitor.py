@@ -784,7 +784,7 @@ class TestReentry:
                     target=monitor.record_event, args=("tool_call", "other"), kwargs={"run_id": "session-1"}
                 )
                 other.start()
-                other.join(5)
+                other.join(60)
                 return "hung" if other.is_alive() else "done"
 
         monitor.record_event("tool_call", "fetch", error=SlowError())

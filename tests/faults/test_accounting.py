@@ -49,7 +49,7 @@ class TestAStoreThatIsAway:
             record(monitor, 3000)
             monitor.end_run()
             assert not monitor.flush(0.2).complete
-            other.communicate(timeout=10)
+            other.communicate(timeout=60)
 
         result = monitor.flush(60)
         monitor.close()

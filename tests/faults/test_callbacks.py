@@ -29,7 +29,7 @@ def monitor(tmp_path, quiet):
 
 
 def stored(monitor, run_id):
-    assert monitor.flush(20).complete
+    assert monitor.flush(60).complete
     return monitor.store.get_run_traces("guest", run_id)
 
 
@@ -145,7 +145,7 @@ class TestCallbacks:
         with monitor.run() as run:
             drift(monitor, run.run_id)
 
-        assert "done" == (monitor.flush(20), monitor.store.find_run(run.run_id).outcome)[1]
+        assert "done" == (monitor.flush(60), monitor.store.find_run(run.run_id).outcome)[1]
 
     @pytest.mark.parametrize("raised", RAISED)
     def test_for_questions(self, monitor, raised):
@@ -229,7 +229,7 @@ class TestCallbacks:
 
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join(20)
+        thread.join(60)
 
         assert [] == left
         assert 8 == len(stored(monitor, run_id))

@@ -22,7 +22,7 @@ def monitor(tmp_path):
 
 
 def stored(monitor, run_id):
-    assert monitor.flush(20).complete
+    assert monitor.flush(60).complete
     return monitor.store.get_run_traces("guest", run_id)
 
 
@@ -361,6 +361,7 @@ class TestAsyncGenerators:
         async def slow(log):
             try:
                 yield 1
+                log.append("waits")
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 log.append("cancelled")
@@ -374,7 +375,8 @@ class TestAsyncGenerators:
                     pass
 
             task = asyncio.create_task(read())
-            await asyncio.sleep(0.01)
+            while not log:  # noqa: ASYNC110 - nothing else says that it waits
+                await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -384,7 +386,7 @@ class TestAsyncGenerators:
             async with monitor.run():
                 return [await scene(make) for make in (slow, monitor.tool(slow))]
 
-        assert [["cancelled"]] * 2 == asyncio.run(both())
+        assert [["waits", "cancelled"]] * 2 == asyncio.run(both())
 
     def test_a_loop_that_ends_reports_no_error(self, monitor):
         """

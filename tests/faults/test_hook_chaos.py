@@ -27,7 +27,7 @@ def test_steps_sent_are_stored_or_counted(seed):
             do_harm(chance.choice(["kill", "stop", "lock", "free", "", ""]), hooks, held)
             batch = [call(n, f"/p/{n}.py") for n in range(sent, sent + chance.choice([1, 2, 4]))]
             for child in [hooks.start(body) for body in batch]:
-                child.wait(timeout=30)
+                child.wait(timeout=60)
                 assert (0, b"") == (child.returncode, finish(child)[1])
             sent += len(batch)
         held.close()

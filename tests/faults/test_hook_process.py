@@ -179,7 +179,7 @@ def test_a_locked_store_blocks_nobody_for_long(hooks):
     holder.execute("BEGIN IMMEDIATE")
     try:
         children = [hooks.start(call(n)) for n in range(1, 3)]
-        assert [b"", b""] == [child.communicate(timeout=20)[0] for child in children]
+        assert [b"", b""] == [child.communicate(timeout=60)[0] for child in children]
         hooks.wait_until(lambda: not hooks.has_work(), "a process is still at work")
         assert 1 == hooks.run_kept().tool_calls
         assert 2 == len(list(hooks.steps.glob("*.step")))

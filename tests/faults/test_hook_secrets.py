@@ -52,7 +52,7 @@ def test_while_the_first_helper_starts(hooks):
     """
     child = hooks.start(secret_call(0))
     hooks.wait_until(lambda: assert_clean(hooks) or hooks.calls_kept() == 1, "not recorded")
-    child.communicate(timeout=30)
+    child.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("host", ["0", "1"])

@@ -181,7 +181,7 @@ def monitor(tmp_path):
 
 
 def stored(monitor, run_id):
-    assert monitor.flush(20).complete
+    assert monitor.flush(60).complete
     return monitor.store.get_run_traces("guest", run_id)
 
 
@@ -536,7 +536,7 @@ class TestData:
                 monitor.record_event("tool_call", "look", input_data={"shared": shared}, output_data=shared)
         finally:
             done.set()
-            other.join(10)
+            other.join(60)
 
         assert 300 == len(stored(monitor, run_id))
         assert {} == monitor.health.totals()

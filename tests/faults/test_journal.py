@@ -113,11 +113,12 @@ class TestAppending:
         with monitor.run(run_id="run"):
             with locked(database):
                 record(monitor, 6000)
-            while len(seen) < 2 and count < 60_000:  # until the writer had its turn
+            until = time.monotonic() + 60
+            while len(seen) < 2 and time.monotonic() < until:  # until the writer had its turn
                 record(monitor, 200)
                 count += 200
                 seen.update(list_pending(find_journals(database)))
-                time.sleep(0.01)
+                time.sleep(0.05)
         monitor.flush(60)
         wait_until(
             lambda: sum(path.stat().st_size for path in list_pending(find_journals(database))) == HEADER.size

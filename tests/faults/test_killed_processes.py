@@ -86,7 +86,7 @@ if child:
 os.kill(os.getpid(), 9)
 """
         with start_process(source, database, env=with_tools()) as child:
-            child.wait(20)
+            child.wait(60)
         adopt(database)
 
         account = Account(database)

@@ -70,7 +70,7 @@ class TestRaising:
         cause_lines(monitor, run_id)
 
         assert handler.lines
-        assert monitor.flush(20).complete
+        assert monitor.flush(60).complete
         assert 8 == len(monitor.store.get_run_traces("guest", run_id))
 
     @pytest.mark.parametrize("raised", RAISED)
@@ -82,7 +82,7 @@ class TestRaising:
         run_id = monitor.start_run()
         cause_lines(monitor, run_id)
 
-        assert monitor.flush(20).complete
+        assert monitor.flush(60).complete
         assert 8 == len(monitor.store.get_run_traces("guest", run_id))
 
     @pytest.mark.parametrize("raised", RAISED)
@@ -97,7 +97,7 @@ class TestRaising:
         for n in range(5):
             monitor.record_event("tool_call", "look", run_id=run_id, input_data={"n": n})
 
-        assert monitor.flush(20).complete
+        assert monitor.flush(60).complete
         assert 5 == len(monitor.store.get_run_traces("guest", run_id))
         monitor.close()
 
@@ -113,7 +113,7 @@ class TestCallingUs:
         cause_lines(monitor, run_id)
         log.removeHandler(handler)
 
-        assert monitor.flush(20).complete
+        assert monitor.flush(60).complete
         names = [event.action_name for event in monitor.store.get_run_traces("guest", run_id)]
         assert 8 == names.count("look")
         assert len(handler.lines) == names.count("logged") > 0
@@ -141,7 +141,7 @@ class TestCallingUs:
                 target=monitor.record_event, args=("tool_call", "other"), kwargs={"run_id": run_id}
             )
             other.start()
-            other.join(10)
+            other.join(60)
             hung.append(other.is_alive())
 
         run_id = monitor.start_run()

@@ -174,7 +174,7 @@ class TestPinned:
             monitor = make_loaded_monitor(database)
             release = threading.Event()
             if is_busy:
-                monitor._dispatch.run_on_writer(lambda gate=release: gate.wait(10))
+                monitor._dispatch.run_on_writer(lambda gate=release: gate.wait(60))
             monitor.start_run()
             decided.append(spend(monitor, 8))
             release.set()

@@ -225,9 +225,9 @@ class TestSignals:
             signal.signal(signal.SIGALRM, handle)
             reached = 0
             for n in range(40):
-                signal.setitimer(signal.ITIMER_REAL, 0.003 + n / 20_000)
-                until = time.monotonic() + 30
+                until = time.monotonic() + 60
                 try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.003 + n / 20_000)
                     while time.monotonic() < until:
                         monitor.record_event("tool_call", "look", run_id=run_id, input_data={"n": [n]})
                 except TooLong:
@@ -297,7 +297,7 @@ class TestSignals:
             main, reached = threading.get_ident(), 0
             for n in range(40):
                 timer = threading.Timer(0.003 + n / 20_000, lambda: signal.pthread_kill(main, signal.SIGINT))
-                until = time.monotonic() + 30
+                until = time.monotonic() + 60
                 try:
                     timer.start()
                     while time.monotonic() < until:
@@ -325,7 +325,7 @@ class TestOwnCode:
                     note("in a text")
                     other = threading.Thread(target=note, args=("in another thread",))
                     other.start()
-                    other.join(20)
+                    other.join(60)
                     assert not other.is_alive()
                     return "chatty"
 

@@ -93,6 +93,6 @@ def open_place(kind):
         yield place
         socket = place.own / "hook.sock"
         stop_resident(str(socket))
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while socket.exists() and time.monotonic() < until:
             time.sleep(0.01)

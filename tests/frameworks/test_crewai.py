@@ -644,11 +644,11 @@ class TestGuest:
         def wait(what: str) -> str:
             """Wait for the other crew."""
             inside.set()
-            assert seen.wait(10)
+            assert seen.wait(60)
             return what
 
         def other():
-            assert inside.wait(10)
+            assert inside.wait(60)
             Office().crew(Office().task("unseen", *FINDS)).kickoff()
             seen.set()
 

@@ -48,7 +48,7 @@ def guidance_of(monitor, run_id=None):
     return [it.guidance for it in sorted(answers, key=lambda it: it.seq) if it.guidance]
 
 
-def comes_true(is_so, within_s=10):
+def comes_true(is_so, within_s=60):
     """Whether something becomes true that another thread does."""
     until = time.monotonic() + within_s
     while not is_so() and time.monotonic() < until:

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 """How long a test waits for something that must happen before it fails."""
 
 

@@ -75,7 +75,7 @@ class Running:
         self.url = f"http://127.0.0.1:{port}"
 
     def client(self, **headers):
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ class Follower:
 
     def __init__(self, client, last_event_id=None):
         headers = {} if last_event_id is None else {"last-event-id": str(last_event_id)}
-        self._context = client.stream("GET", STREAM, headers=headers, timeout=30)
+        self._context = client.stream("GET", STREAM, headers=headers, timeout=60)
         self._lines = self._context.__enter__().iter_lines()
 
     def next(self):

@@ -68,7 +68,7 @@ def test_a_stream_ends_with_its_key(running_server, client, key, monkeypatch):
     monkeypatch.setattr(app, "HEARTBEAT_S", -1)  # checked with every event
     with (
         running_server.client(authorization=f"Bearer {key[0]}") as reader,
-        reader.stream("GET", STREAM, timeout=30) as stream,
+        reader.stream("GET", STREAM, timeout=60) as stream,
     ):
         lines = stream.iter_lines()
         assert next(lines).startswith(("event: ", "id: ", ":"))
@@ -91,8 +91,9 @@ def test_a_silent_connection_is_closed(database, home, monkeypatch):
     monkeypatch.setattr(running, "_FIRST_REQUEST_S", 0.05)
     with run_server(database, home) as live, live.client() as guest:
         address = ("127.0.0.1", int(live.url.rpartition(":")[2]))
-        with closing(socket.create_connection(address, timeout=30)) as silent:
+        with closing(socket.create_connection(address, timeout=60)) as silent:
             assert b"" == silent.recv(1)
+        monkeypatch.setattr(running, "_FIRST_REQUEST_S", 60.0)  # a guest may need long on a busy machine
         assert 200 == guest.get("/healthz").status_code
 
 

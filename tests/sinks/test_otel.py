@@ -313,7 +313,7 @@ class _Stuck(SpanExporter):
 
     def export(self, spans):
         self.threads.append(threading.current_thread().name)
-        self.go.wait(10)
+        self.go.wait(60)
         return SpanExportResult.SUCCESS
 
 

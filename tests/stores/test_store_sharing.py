@@ -240,16 +240,16 @@ class TestFork:
         def fork():
             connections._before_fork()
             has_lock.set()
-            may_release.wait(10)
+            may_release.wait(60)
             connections._after_fork_in_parent()
 
         other = threading.Thread(target=fork)
         other.start()
-        assert has_lock.wait(10)
+        assert has_lock.wait(60)
         connections._before_fork()
         connections._after_fork_in_parent()
         may_release.set()
-        other.join(10)
+        other.join(60)
 
         with store.transaction():
             assert [] == store.list_runs()

@@ -97,7 +97,7 @@ def start_server(
     end = time.monotonic() + START_S
     while True:
         try:
-            urllib.request.urlopen(f"{url}/healthz", timeout=1).read()
+            urllib.request.urlopen(f"{url}/healthz", timeout=10).read()
             break
         except (urllib.error.URLError, OSError):
             if process.poll() is not None or time.monotonic() > end:

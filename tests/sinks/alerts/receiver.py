@@ -58,7 +58,7 @@ class Receiver:
         """The ids of everything received, in order."""
         return [request.delivery_id for request in self.requests]
 
-    def wait_for(self, count, timeout=10.0):
+    def wait_for(self, count, timeout=60.0):
         """Return once so many requests have come in."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, timeout)

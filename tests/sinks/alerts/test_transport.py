@@ -142,7 +142,7 @@ class TestNames:
 
         with pytest.raises(AddressRefusedError, match="loopback"):
             sent(f"https://slipped.example:{listener.getsockname()[1]}/hook", Forgetful())
-        thread.join(10)
+        thread.join(60)
         assert [b""] == heard
 
     def test_the_next_address_is_tried(self, receiver):
@@ -162,7 +162,7 @@ class TestNames:
 
         with pytest.raises(httpcore.ConnectError):
             sent(f"https://alerts.example:{listener.getsockname()[1]}/hook", guard)
-        thread.join(10)
+        thread.join(60)
         assert b"alerts.example" in heard[0]
 
     @pytest.mark.parametrize("fault", [OSError("no such name"), UnicodeError("label too long")])
@@ -185,8 +185,8 @@ class TestDeadline:
         """
         guard = AddressGuard(["127.0.0.1"])
 
-        with pytest.raises(httpcore.ReadTimeout):
-            sent(f"http://127.0.0.1:{listener.getsockname()[1]}/hook", guard, timeout_s=0.1)
+        with pytest.raises(httpcore.TimeoutException):  # on a busy machine also before it was asked
+            sent(f"http://127.0.0.1:{listener.getsockname()[1]}/hook", guard, timeout_s=0.5)
 
     def test_a_server_that_trickles_is_left(self, listener):
         """
@@ -202,15 +202,15 @@ class TestDeadline:
 
         thread, _ = served(listener, trickle)
         try:
-            with pytest.raises(httpcore.ReadTimeout):
+            with pytest.raises(httpcore.TimeoutException):
                 sent(
                     f"http://127.0.0.1:{listener.getsockname()[1]}/hook",
                     AddressGuard(["127.0.0.1"]),
-                    timeout_s=0.3,
+                    timeout_s=0.5,
                 )
         finally:
             stop.set()
-            thread.join(10)
+            thread.join(60)
 
     def test_nothing_is_sent_after_a_look_up_that_took_too_long(self, receiver):
         """

@@ -242,7 +242,7 @@ class TestRetry:
         No answer in time is a failure that another attempt may mend.
         """
         answered = threading.Event()
-        receiver.replies.append(Reply(before=lambda: answered.wait(10)))
+        receiver.replies.append(Reply(before=lambda: answered.wait(60)))
         worker = AlertWorker(
             store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"}, clock=clock, timeout_s=0.1
         )
@@ -315,7 +315,7 @@ class TestRestart:
         worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         worker.start()
         receiver.wait_for(1)
-        worker.close(10)
+        worker.close(60)
 
         assert (["a1-ops"], "sent") == (receiver.ids, only(store).state)
 
@@ -362,7 +362,7 @@ class TestThread:
             store.enqueue(numbered(alert, number))
             worker.wake()
             receiver.wait_for(number + 1)
-        worker.close(10)
+        worker.close(60)
 
         assert ["a0-ops", "a1-ops", "a2-ops"] == receiver.ids
         assert 0 == worker.count_pending()
@@ -376,7 +376,7 @@ class TestThread:
         worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         worker.wake()
         receiver.wait_for(2)
-        worker.close(10)
+        worker.close(60)
 
         assert ["a1-ops", "a1-ops"] == receiver.ids
 
@@ -389,7 +389,7 @@ class TestThread:
         for _ in range(5):
             worker.wake()
             threads.add(worker._thread)
-        worker.close(10)
+        worker.close(60)
 
         [thread] = threads
         assert (True, False) == (thread.daemon, thread.is_alive())
@@ -418,7 +418,7 @@ class TestThread:
         Closing waits as long as it was told, whatever the other side does; the alert stays in the outbox.
         """
         answered = threading.Event()
-        receiver.replies.append(Reply(before=lambda: answered.wait(10)))
+        receiver.replies.append(Reply(before=lambda: answered.wait(60)))
         store.enqueue(alert.to_delivery("ops"))
         worker = AlertWorker(store, {"ops": receiver.url}, allow_hosts={"127.0.0.1"})
         worker.wake()
@@ -426,7 +426,7 @@ class TestThread:
         worker.close(0.01)
         held = worker._thread.is_alive(), only(store).state
         answered.set()
-        worker._thread.join(10)
+        worker._thread.join(60)
 
         assert (True, "pending") == held
 
@@ -441,7 +441,7 @@ class TestThread:
         worker.after_fork()
         worker.wake()
         after = worker._thread
-        worker.close(10)
+        worker.close(60)
 
         assert before is not after
 
