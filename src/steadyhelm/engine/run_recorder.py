@@ -19,7 +19,7 @@ from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.session_writer import SessionWriter
 from steadyhelm.engine.turns import Turns
-from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED, PlacedDecision, WaitingGuidance
+from steadyhelm.engine.waiting_guidance import PlacedDecision, WaitingGuidance
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import (
     BUDGET_DECIDED,
@@ -224,7 +224,9 @@ class RunRecorder:
 
     def _work(self, job: Callable[[], T], *, can_wait: bool = True) -> T | None:
         """Do something with the session, alone; None when it is done later. See `Turns`."""
-        return self._turns.do(partial(self._work_in_order, job, can_wait=can_wait), can_wait=can_wait)
+        # Once a run does not wait for a saved state, it never does again.
+        in_order = job if self.postponed is None else partial(self._work_in_order, job, can_wait=can_wait)
+        return self._turns.do(in_order, can_wait=can_wait)
 
     def _work_in_order(self, job: Callable[[], T], *, can_wait: bool) -> T | None:
         """Do a job, behind those that are postponed."""
@@ -293,7 +295,7 @@ class RunRecorder:
         Returns the state; None when the run still waits for its own saved state.
         """
         self.is_live = False
-        self._drop_unheard()
+        self.waiting.drop_unheard(self._services.health)
         state = self._work(partial(self._writer.save, self._now_if_postponed()))
         self._acknowledge()
         return state if self.postponed is None else None
@@ -302,7 +304,7 @@ class RunRecorder:
         """End the session, and write what it found, its incidents and its summary to the sinks."""
         services = self._services
         self.is_live = False
-        self._drop_unheard()
+        self.waiting.drop_unheard(self._services.health)
         ending = self._work(
             partial(
                 self._writer.end, services.capture.name(outcome), self._now_if_postponed(), dict(self.unseen)
@@ -312,12 +314,6 @@ class RunRecorder:
         if ending is not None:
             services.listeners.notify_findings(ending.findings)
             services.listeners.notify_incidents(ending.incidents)
-
-    def _drop_unheard(self) -> None:
-        """Count guidance that nobody has received, and will not any more."""
-        if self.waiting.is_unheard:
-            self.waiting.take()
-            self._services.health.count(NOBODY_RECEIVED)
 
     # --- waiting for a saved state ----------------------------------------------------------------
 

@@ -84,4 +84,7 @@ class RunServices:
 
     def is_inside(self) -> bool:
         """Return whether this thread holds a lock of ours: it was called by code that interrupted our own."""
-        return any(lock.is_held() for lock in self.inner_locks)
+        for lock in self.inner_locks:  # noqa: SIM110 - at every step: a generator would double its calls
+            if lock.is_held():
+                return True
+        return False

@@ -181,6 +181,8 @@ class SessionWriter:
         self._services.queue.put(self.session.run.epoch, *records)
         if self._services.daily is not None:
             self._services.daily.record(records)
+        if type(records[0]) is RecordedEvent:
+            return  # it comes alone
         incidents = [it for it in records if isinstance(it, Incident)]
         if incidents and self._services.knowledge is not None:
             self._services.knowledge.add_incidents(incidents)

@@ -48,7 +48,7 @@ class Turns:
                 self._do_if_free(self._do_waiting, None)
         finally:
             logger.release(held)
-        while held is None and (seen := _take(self._late)) is not None:
+        while self._late and held is None and (seen := _take(self._late)) is not None:
             self._services.listeners.notify(seen.decision)
             self._services.listeners.notify_incidents(seen.incidents)
         return done
@@ -73,7 +73,8 @@ class Turns:
             self._wait(job if can_wait else None)
             return None
         done = self._do_alone(job)
-        self._do_waiting()
+        if self._waiting:
+            self._do_waiting()
         return done
 
     def _do_if_free(self, work: Callable[[], T | None], job: Callable[[], object] | None) -> T | None:

@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from steadyhelm.decisions import PROCEED, Decision
+from steadyhelm.engine.health import Health
 
 NOBODY_RECEIVED: Final = (
     "guidance that nobody received: deliver it with run.guidance(), monitor.on_decision(), "
@@ -54,3 +55,9 @@ class WaitingGuidance:
             return self._waiting.pop()
         except IndexError:
             return NOTHING
+
+    def drop_unheard(self, health: Health) -> None:
+        """Drop and count guidance that nobody has received, and will not any more."""
+        if self.is_unheard:
+            self.take()
+            health.count(NOBODY_RECEIVED)
