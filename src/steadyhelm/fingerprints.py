@@ -134,7 +134,7 @@ def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:  # noqa: PLR0
             return _shorten(value, remaining)
         remaining.characters -= _VALUE_CHARS
         if value is None or issubclass(kind, (int, float)):
-            return _plain_number(value)
+            return _reduce_number(value)
         if depth >= _MAX_DEPTH:
             return "…"
         if issubclass(kind, dict):
@@ -203,7 +203,7 @@ def _shorten(text: str, remaining: _Remaining) -> str:
     return text
 
 
-def _plain_number(value: Any) -> Any:
+def _reduce_number(value: Any) -> Any:
     if value is None or type(value) is bool:
         return value
     if is_a(value, float):

@@ -9,7 +9,7 @@ from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.handler import handle_request
 from steadyhelm.hooks.log import read_log
 from steadyhelm.hooks.request import HookRequest
-from steadyhelm.hooks.status_line import status_line
+from steadyhelm.hooks.status_line import build_status_line
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -556,7 +556,7 @@ def test_log_holds_harmless_text_only():
 
 
 def status(session="s1", **payload):
-    return status_line({"session_id": session, **payload}, load().settings).decode()
+    return build_status_line({"session_id": session, **payload}, load().settings).decode()
 
 
 def test_status_line_of_a_session_going_well():

@@ -571,8 +571,8 @@ class TestMemory:
         A result seen three hundred results ago is no news, and few new ones are taken for old.
         """
         progress = Progress()
-        new = [progress.results.is_new(event_key * 7_919_563 + 5) for event_key in range(300)]
-        again = [progress.results.is_new(event_key * 7_919_563 + 5) for event_key in range(300)]
+        new = [progress.results.add(event_key * 7_919_563 + 5) for event_key in range(300)]
+        again = [progress.results.add(event_key * 7_919_563 + 5) for event_key in range(300)]
 
         assert (True, False) == (sum(new) > 270, any(again))
 

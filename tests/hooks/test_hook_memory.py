@@ -51,7 +51,7 @@ def test_a_notice_is_new_once():
     The same notice is new once; one without a mark is always new.
     """
     memory = HookMemory()
-    assert [True, False, True, True] == [memory.is_new(once) for once in ("a", "a", "", "")]
+    assert [True, False, True, True] == [memory.note_once(once) for once in ("a", "a", "", "")]
 
 
 def test_memory_is_bounded():
@@ -60,7 +60,7 @@ def test_memory_is_bounded():
     """
     memory = HookMemory()
     for n in range(1000):
-        memory.is_new(str(n))
+        memory.note_once(str(n))
         memory.announce(str(n), OpenCall("t", None, n))
     assert (256, 64) == (len(memory.seen), len(memory.open))
 

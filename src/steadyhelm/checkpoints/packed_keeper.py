@@ -81,8 +81,8 @@ class CheckpointKey(NamedTuple):
         kind = "incident" if self.in_incident else "clean"
         return f"{self.seq + 1:020d}-{self.taken_us:020d}-{self.agent}-{self.checkpoint}-{kind}{_SUFFIX}"
 
-    def replaces(self, other: "CheckpointKey") -> bool:
-        """Return whether this is a later version of the other."""
+    def is_version_of(self, other: "CheckpointKey") -> bool:
+        """Return whether this is another version of the same checkpoint."""
         return self != other and (self.agent, self.checkpoint) == (other.agent, other.checkpoint)
 
 
@@ -194,7 +194,7 @@ class PackedKeeper(CheckpointKeeper):
     def _remove_surplus(self, run: str, newest: CheckpointKey) -> list[CheckpointKey]:
         """Remove the checkpoints that a new one replaces or pushes out. Returns their keys."""
         keys = [key for key in self._list_keys(run) if key.agent == newest.agent]
-        replaced = [key for key in keys if newest.replaces(key)]
+        replaced = [key for key in keys if newest.is_version_of(key)]
         removed = [*replaced, *select_surplus((key for key in keys if key not in replaced), self.per_run)]
         self._remove(run, removed)
         return removed

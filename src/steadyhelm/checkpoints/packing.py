@@ -98,7 +98,7 @@ def copy_as_plain_data(checkpoint: Checkpoint, *, max_bytes: int) -> Checkpoint:
         "file_modes": _copy_modes(checkpoint.file_modes),
         "session_state": _copy_state(checkpoint.session_state, converter),
         "label": _copy_text(checkpoint.label, converter),
-        "in_incident": _copy_bool(checkpoint.in_incident),
+        "in_incident": _to_flag(checkpoint.in_incident),
         "meta": _copy_mapping(checkpoint.meta, "meta", converter),
     }
     # One that was stored before and is stored again still has the notes of the first time.
@@ -216,7 +216,7 @@ def _copy_time(value: Any) -> float:
     return max(0.0, min(seconds, _MAX_TIME)) if math.isfinite(seconds) else 0.0
 
 
-def _copy_bool(value: Any) -> bool:
+def _to_flag(value: Any) -> bool:
     try:
         return bool(value)
     except Exception:  # noqa: BLE001 - it may be anything

@@ -106,7 +106,7 @@ def install(
 
     if mode and mode not in _MODES:
         fail(f"--mode must be one of {', '.join(_MODES)}, got {safe(mode)!r}.", EXIT_USAGE)
-    line = settings_entries.status_line_command() if status_line else None if status_line is None else ""
+    line = settings_entries.get_status_line_command() if status_line else None if status_line is None else ""
 
     def plan(name: str) -> "SettingsChange":
         path = settings_entries.find_settings_file(name, project=project)

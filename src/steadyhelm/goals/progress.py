@@ -49,7 +49,7 @@ class SeenResults(Struct):
         if len(self.page) != _PAGE_BYTES or len(self.older) not in {0, _PAGE_BYTES}:
             raise SettingsError(f"A page of seen results has {_PAGE_BYTES} bytes, got {len(self.page)}.")
 
-    def is_new(self, key: int) -> bool:
+    def add(self, key: int) -> bool:
         """Record a result and return whether it was not seen before."""
         place, bit = divmod(key % (_PAGE_BYTES * 8), 8)
         mask = 1 << bit
@@ -188,7 +188,7 @@ class Progress(Struct):
         gained = 0.0 if run is None else self._record_suite_run(run)
         if not gained and not failed and kind != "look":
             gained = self._measure_change(event, kind, call)
-        news = self.results.is_new(result)
+        news = self.results.add(result)
         if gained:
             self._reset_still()
             self.is_work_seen = True

@@ -12,7 +12,7 @@ from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
 from steadyhelm.hooks.log import write_log
 from steadyhelm.hooks.request import STATUS_LINE, STEP, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, TooManyRunsError, build_hook_parts
-from steadyhelm.hooks.status_line import status_line
+from steadyhelm.hooks.status_line import build_status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.dialects import DIALECTS, HookDialect, recognise_dialect
@@ -75,7 +75,7 @@ def _handle(request: HookRequest) -> bytes:
     if command == STATUS_LINE:
         timeout_s = min(LOCK_TIMEOUT_S, request.deadline.left_s())
         name = _get_parts(settings).capture.name(claude_code.AGENT)
-        return status_line(payload, settings, agent=name, timeout_s=timeout_s)
+        return build_status_line(payload, settings, agent=name, timeout_s=timeout_s)
     event = _read_event(request, agent, payload, settings)
     if event is None:
         request.remove_note()

@@ -40,8 +40,8 @@ class HookMemory(Struct):
     since: float = 0.0
     exits: dict[str, int] = field(default_factory=dict)
 
-    def is_new(self, once: str) -> bool:
-        """Return whether this notice is new, and remember it."""
+    def note_once(self, once: str) -> bool:
+        """Remember a notice; return whether it is new."""
         if not once:
             return True
         if once in self.seen:

@@ -106,7 +106,7 @@ class SessionStep:
         if decision.verdict not in {"deny", "stop", "ask"}:
             return NOTHING
         self.memory.open.pop(step.call_id or step.tool, None)
-        self.memory.is_new(_end_mark(step))
+        self.memory.note_once(_end_mark(step))
         refusal = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}
         self._recorder.record(STATE_TRANSITION, CALL_REFUSED, metadata=refusal, call_id=step.call_id or None)
         note = _format_note(decision, "Steadyhelm blocked a call")
@@ -114,7 +114,7 @@ class SessionStep:
 
     def _record_call(self, step: HookStep) -> "Decision":
         call = self.memory.open.pop(step.call_id or step.tool, None)
-        self.memory.is_new(_end_mark(step))
+        self.memory.note_once(_end_mark(step))
         tokens = self._count_tokens(step)
         code = self.memory.exits.pop(step.call_id, 0)
         return self._recorder.record(
@@ -133,7 +133,7 @@ class SessionStep:
         """Record the calls of a reply that were never made: an unknown tool, bad arguments, no permission."""
         decision = PROCEED
         for call in step.calls:
-            if not call.call_id or not self.memory.is_new(f"done:{call.call_id}"):
+            if not call.call_id or not self.memory.note_once(f"done:{call.call_id}"):
                 continue
             announced = self.memory.open.pop(call.call_id, None)
             seen = self._recorder.record(
@@ -150,7 +150,7 @@ class SessionStep:
 
     def _record_reply(self, step: HookStep) -> "Decision":
         if step.error is not None:
-            self.memory.is_new(_failure_mark(step))
+            self.memory.note_once(_failure_mark(step))
         return self._recorder.record(
             LLM_REQUEST,
             "reply",
@@ -190,7 +190,7 @@ class SessionStep:
     def _read_transcript_end(self, step: HookStep) -> None:
         """Record what only the transcript has: a reply written late, or none after a stop."""
         usage = self._read_usage(step)
-        if usage.failure and self.memory.is_new(_failure_mark(step)):
+        if usage.failure and self.memory.note_once(_failure_mark(step)):
             # The program may be gone before its hook about the failure is done.
             self._recorder.record(LLM_REQUEST, "reply", error=usage.failure, token_count=usage.tokens)
         elif usage.tokens:

@@ -149,7 +149,7 @@ class HookSessions:
             session = SessionStep(
                 recorder, memory, self._parts.capture, speaks, transcript=transcript, late=late
             )
-            answer = session.handle(step) if memory.is_new(step.once) else NOTHING
+            answer = session.handle(step) if memory.note_once(step.once) else NOTHING
             if not session.has_ended:
                 run = recorder.session.run
                 queue.put(run.epoch, SavedState(run.agent_id, run.run_id, session.save(), self._clock()))

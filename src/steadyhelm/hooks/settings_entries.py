@@ -79,15 +79,15 @@ def find_settings_file(agent: str, *, project: bool) -> Path:
 
 def hook_command(agent: str, mode: str) -> str:
     """Return the command the agent runs at each event."""
-    return f"{_steadyhelm_command()} hook --agent {agent} --mode {mode}"
+    return f"{_get_own_command()} hook --agent {agent} --mode {mode}"
 
 
-def status_line_command() -> str:
+def get_status_line_command() -> str:
     """Return the command Claude Code runs for its status line."""
-    return f"{_steadyhelm_command()} hook statusline"
+    return f"{_get_own_command()} hook statusline"
 
 
-def _steadyhelm_command() -> str:
+def _get_own_command() -> str:
     script = Path(sys.executable).with_name("steadyhelm")
     return shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m steadyhelm"
 

@@ -17,7 +17,7 @@ _THOUSAND: Final = 1000
 _MILLION: Final = 1_000_000
 
 
-def status_line(
+def build_status_line(
     payload: dict[str, Any], settings: "Settings", *, agent: str = claude_code.AGENT, timeout_s: float = 0.3
 ) -> bytes:
     """Return the line for one session of this agent; wait at most that long for a locked store."""

@@ -19,7 +19,7 @@ from steadyhelm.reports.formats import printable
 
 def render(template: str, **values: object) -> Markup:
     """Return the template filled with these values; every text among them is made printable and escaped."""
-    return Markup(_environment().get_template(template).render(values))  # noqa: S704 - escaped by the template
+    return Markup(_get_environment().get_template(template).render(values))  # noqa: S704 - escaped by the template
 
 
 class PageScript(NamedTuple):
@@ -32,15 +32,15 @@ class PageScript(NamedTuple):
 @cache
 def read_script(name: str) -> PageScript:
     """Return a script from the templates with the hash of its text as it is in the page."""
-    loader = _environment().loader
+    loader = _get_environment().loader
     assert loader is not None
-    text, _, _ = loader.get_source(_environment(), name)
+    text, _, _ = loader.get_source(_get_environment(), name)
     digest = base64.b64encode(sha256(text.encode()).digest()).decode()
     return PageScript(Markup(text), Markup(f"'sha256-{digest}'"))  # noqa: S704 - our own files
 
 
 @cache
-def _environment() -> Environment:
+def _get_environment() -> Environment:
     return Environment(
         loader=PackageLoader("steadyhelm.reports"),
         autoescape=True,

@@ -104,13 +104,13 @@ def _upsert(dsn: str, table: str, rows: Iterable[Any]) -> None:
         columns=sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)),
         values=sql.SQL(", ").join([sql.Placeholder()] * len(_COLUMNS)),
     )
-    ordered = sorted(tuple(map(_storable, (row[name] for name in _COLUMNS))) for row in rows)
+    ordered = sorted(tuple(map(_make_storable, (row[name] for name in _COLUMNS))) for row in rows)
     if ordered:
         with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
             cursor.executemany(statement, ordered)
 
 
-def _storable(value: Any) -> Any:
+def _make_storable(value: Any) -> Any:
     """Return the value without NUL, which Postgres does not store: its visible sign instead."""
     return value.replace("\0", "\u2400") if isinstance(value, str) else value
 

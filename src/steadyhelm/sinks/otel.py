@@ -222,7 +222,7 @@ class OTel(Sink):
                 self._report_in_own_span(finding)
 
     def _count_finding(self, finding: DriftEvent) -> None:
-        if _is_new(self._counted, f"{finding.run_id}\0{finding.event_id}"):
+        if _note_once(self._counted, f"{finding.run_id}\0{finding.event_id}"):
             attributes = {
                 "detector": finding.detector,
                 "kind": finding.kind,
@@ -232,7 +232,7 @@ class OTel(Sink):
 
     def _report_in_own_span(self, finding: DriftEvent) -> None:
         """Report a finding that no span of the agent can hold."""
-        if not _is_new(self._counted, f"apart\0{finding.run_id}\0{finding.event_id}"):
+        if not _note_once(self._counted, f"apart\0{finding.run_id}\0{finding.event_id}"):
             return
         at = _to_ns(finding.timestamp)
         span = self._tracer.start_span(f"steadyhelm.finding {finding.detector}", start_time=at)
@@ -242,7 +242,7 @@ class OTel(Sink):
     def _report_interventions(self, incident: Incident) -> None:
         for intervention in incident.interventions:
             key = (incident.incident_id, intervention.seq)
-            if _is_new(self._counted, key):
+            if _note_once(self._counted, key):
                 attributes = {"action": intervention.action.value, "verdict": intervention.verdict}
                 self._interventions.add(1, {"agent": _to_text(incident.agent_id), **attributes})
             elif key not in self._open:
@@ -283,7 +283,7 @@ class OTel(Sink):
         )
 
 
-def _is_new(seen: BoundedDict[K, None], key: K) -> bool:
+def _note_once(seen: BoundedDict[K, None], key: K) -> bool:
     """Return whether a key comes for the first time, and remember it: a batch may come again."""
     if key in seen:
         return False

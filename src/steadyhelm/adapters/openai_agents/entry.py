@@ -74,30 +74,30 @@ class DefaultRunner:
         """Watch all runs with this adapter, or with None no longer."""
         with cls._lock:
             cls._watches_all = adapter
-            cls._replace_or_restore()
+            cls._update_default_runner()
 
     @classmethod
     def hold_default(cls) -> None:
         """Take the place of a default runner that was set since."""
         with cls._lock:
-            cls._replace_or_restore()
+            cls._update_default_runner()
 
     @classmethod
     def hold(cls) -> None:
         """Count a live run; the first one replaces the default runner."""
         with cls._lock:
             cls._live_runs += 1
-            cls._replace_or_restore()
+            cls._update_default_runner()
 
     @classmethod
     def release(cls) -> None:
         """Count a run that ended; the last one restores the default runner."""
         with cls._lock:
             cls._live_runs -= 1
-            cls._replace_or_restore()
+            cls._update_default_runner()
 
     @classmethod
-    def _replace_or_restore(cls) -> None:
+    def _update_default_runner(cls) -> None:
         now = sdk_run.DEFAULT_AGENT_RUNNER
         is_needed = cls._live_runs > 0 or cls._watches_all is not None
         if is_needed and not is_a(now, cls):

@@ -53,7 +53,7 @@ class FlatConversations:
         for call in calls:
             if call.call_id:
                 self._calls[call.call_id] = run_id
-        reply = [_sign(message) for message in step.outputs]
+        reply = [_make_signature(message) for message in step.outputs]
         said, ids = "".join(words for words, _ in reply), tuple(it for _, calls in reply for it in calls)
         self._open[_hash_messages(step.inputs), said, ids] = run_id
         return True
@@ -63,7 +63,7 @@ def _list_keys(inputs: list[dict[str, Any]]) -> list[tuple[int, _Key]]:
     """Return for each reply among the messages its place and the key of the conversation up to it."""
     keys, latest = [], 0
     for place, message in enumerate(inputs):
-        words, calls = _sign(message)
+        words, calls = _make_signature(message)
         role = get_role(message)
         if role == "assistant":
             keys.append((place, (latest, words, calls)))
@@ -74,11 +74,11 @@ def _list_keys(inputs: list[dict[str, Any]]) -> list[tuple[int, _Key]]:
 def _hash_messages(messages: list[dict[str, Any]]) -> int:
     latest = 0
     for message in messages:
-        latest = hash((latest, get_role(message), *_sign(message)))
+        latest = hash((latest, get_role(message), *_make_signature(message)))
     return latest
 
 
-def _sign(message: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+def _make_signature(message: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Return what a message says, and the ids of its calls or results."""
     parts = list(iter_parts(get_content(message)))
     words = [part.words for part in parts if part.kind == "text" and isinstance(part.words, str)]

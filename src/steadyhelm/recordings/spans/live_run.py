@@ -63,15 +63,15 @@ class LiveSpanRun:
 
     def note_trace(self, trace_id: str) -> bool:
         """Remember the trace, and return whether a step of it came before."""
-        return not _is_new(self._known_traces, trace_id)
+        return not _note_once(self._known_traces, trace_id)
 
     def skip_prompt(self, trace_id: str) -> None:
         """Record no user message for a trace: what the user said was recorded with an earlier one."""
-        _is_new(self._prompted_traces, trace_id)
+        _note_once(self._prompted_traces, trace_id)
 
     def record_prompt(self, text: str, span: Span) -> None:
         """Record a user message, once per trace."""
-        if _is_new(self._prompted_traces, span.trace_id):
+        if _note_once(self._prompted_traces, span.trace_id):
             self._record(USER_MESSAGE, "user", timestamp=span.start, input_data={"text": text})
 
     def record_model_call(self, step: SpanStep, span: Span) -> None:
@@ -184,7 +184,7 @@ class LiveSpanRun:
         self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
 
 
-def _is_new(known: set[str], trace_id: str) -> bool:
+def _note_once(known: set[str], trace_id: str) -> bool:
     """Return whether this trace comes for the first time, and remember it; the memory is bounded."""
     if trace_id in known:
         return False

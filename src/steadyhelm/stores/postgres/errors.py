@@ -49,11 +49,11 @@ def validate_url(url: str) -> str:
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error as exc:
-        raise SettingsError(f"db is not an address of PostgreSQL: {_clean(url, exc)}.") from None
+        raise SettingsError(f"db is not an address of PostgreSQL: {_hide_secrets(url, exc)}.") from None
     return url
 
 
-def _clean(url: str, exc: BaseException) -> str:
+def _hide_secrets(url: str, exc: BaseException) -> str:
     text = " ".join(str(exc).split()).rstrip(".")
     for secret in find_secrets(url):
         text = text.replace(secret, "…")
@@ -80,7 +80,7 @@ def translate_errors(url: str) -> Iterator[None]:
 
 def to_store_error(url: str, exc: psycopg.Error) -> StoreError:
     """Return the error to raise for one of PostgreSQL's."""
-    name, words = f"The database {hide_password(url)}", _clean(url, exc)
+    name, words = f"The database {hide_password(url)}", _hide_secrets(url, exc)
     if isinstance(exc, _CONFLICTS):
         return ConflictError(f"{name} is in use by another process that was in the way. Try again ({words}).")
     what = _describe(exc, words)
