@@ -1,7 +1,7 @@
 """What a judge may use, in one run and in one day: the worst case is reserved before it is asked.
 
-The day is shared by all processes through the store: a reservation is written first and what all have
-reserved is read after it, so that two processes together never pass a limit.
+The day is shared by all processes through the store: what all have reserved is read and the reservation
+written in one transaction, so that two processes together use up a limit exactly.
 """
 
 from collections.abc import Callable
@@ -43,13 +43,29 @@ class DailyAccount:
     def reserve(self, amounts: JudgeAmounts) -> str:
         """Reserve what a question may use at most; return why it may not be asked, empty when it may."""
         try:
-            self._write(amounts)
-            passed = self._limits.find_passed(self.read())
-            if passed:
-                self._write(JudgeAmounts().add(amounts, -1))
+            passed = self._reserve(amounts)
         except StoreError:
             return "the database could not be reached to share the limit of the day"
         return f"the limit of {passed} of the day is reached" if passed else ""
+
+    def _reserve(self, amounts: JudgeAmounts) -> str:
+        """Reserve amounts unless that passes a limit; return that limit, empty for none."""
+        now, store = self._clock(), self._store
+        if store is None:
+            passed = self._limits.find_passed(self.read().add(amounts))
+            if not passed:
+                self._count(amounts, now)
+            return passed
+        grant = _make_grant(amounts, now)  # outside: a transaction that is tried again reserves once
+
+        def reserve_once() -> str:
+            store.lock_agents([JUDGE_ACCOUNT])
+            passed = self._limits.find_passed(self.read().add(amounts))
+            if not passed:
+                store.write([grant])
+            return passed
+
+        return store.run_transaction(reserve_once)
 
     def settle(self, reserved: JudgeAmounts, used: JudgeAmounts) -> None:
         """Return what was reserved and not used; raises StoreError, and then it stays reserved."""
@@ -66,14 +82,19 @@ class DailyAccount:
     def _write(self, amounts: JudgeAmounts) -> None:
         now = self._clock()
         if self._store is not None:
-            grant = DailyGrant(
-                JUDGE_ACCOUNT, "", new_id(), now, amounts.calls, amounts.tokens, amounts.cost_usd, "judge"
-            )
-            self._store.write([grant])
-            return
+            self._store.write([_make_grant(amounts, now)])
+        else:
+            self._count(amounts, now)
+
+    def _count(self, amounts: JudgeAmounts, now: float) -> None:
         date = self._days.find_day(now).date
         self._used = amounts if date != self._date else self._used.add(amounts)
         self._date = date
+
+
+def _make_grant(amounts: JudgeAmounts, at: float) -> DailyGrant:
+    used = (amounts.calls, amounts.tokens, amounts.cost_usd)
+    return DailyGrant(JUDGE_ACCOUNT, "", new_id(), at, *used, "judge")
 
 
 def read_daily_use(store: Store, *, since: float, until: float) -> JudgeAmounts:
