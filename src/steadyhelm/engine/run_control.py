@@ -21,6 +21,7 @@ from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.live_runs import LiveRuns
 from steadyhelm.engine.run_recorder import RunRecorder
@@ -186,6 +187,8 @@ class RunControl:
         """End a run, by default the current one: it is judged as a whole, and its baseline learns from it."""
         try:
             run_id = self.identify(run_id) if run_id is not None else self.runs.find_current()
+            if self._is_agents(run_id):
+                return
             recorder = self.runs.remove(run_id, ended=True) if run_id is not None else None
             if recorder is None or run_id is None:
                 self.health.count("end of a run that is not live")
@@ -201,9 +204,16 @@ class RunControl:
     def suspend(self, run_id: str | None = None) -> None:
         """Suspend a run; `start_run` with its id resumes it, here or in another process."""
         try:
-            self._starter.suspend(self.identify(run_id) or self.runs.find_current() or "")
+            run_id = self.identify(run_id) or self.runs.find_current() or ""
+            if not self._is_agents(run_id):
+                self._starter.suspend(run_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("suspend", exc)
+
+    def _is_agents(self, run_id: str | None) -> bool:
+        """Return whether a judge would act on a run of an agent; its own runs are not watched."""
+        recorder = self.runs.get(run_id) if is_judging() and run_id is not None else None
+        return recorder is not None and recorder.is_sampled
 
     def suspend_all(self) -> None:
         """Suspend every live run."""

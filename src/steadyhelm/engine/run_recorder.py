@@ -13,6 +13,7 @@ from msgspec import structs
 from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.coercion import to_count, to_number
+from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder, split_questions
 from steadyhelm.engine.responses import Observation
 from steadyhelm.engine.run_services import RunServices
@@ -127,7 +128,7 @@ class RunRecorder:
 
         `can` are the verdicts that the caller can carry out at this step, of those the run can.
         """
-        if not self.is_sampled:
+        if not self.is_sampled or is_judging():
             return PROCEED
         services, capture = self._services, self._services.capture
         payload = capture.encode(input_data, output_data, metadata, error)

@@ -14,6 +14,8 @@ LINE_MARK: Final = "| "
 
 _SPACE: Final = re.compile(r"\s+")
 _OMITTED: Final = " […] "
+_MIN_QUOTED_LETTERS: Final = 2
+"""Punctuation or a single letter occurs in every text: it supports nothing."""
 
 
 def write_block(title: str, text: str, *, max_chars: int, redact: Redact) -> str:
@@ -58,7 +60,8 @@ def is_quoted(quote: str, question_text: str) -> bool:
     False
     """
     wanted = _join_space(quote.replace("\n" + LINE_MARK, "\n").removeprefix(LINE_MARK))
-    return bool(wanted) and wanted in read_blocks(question_text)
+    has_words = sum(map(str.isalnum, wanted)) >= _MIN_QUOTED_LETTERS
+    return has_words and wanted in read_blocks(question_text)
 
 
 def _join_space(text: str) -> str:
