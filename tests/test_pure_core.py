@@ -50,6 +50,7 @@ PURE = sorted(
         "engine/session.py",
         "engine/responses.py",
         "engine/run_memory.py",
+        "engine/incident_records.py",
         "engine/incident_tracker.py",
         "engine/judged_events.py",
         "engine/run_budget.py",
@@ -70,6 +71,7 @@ PURE = sorted(
 ALLOWED = {
     "abc",
     "binascii",
+    "bisect",
     "collections",
     "collections.abc",
     "dataclasses",

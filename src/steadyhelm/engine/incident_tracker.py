@@ -1,19 +1,28 @@
 """Turn findings into incidents: one incident per episode of drift, however many findings it has."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct, field, structs
 
 from steadyhelm.decisions import PROCEED, Decision, DriftAction, Intervention
 from steadyhelm.engine.drift_findings import BUDGET, DAILY_BUDGET
+from steadyhelm.engine.incident_records import (
+    extend_incident,
+    find_first_evidence,
+    find_reported_kinds,
+    has_other_steps,
+    is_meant,
+    make_incident,
+    make_intervention,
+    make_verdict,
+)
 from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
-from steadyhelm.incidents import MAX_INCIDENT_EVENTS, Incident, IncidentVerdict
-from steadyhelm.judge import JudgedReport, name_pattern, name_places
+from steadyhelm.incidents import Incident
+from steadyhelm.judge import JudgedReport, name_pattern
 from steadyhelm.judging.severity_shifts import is_certain, shift_severity
 from steadyhelm.policy.outcomes import EXPECTED_CHANGES
 from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
@@ -22,7 +31,6 @@ QUIET_EVENTS: Final = 10
 """Events without a finding of its kind after which an incident closes, unless an outcome is open."""
 
 _INTERVENTIONS_KEPT: Final = 20
-_EVIDENCE_NAMED: Final = 10
 _PAST_KEPT: Final = 3
 _CLEARED_KEPT: Final = 16
 _CERTAIN_KEPT: Final = 16
@@ -91,7 +99,7 @@ class IncidentTracker(Struct):
 
         Drift that is back after a rollback has ignored it: no second step has to show that.
         """
-        kinds = _find_reported_kinds(findings)
+        kinds = find_reported_kinds(findings)
         predicted = self.outcomes.predict_answers(call, kinds)
         for kind in kinds & self.outcomes.running.keys():
             if self.open[kind].interventions[-1].verdict == "rollback":
@@ -104,7 +112,7 @@ class IncidentTracker(Struct):
         """Judge open interventions by this event; return the incidents whose outcome was decided."""
         if not self.outcomes.running:
             return []
-        seen = _find_reported_kinds(findings)
+        seen = find_reported_kinds(findings)
         if any(finding.kind == CORRECTION for finding in findings):
             # One more correction decides the outcome, though it is not reported by itself.
             seen.add(CORRECTION)
@@ -127,10 +135,10 @@ class IncidentTracker(Struct):
             if finding.severity is Severity.LOW:
                 continue
             before = self.open.get(finding.kind) or self._open_incident(event, finding, totals)
-            incident = self.open[finding.kind] = _extend_incident(before, event, finding)
+            incident = self.open[finding.kind] = extend_incident(before, event, finding)
             # Several detectors may see the same at one event: that is one intervention.
             if decision.guidance and before.last_seq != event.seq:
-                answer = _intervention(event, decision, finding.event_ids)
+                answer = make_intervention(event, decision, finding.event_ids)
                 incident = self._add_intervention(finding.kind, event, answer, totals)
             changed[incident.incident_id] = incident
             if is_certain(finding) and incident.incident_id not in self.certain:
@@ -146,12 +154,12 @@ class IncidentTracker(Struct):
         """
         incident = self.open[kind]
         severity = shift_severity(incident.severity, step)
-        if not _is_meant(report, incident) or severity is incident.severity or incident.hard_limit:
+        if not is_meant(report, incident) or severity is incident.severity or incident.hard_limit:
             return []
         if incident.incident_id in self.certain:
             return []
         message = f"{incident.message}; {words}"
-        judged = _make_verdict(report, incident.severity, severity, event)
+        judged = make_verdict(report, incident.severity, severity, event)
         moved = structs.replace(incident, severity=severity, message=message, judged=judged)
         if severity is not Severity.LOW:
             self.open[kind] = moved
@@ -175,7 +183,7 @@ class IncidentTracker(Struct):
         incident = self.open.get(finding.kind)
         if is_open or incident is None:
             return changed
-        judged = _make_verdict(report, None, incident.severity, event)
+        judged = make_verdict(report, None, incident.severity, event)
         self.open[finding.kind] = opened = structs.replace(incident, judged=judged)
         return [opened if it.incident_id == opened.incident_id else it for it in changed]
 
@@ -198,7 +206,9 @@ class IncidentTracker(Struct):
             self._set_outcome(judged[0], event.seq, totals)
         decision = Decision(action=action, verdict="deny", guidance=reason, wording=f"refuse.{kind}")
         return [
-            self._add_intervention(kind, event, _intervention(event, decision, incident.event_ids), totals)
+            self._add_intervention(
+                kind, event, make_intervention(event, decision, incident.event_ids), totals
+            )
         ]
 
     def close_all(self, at: float, seq: int, totals: Totals | None = None) -> list[Incident]:
@@ -256,19 +266,19 @@ class IncidentTracker(Struct):
         return list(changed.values())
 
     def _open_incident(self, event: TraceEvent, finding: DriftEvent, totals: Totals) -> Incident:
-        seq = _find_first_evidence(finding, event)
+        seq = find_first_evidence(finding, event)
         self.starts[finding.kind] = IncidentStart(seq, totals.tokens_before(seq))
         cleared = self._take_cleared(finding) if self.cleared else None
         if cleared is not None:
             # The same incident: what was alerted before is not alerted again, unless it has become worse.
             return structs.replace(cleared, state="open", closed_at=None, message=finding.message)
         self.total += finding.detector not in {BUDGET, DAILY_BUDGET}
-        return _make_incident(event, finding)
+        return make_incident(event, finding)
 
     def _take_cleared(self, finding: DriftEvent) -> Incident | None:
         name = name_pattern(finding.kind, finding.subject, finding.detector)
         known = self.cleared.get(name)
-        if known is None or ("judged" not in finding.context and _has_other_steps(known, finding)):
+        if known is None or ("judged" not in finding.context and has_other_steps(known, finding)):
             return None
         return self.cleared.pop(name)
 
@@ -322,98 +332,3 @@ class IncidentTracker(Struct):
         return [
             structs.replace(self.open.pop(kind), state="closed", closed_at=event.timestamp) for kind in quiet
         ]
-
-
-def _is_meant(report: JudgedReport, incident: Incident) -> bool:
-    """Return whether a verdict is about an incident: asked about it, or about the same repetition before."""
-    if report.subject in {incident.incident_id, str(incident.last_seq)}:
-        return True
-    is_named = report.pattern == name_pattern(incident.kind, incident.subject, incident.detector)
-    places = name_places(incident.event_ids, incident.run_id)
-    return is_named and (not report.proof or not set(report.proof).isdisjoint(places))
-
-
-def _has_other_steps(incident: Incident, finding: DriftEvent) -> bool:
-    return bool(incident.event_ids) and set(incident.event_ids).isdisjoint(finding.event_ids)
-
-
-def _make_verdict(
-    report: JudgedReport, moved_from: Severity | None, moved_to: Severity, event: TraceEvent
-) -> IncidentVerdict:
-    return IncidentVerdict(
-        label=report.label,
-        confidence=report.confidence,
-        moved_from=moved_from,
-        moved_to=moved_to,
-        quote=report.quote,
-        cost_usd=report.cost_usd,
-        seq=event.seq,
-    )
-
-
-def _find_reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:
-    """Return the kinds of the findings of severity MED and above."""
-    return {finding.kind for finding in findings if finding.severity is not Severity.LOW}
-
-
-def _find_first_evidence(finding: DriftEvent, event: TraceEvent) -> int:
-    """Return the place of a finding's first evidence, if its id has one, else that of the event."""
-    whose, _, place = (finding.event_ids[0] if finding.event_ids else "").rpartition(".")
-    return int(place) if whose == event.run_id and place.isascii() and place.isdigit() else event.seq
-
-
-def _intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]) -> Intervention:
-    return Intervention(
-        action=decision.action,
-        verdict=decision.verdict,
-        wanted=decision.wanted,
-        seq=event.seq,
-        timestamp=event.timestamp,
-        guidance=decision.guidance,
-        wording=decision.wording,
-        because=decision.assessment.raised_by if decision.assessment is not None else (),
-        evidence=tuple(evidence[-_EVIDENCE_NAMED:]),
-        hard=decision.hard,
-    )
-
-
-def _extend_incident(before: Incident, event: TraceEvent, finding: DriftEvent) -> Incident:
-    # What another detector sees after calls were denied may be our own doing: an agent that can only talk
-    # repeats itself. The first cause stays the headline.
-    is_blocked = any(it.verdict == "deny" for it in before.interventions)
-    is_peak = finding.score >= before.peak and (finding.detector == before.detector or not is_blocked)
-    fresh = [proof for proof in finding.event_ids if proof not in before.event_ids]
-    return structs.replace(
-        before,
-        severity=max(before.severity, finding.severity, key=lambda severity: severity.rank),
-        peak=max(before.peak, finding.score),
-        message=finding.message if is_peak else before.message,
-        suggested_action=finding.suggested_action if is_peak else before.suggested_action,
-        subject=finding.subject if is_peak else before.subject,
-        repeats=finding.repeats if is_peak else before.repeats,
-        last_at=event.timestamp,
-        last_seq=event.seq,
-        findings=before.findings + (before.last_seq not in {-1, event.seq}),
-        event_ids=(*before.event_ids, *fresh)[-MAX_INCIDENT_EVENTS:],
-    )
-
-
-def _make_incident(event: TraceEvent, finding: DriftEvent) -> Incident:
-    # The same trace gives the same id, so that a replay updates the incident instead of adding one.
-    key = f"{finding.agent_id}\0{finding.run_id}\0{finding.detector}\0{event.seq}"
-    return Incident(
-        incident_id=blake2b(key.encode("utf-8", "replace"), digest_size=6).hexdigest(),
-        agent_id=finding.agent_id,
-        run_id=finding.run_id,
-        detector=finding.detector,
-        kind=finding.kind,
-        severity=finding.severity,
-        peak=finding.score,
-        message=finding.message,
-        suggested_action=finding.suggested_action,
-        opened_at=event.timestamp,
-        opened_seq=event.seq,
-        last_at=event.timestamp,
-        last_seq=-1,
-        hard_limit=bool(finding.context.get("hard_limit")),
-    )
