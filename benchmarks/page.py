@@ -4,26 +4,27 @@ All figures are ratios of CPU of the server's process, taken in one run.
 """
 
 import http.client
+import itertools
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.filling import list_run_records
-from benchmarks.measures import Measure, not_measured
+from benchmarks.measures import Measure
 from benchmarks.page_store import fill_page_store
+from benchmarks.painting import measure_painting
 
 from steadyhelm import RunInfo, SQLiteStore
 
 NAME = "page"
-GROWTH_BAR, STATIC_BAR, LONG_RUN_BAR, STREAMS_BAR, PAINTED_BAR_S = 1.5, 2.0, 12.0, 10.0, 1.0
+GROWTH_BAR, STATIC_BAR, LONG_RUN_BAR, STREAMS_BAR = 1.5, 2.0, 12.0, 10.0
 LONG_RUN_STEPS: Final = 10_000
 _PREFIX: Final = "/api/v1"
 _STREAMS: Final = 50
@@ -36,6 +37,11 @@ _LISTS: Final = {
     "incidents": "/incidents",
     "critical incidents of two agents": "/incidents?severity=CRITICAL&agent=1,2",
     "closed incidents": "/incidents?tab=closed",
+}
+_WHILE_WRITTEN: Final = {
+    "overview, after a run began": "/overview",
+    "overview of 30 days, after a run began": "/overview?days=30",
+    "incidents, after a run began": "/incidents",
 }
 
 
@@ -50,7 +56,8 @@ def run(*, quick: bool) -> list[Measure]:
         _write_long_run(long_store, steps)
         rest = _measure_long_run(long_store, steps, asked)
         rest += [_measure_streams(long_store, 2.0 if quick else 10.0)]
-        rest += [_measure_painting(long_store, steps)]
+        with _serve(long_store) as served:
+            rest += measure_painting(NAME, served, _find_long_run(served), steps)
     grown = f"{small * events:,} to {large * events:,} events"
     return [
         Measure(
@@ -61,7 +68,7 @@ def run(*, quick: bool) -> list[Measure]:
             bar=GROWTH_BAR,
             note=f"{before[name] * 1e3:.2f} to {after[name] * 1e3:.2f} ms",
         )
-        for name in _LISTS
+        for name in (*_LISTS, *_WHILE_WRITTEN)
     ] + rest
 
 
@@ -103,13 +110,15 @@ class _Served:
             if task.name != str(self.process.pid)
         )
 
-    def cost(self, path: str, times: int) -> float:
-        """Return the seconds of CPU of one request: the median of five rounds."""
+    def cost(self, path: str, times: int, before: Callable[[], None] = lambda: None) -> float:
+        """Return the seconds of CPU of one request, with `before` called before it: the median of five."""
+        self._connection.close()
         self.get(path)
         rounds = []
         for _ in range(5):
             begun = self.measure_cpu()
             for _ in range(max(1, times // 5)):
+                before()
                 self.get(path)
             rounds.append((self.measure_cpu() - begun) / max(1, times // 5))
         return statistics.median(rounds)
@@ -128,9 +137,17 @@ def _serve(database: Path) -> Iterator[_Served]:
 def _measure_lists(database: Path, runs: int, events: int, asked: int) -> dict[str, float]:
     store = SQLiteStore(database)
     fill_page_store(store, runs, events=events)
-    store.close()
+    numbers = itertools.count()
+
+    def start_run() -> None:
+        run = next(numbers)
+        store.write([RunInfo(agent_id=f"agent-{run % 50}", run_id=f"live-{run}", started_at=time.time())])
+
     with _serve(database) as served:
         costs = {name: served.cost(_PREFIX + path, asked) for name, path in _LISTS.items()}
+        for name, path in _WHILE_WRITTEN.items():
+            costs[name] = served.cost(_PREFIX + path, asked, start_run)
+    store.close()
     database.unlink()
     return costs
 
@@ -205,47 +222,3 @@ def _cost_of_streams(served: _Served, database: Path, count: int, seconds: float
     for connection, _ in streams:
         connection.close()
     return spent
-
-
-def _measure_painting(database: Path, steps: int) -> Measure:
-    """Return the seconds from the address to the painted lanes, in a browser; the median of five."""
-    what = f"lanes of {steps:,} steps painted"
-    try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where it is installed
-    except ImportError:
-        return not_measured(NAME, what, "playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        return not_measured(NAME, what, "there is no chromium")
-    with _serve(database) as served, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        seconds = _paint(browser, served, _find_long_run(served))
-        browser.close()
-    return Measure(
-        benchmark=NAME,
-        what=what,
-        value=statistics.median(seconds),
-        unit="s",
-        bar=PAINTED_BAR_S,
-        spread=(min(seconds), max(seconds)),
-        note="of the whole machine: meaningful while nothing else runs",
-    )
-
-
-def _paint(browser: Any, served: _Served, key: int) -> list[float]:
-    url = f"http://{served.address}"
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    answer = context.request.post(
-        f"{url}{_PREFIX}/session", data={"token": served.token}, headers={"Origin": url}
-    )
-    context.add_init_script(f"sessionStorage.setItem('steadyhelm.secret', '{answer.json()['secret']}')")
-    times = []
-    for _ in range(5):
-        page = context.new_page()
-        begun = time.monotonic()
-        page.goto(f"{url}/#/runs/{key}")
-        page.get_by_test_id("step-columns").wait_for()
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-        times.append(time.monotonic() - begun)
-        page.close()
-    return times

@@ -311,6 +311,16 @@ class TestOverview:
         assert [] == get(client, "/search", q="%")["hits"]
 
 
+def test_health_names_what_was_not_checked(client):
+    """The reasons are those of the agents' latest ended runs."""
+    missing = {it["name"]: it["reason"] for it in get(client, "/health")["not_checked"]}
+    latest = next(run for run in get(client, "/runs")["runs"] if run["state"] == "ended")
+    detail = get(client, f"/runs/{latest['key']}")
+
+    assert missing
+    assert missing.items() <= {it["name"]: it["reason"] for it in detail["not_checked"]}.items()
+
+
 class TestAgent:
     def test_metrics_and_transitions(self, client, loop):
         """An agent has eight metrics of its runs, and the transitions that grew are marked."""

@@ -48,6 +48,25 @@ def test_filters_of_agents_are_in_the_address(visit):
     expect(page.get_by_role("row").filter(has_text=FIXER)).to_be_visible()
 
 
+def test_figures_are_shown_for_today_7_and_30_days(visit):
+    """
+    A switch sums runs and spend over more days, names them, and is in the address.
+    """
+    page = visit("/")
+    expect(page.get_by_role("radio", name="Today")).to_be_checked()
+    expect(page.get_by_text("Runs today", exact=True).first).to_be_visible()
+    page.get_by_role("radio", name="7 days").click()
+
+    expect(page.get_by_text("Runs in 7 days", exact=True)).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Spend, 7 days")).to_be_visible()
+    assert "days=7" in page.url
+    page.get_by_role("radio", name="7 days").press("ArrowRight")
+    expect(page.get_by_text("Responses in 30 days", exact=True)).to_be_visible()
+    page.get_by_role("radio", name="Today").click()
+    expect(page.get_by_role("columnheader", name="Spend today of budget")).to_be_visible()
+    assert "days=" not in page.url
+
+
 def test_the_drift_of_seven_days_has_a_table_view(visit):
     """
     The small charts can be read as numbers.

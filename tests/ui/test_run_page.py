@@ -279,7 +279,8 @@ class TestWhy:
         page = open_run(visit, server, "clean")
         why = page.get_by_role("region", name="Why")
         expect(why).to_contain_text("Nothing noticed in 5 steps.")
-        expect(why).to_contain_text("Checked by")
+        expect(why).to_contain_text(re.compile(r"Checked by [5-9] detectors; \d not checked\."))
+        expect(why).to_contain_text("user_correction not checked: no message of the user")
 
 
 class TestSteps:

@@ -9,7 +9,9 @@ import { createRoot } from "react-dom/client";
 
 import { createQueryClient } from "./api/queries";
 import { App } from "./app/App";
+import { preloadPage } from "./app/router";
 
+preloadPage();
 const root = document.getElementById("page");
 if (root) {
   createRoot(root).render(

@@ -223,13 +223,13 @@ def get_health(call: Call) -> settings.Health:
     now = time.time()
     info = call.store.describe()
     losses = select_losses(call.store.get_losses())
-    with call.store.reading() as connection:
+    with call.views.reading() as connection:
         (last_at,) = connection.execute("SELECT max(last_at) FROM agents").fetchone()
+        not_checked = run_queries.list_not_checked(call.views, connection, MOST_ENTRIES)
         errors = connection.execute(
             "SELECT reason, sum(count), max(last_at) FROM losses"
             " WHERE reason >= 'error in ' AND reason < 'error in!' GROUP BY reason LIMIT 100"
         ).fetchall()
-    learning = [it for it in call.store.list_baselines() if not it.is_calibrated][:MOST_ENTRIES]
     is_error = {reason: reason.startswith("error") for reason in losses}
     return settings.Health(
         version=__version__,
@@ -240,10 +240,7 @@ def get_health(call: Call) -> settings.Health:
         behind_s=None if last_at is None else max(0.0, now - last_at),
         lost=[common.Count(name=name, count=n) for name, n in losses.items() if not is_error[name]],
         errors=[common.Count(name=name, count=n) for name, n in losses.items() if is_error[name]],
-        not_checked=[
-            common.Reason(name=it.agent_id, reason=f"only fixed rules and limits: {it.progress}")
-            for it in learning
-        ],
+        not_checked=not_checked,
         detector_errors=[
             settings.DetectorError(detector=reason.removeprefix("error in "), count=count, last_at=at)
             for reason, count, at in errors

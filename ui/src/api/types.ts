@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: ec348e62eabeae27a54fa857e4a5a56163bb2a3458089ede391425cc5436f788
+// Generated from the server's schema by `npm run types`. Schema: f254578945e984f18a355deda3df5f6a0d3c822d37b6853f96f011b30594b2b2
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -609,12 +609,13 @@ export interface Node {
  *
  * Days are days of UTC, the present one included: `days` of them were asked for. `runs`, `spend` and
  * `tokens` are the sums of all agents; for one day their normal range is that of the 30 days before.
- * `runs_before` counts the same number of days before these. `spend_forecast_usd` is what today will have
- * cost at its end if the rest of it is as the rest of the last 7 days was; None while no cost is known.
- * `responses` counts those of the days; with `responses_capped` there are more. `lost` counts all lost
- * records. `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at
- * most. `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
- * `empty` is true while nothing was ever recorded: `database` is then the path that is read.
+ * `runs_before` counts the same number of days before these. What is before yesterday may be a minute old.
+ * `spend_forecast_usd` is what today will have cost at its end if the rest of it is as the rest of the last
+ * 7 days was; None while no cost is known. `responses` counts those of the days; with `responses_capped`
+ * there are more. `lost` counts all lost records. `waiting` are runs that wait for somebody, `needs_you`
+ * open incidents from high; 5 together at most. `agents` holds at most 200, in the order of the page;
+ * `agents_total` says how many there are. `empty` is true while nothing was ever recorded: `database` is
+ * then the path that is read.
  */
 export interface Overview {
   readonly now: number;

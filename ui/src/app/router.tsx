@@ -19,6 +19,8 @@ type Page = LazyExoticComponent<ComponentType<PageProps>>;
 interface Route {
   readonly pattern: RegExp;
   readonly page: Page;
+  /** Load the page's part of the program. */
+  readonly load: () => Promise<unknown>;
   /** The entry of the top bar that is current. */
   readonly section: Section;
   readonly title: string;
@@ -26,16 +28,25 @@ interface Route {
 
 export type Section = "overview" | "runs" | "incidents" | "agents" | "settings";
 
+function makeRoute(pattern: RegExp, load: () => Promise<{ default: ComponentType<PageProps> }>, section: Section, title: string): Route {
+  return { pattern, load, page: lazy(load), section, title };
+}
+
 const routes: readonly Route[] = [
-  { pattern: /^\/$/, page: lazy(() => import("../overview/OverviewPage")), section: "overview", title: "Overview" },
-  { pattern: /^\/runs$/, page: lazy(() => import("../runs/RunsPage")), section: "runs", title: "Runs" },
-  { pattern: /^\/runs\/([^/]+)$/, page: lazy(() => import("../run/RunPage")), section: "runs", title: "Run" },
-  { pattern: /^\/incidents$/, page: lazy(() => import("../incidents/IncidentsPage")), section: "incidents", title: "Incidents" },
-  { pattern: /^\/incidents\/([^/]+)$/, page: lazy(() => import("../run/IncidentPage")), section: "runs", title: "Incident" },
-  { pattern: /^\/agents$/, page: lazy(() => import("../overview/AgentsPage")), section: "agents", title: "Agents" },
-  { pattern: /^\/agents\/([^/]+)$/, page: lazy(() => import("../agent/AgentPage")), section: "agents", title: "Agent" },
-  { pattern: /^\/settings$/, page: lazy(() => import("../settings/SettingsPage")), section: "settings", title: "Settings" },
+  makeRoute(/^\/$/, () => import("../overview/OverviewPage"), "overview", "Overview"),
+  makeRoute(/^\/runs$/, () => import("../runs/RunsPage"), "runs", "Runs"),
+  makeRoute(/^\/runs\/([^/]+)$/, () => import("../run/RunPage"), "runs", "Run"),
+  makeRoute(/^\/incidents$/, () => import("../incidents/IncidentsPage"), "incidents", "Incidents"),
+  makeRoute(/^\/incidents\/([^/]+)$/, () => import("../run/IncidentPage"), "runs", "Incident"),
+  makeRoute(/^\/agents$/, () => import("../overview/AgentsPage"), "agents", "Agents"),
+  makeRoute(/^\/agents\/([^/]+)$/, () => import("../agent/AgentPage"), "agents", "Agent"),
+  makeRoute(/^\/settings$/, () => import("../settings/SettingsPage"), "settings", "Settings"),
 ];
+
+/** Begin to load the page of the present address, before it is known who is signed in. */
+export function preloadPage(): void {
+  matchRoute(current.path)?.route.load().catch(() => undefined); // The page itself says what is wrong.
+}
 
 export interface Match {
   readonly route: Route;

@@ -134,7 +134,7 @@ function Row({ agent, days, numbers, selected, onOpen }: RowProps) {
         </span>
       </td>
       <td className="number a-runs">
-        <div className="strong">{formatCount(runs.value)}<span className="narrow-only"> runs</span></div>
+        <div className="strong">{formatCount(runs.value)}<span className="narrow-only">{runs.value === 1 ? " run" : " runs"}</span></div>
         <div className="muted small">
           {agent.running
             ? `${formatCount(agent.running)} running`

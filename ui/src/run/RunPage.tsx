@@ -35,6 +35,7 @@ const FORECAST_SHARE = 0.25;
 
 export default function RunPage({ id }: PageProps): ReactNode {
   const run = useRun(id);
+  useSeries(id, null); // The lanes are asked for together with the head, not after it.
   const [view, change] = useRunView();
   if (!run.data) {
     return run.error ? <Failure error={run.error} onRetry={() => void run.refetch()} /> : <RunShape />;

@@ -140,7 +140,9 @@ function formatUnit(value: number | null, unit: string): string {
 
 function AgainstRow({ row }: { row: Against }): ReactNode {
   const { value, normal, limit } = row.figure;
-  const bare = (each: number): string => formatUnit(each, unitless(row.unit));
+  const unit = unitless(row.unit);
+  // The normal range of a count is shown in whole numbers, as the count is.
+  const bare = (each: number): string => formatUnit(unit === "" && Number.isInteger(value) ? Math.round(each) : each, unit);
   return (
     <div>
       <dt>{escapeHidden(row.label)}</dt>
@@ -206,7 +208,7 @@ function NothingNoticed({ detail, select }: Pick<WhyCardProps, "detail" | "selec
             : running
               ? "Which detectors checked it is said when it ends."
               : "Which detectors checked it was not stored."}{" "}
-          {escapeHidden(detail.baseline)}
+          {`Baseline: ${escapeHidden(detail.baseline)}.`}
         </p>
         {unchecked.length > 0 && (
           <ul className="unchecked muted small">

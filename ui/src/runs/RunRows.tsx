@@ -173,7 +173,7 @@ function Loop({ run }: { readonly run: RunRow }) {
   const words = `${escapeHidden(tools.join(" → "))} ×${formatCount(count)}`;
   return (
     <Badge tone={declared ? "plain" : "drift"} title={declared ? `${words}, declared` : words}>
-      <span className="ellipsis">{declared ? `poll ×${formatCount(count)}` : words}</span>
+      <span className="ellipsis">{declared ? "poll" : escapeHidden(tools.join(" → "))}</span> ×{formatCount(count)}
     </Badge>
   );
 }

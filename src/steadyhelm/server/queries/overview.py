@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -40,11 +41,12 @@ _FORECAST_DAYS: Final = 7
 _MOST_AGENTS: Final = 200
 _NEEDS_YOU: Final = 5
 _CLEAN_READ: Final = 20
-_INCIDENTS_READ: Final = 1000
+_INCIDENTS_READ: Final = 500
+_OLDER_KEPT_S: Final = 60.0
 _QUARTERS: Final = int(DAY_S) // QUARTER_HOUR_S
 _ALL_DAYS: Final = """
     SELECT day, sum(runs), 0, 0.0, sum(tokens), sum(cost_usd) FROM agent_days
-    WHERE day >= ? GROUP BY day"""
+    WHERE day >= ? AND day < ? GROUP BY day"""
 _DAYS_OF_AGENT: Final = """
     SELECT day, runs, scored, scores, tokens, cost_usd FROM agent_days WHERE agent = ? AND day >= ?"""
 _RUNNING: Final = """
@@ -56,6 +58,9 @@ _LATEST: Final = """
 _CLEAN_SCORES: Final = """
     SELECT top_score FROM runs WHERE agent = ? AND version = ? AND task_type = ? AND teaches = 1
     ORDER BY id DESC LIMIT ?"""
+_EVIDENCE: Final = """
+    SELECT evidence FROM incidents INDEXED BY incidents_by_agent WHERE agent = ? AND last_at >= ?
+    ORDER BY last_at DESC LIMIT ?"""
 _REST_OF_DAYS: Final = f"""
     SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
     WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
@@ -153,7 +158,7 @@ def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd:
             (_NEEDS_YOU,),
         )
         totals = _read_all_days(views, connection, period)
-        outcomes, capped = _count_responses(connection, period)
+        outcomes, capped = _count_responses(views, connection, period)
         forecast = _forecast_spend(views, connection, period, totals)
         needs_you = _read_needs_you(connection, mutes, _NEEDS_YOU - len(waiting))
         opened = sum(views.count_open(connection).values())
@@ -183,11 +188,21 @@ def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd:
 
 
 def _read_all_days(views: AgentViews, connection: Connection, period: Period) -> dict[int, DayTotals]:
-    def read() -> tuple[dict[int, DayTotals], float]:
-        rows = connection.execute(_ALL_DAYS, (period.day - 2 * _NORMAL_DAYS,))
-        return {day: DayTotals(*rest) for day, *rest in rows}, period.end_of_day
+    """Return the days of all agents together; what is before yesterday may be a minute old."""
+    first, recent = period.day - 2 * _NORMAL_DAYS, period.day - 1
 
-    return views.keep("days", period.now, read)
+    def read_older() -> tuple[dict[int, DayTotals], float]:
+        return _sum_days(connection, first, recent), min(period.now + _OLDER_KEPT_S, period.end_of_day)
+
+    def read_recent() -> tuple[dict[int, DayTotals], float]:
+        return _sum_days(connection, recent, period.day + 1), period.end_of_day
+
+    older = views.keep_over_changes("older days", period.now, read_older)
+    return {**older, **views.keep("recent days", period.now, read_recent)}
+
+
+def _sum_days(connection: Connection, first: int, end: int) -> dict[int, DayTotals]:
+    return {day: DayTotals(*rest) for day, *rest in connection.execute(_ALL_DAYS, (first, end))}
 
 
 def _forecast_spend(
@@ -296,21 +311,30 @@ def _judge(
     return "healthy", f"compared with {head.calibration_runs:,} clean runs"
 
 
-def _count_responses(connection: Connection, period: Period) -> tuple[dict[str, int], bool]:
-    """Return the outcomes of the responses of the days; True when more incidents had some than are read."""
+def _count_responses(views: AgentViews, connection: Connection, period: Period) -> tuple[Counter[str], bool]:
+    """Return the outcomes of the responses of the days; True when an agent had more than are read."""
+    counts: Counter[str] = Counter()
+    is_capped = False
+    for (agent,) in connection.execute("SELECT id FROM agents").fetchall():
+        made, is_more = _read_responses(views, connection, agent, period)
+        if made:
+            counts.update(made)
+        is_capped |= is_more
+    return counts, is_capped
+
+
+def _read_responses(
+    views: AgentViews, connection: Connection, agent: int, period: Period
+) -> tuple[Counter[str], bool]:
     since = (period.day - period.days + 1) * DAY_S
-    counts: dict[str, int] = {}
-    rows = connection.execute(
-        "SELECT evidence FROM incidents INDEXED BY incidents_by_time WHERE last_at >= ?"
-        " ORDER BY last_at DESC LIMIT ?",
-        (since, _INCIDENTS_READ),
-    ).fetchall()
-    for (evidence,) in rows:
-        for made in decode_evidence(evidence).interventions:
-            if made.said and made.timestamp >= since:
-                outcome = make_response(made).outcome
-                counts[outcome] = counts.get(outcome, 0) + 1
-    return counts, len(rows) == _INCIDENTS_READ
+
+    def read() -> tuple[tuple[Counter[str], bool], float]:
+        rows = connection.execute(_EVIDENCE, (agent, since, _INCIDENTS_READ)).fetchall()
+        made = [it for (evidence,) in rows for it in decode_evidence(evidence).interventions]
+        outcomes = (make_response(it).outcome for it in made if it.said and it.timestamp >= since)
+        return (Counter(outcomes), len(rows) == _INCIDENTS_READ), period.end_of_day
+
+    return views.get(agent).keep(("responses", period.days), period.now, read)
 
 
 def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -> list[IncidentRow]:

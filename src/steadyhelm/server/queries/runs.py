@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import msgspec
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.errors import NotFoundError
+from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.judged import list_judged
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, read_runs
@@ -22,6 +24,9 @@ from steadyhelm.stores.sql import SEVERITIES, Conditions
 from steadyhelm.stores.sql_store import SQLStore
 
 _COUNTED: Final = 10_000
+_LATEST_SUMMARY: Final = """
+    SELECT summary FROM runs INDEXED BY runs_by_activity WHERE agent = ? AND summary IS NOT NULL
+    ORDER BY last_at DESC LIMIT 1"""
 _NO_FILTERS: Final = frozenset({"agent", "after", "limit"})
 _CHILDREN: Final = 50
 _TOOLS: Final = 200
@@ -258,6 +263,23 @@ def _read_checks(summary: bytes | None) -> RunChecks | None:
     except msgspec.MsgspecError:
         return None
     return found if found.checked or found.not_checked else None
+
+
+def list_not_checked(views: AgentViews, connection: Connection, most: int) -> list[Reason]:
+    """Return what could not be checked in the latest ended run of each agent, and in how many of them."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for (agent,) in connection.execute("SELECT id FROM agents").fetchall():
+        counts.update(views.get(agent).keep("not checked", 0.0, lambda: _read_latest(connection, agent)))  # noqa: B023 - called at once
+    return [
+        Reason(name=name, reason=reason if count == 1 else f"{reason} ({count:,} agents)")
+        for (name, reason), count in sorted(counts.items(), key=lambda it: (-it[1], it[0]))[:most]
+    ]
+
+
+def _read_latest(connection: Connection, agent: int) -> tuple[list[tuple[str, str]], float]:
+    row = connection.execute(_LATEST_SUMMARY, (agent,)).fetchone()
+    checks = None if row is None else _read_checks(row[0])
+    return [] if checks is None else list(checks.not_checked.items()), float("inf")
 
 
 def _explain_baseline(baseline: BaselineStats | None) -> list[Reason]:

@@ -44,12 +44,13 @@ class Overview(Record, frozen=True, kw_only=True):
 
     Days are days of UTC, the present one included: `days` of them were asked for. `runs`, `spend` and
     `tokens` are the sums of all agents; for one day their normal range is that of the 30 days before.
-    `runs_before` counts the same number of days before these. `spend_forecast_usd` is what today will have
-    cost at its end if the rest of it is as the rest of the last 7 days was; None while no cost is known.
-    `responses` counts those of the days; with `responses_capped` there are more. `lost` counts all lost
-    records. `waiting` are runs that wait for somebody, `needs_you` open incidents from high; 5 together at
-    most. `agents` holds at most 200, in the order of the page; `agents_total` says how many there are.
-    `empty` is true while nothing was ever recorded: `database` is then the path that is read.
+    `runs_before` counts the same number of days before these. What is before yesterday may be a minute old.
+    `spend_forecast_usd` is what today will have cost at its end if the rest of it is as the rest of the last
+    7 days was; None while no cost is known. `responses` counts those of the days; with `responses_capped`
+    there are more. `lost` counts all lost records. `waiting` are runs that wait for somebody, `needs_you`
+    open incidents from high; 5 together at most. `agents` holds at most 200, in the order of the page;
+    `agents_total` says how many there are. `empty` is true while nothing was ever recorded: `database` is
+    then the path that is read.
     """
 
     now: float

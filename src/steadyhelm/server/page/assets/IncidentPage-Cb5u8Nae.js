@@ -1,1 +1,0 @@
-import{_t as e,a as t,ht as n,i as r,mt as i,n as a,u as o}from"./router-DRJR-cO-.js";import{i as s}from"./data-USp5UbdQ.js";var c=e(n(),1),l=i();function u({id:e}){let{data:n,error:i,refetch:u}=s(e);return(0,c.useEffect)(()=>{n&&r(a(t(n.row.run),{incident:n.row.incident_id}),{replace:!0})},[n]),i?(0,l.jsx)(o,{error:i,onRetry:()=>void u()}):null}export{u as default};
