@@ -2,6 +2,8 @@ from decimal import Decimal
 
 import pytest
 
+from steadyhelm.engine.judge_calls import JudgeCalls
+
 
 def search(monitor, times=1, **fields):
     return [
@@ -86,16 +88,19 @@ class TestGoingBack:
 class TestBudgets:
     def test_runs_that_are_not_watched_borrow_nothing(self, make):
         """
-        A child that sampling leaves out takes nothing from its parent's budget.
+        A run that a judge starts is not watched, and takes nothing from the budget of the run around it.
         """
         monitor = make("[budget]\nsteps = 100\n")
-        with monitor.run() as parent:
-            monitor._sample_rate = 0.0
-            for _ in range(4):
-                with monitor.run():
-                    pass
 
-            assert 100 == monitor.budget(parent.run_id).steps_remaining
+        def count_left() -> int:
+            with monitor.run(parent_run_id=parent.run_id):
+                return monitor.budget(parent.run_id).steps_remaining
+
+        with monitor.run() as parent:
+            watched = count_left()
+            left = JudgeCalls(60.0).call(count_left)
+
+        assert watched < 100 == left
 
     def test_a_child_cannot_be_granted_more_than_its_parent_has(self, make):
         """
