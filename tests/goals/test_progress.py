@@ -377,7 +377,7 @@ class TestDeclared:
 
         assert (0.5, 0.5) == (progress.declare(tree.progress), progress.value)
 
-    @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, True, "0.5", None, [0.5]])
+    @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, 10**400, True, "0.5", None, [0.5]])
     def test_what_is_no_share(self, value):
         """
         What is no share is passed over.

@@ -282,5 +282,5 @@ def _read_declared(event: TraceEvent) -> float:
     for data in (event.output_data, event.input_data, event.metadata):
         value = data.get("value", data.get("progress")) if isinstance(data, dict) else data
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+            return value
     return math.nan
