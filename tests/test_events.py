@@ -154,6 +154,16 @@ class TestText:
         """
         assert "" == event(USER_MESSAGE, input_data=_Ambiguous()).text
 
+    def test_events_read_in_turn_keep_their_own_words(self):
+        """
+        Several events read in any order, and again, each have their own words.
+        """
+        said = [event(USER_MESSAGE, input_data=str(number), output_data="other") for number in range(3)]
+        said += [event(LLM_REQUEST, input_data="prompt", output_data={"content": "reply"})]
+
+        for order in ([0, 1, 2, 3], [3, 3, 0], [1, 0, 1, 2]):
+            assert [("0", "1", "2", "reply")[place] for place in order] == [said[it].text for it in order]
+
 
 class TestRunRecords:
     def test_a_run_needs_agent_and_id(self):

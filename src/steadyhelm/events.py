@@ -75,9 +75,15 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The text of a reply, message or goal, wherever the caller put it; empty when there is none."""
-        if self.action_type in {USER_MESSAGE, STATE_TRANSITION}:
-            return _find_text(self.input_data) or _find_text(self.output_data)
-        return _find_text(self.output_data)
+        global _last_text  # noqa: PLW0603 - a memo of a pure function: a race costs a second reading, nothing else
+        cached = _last_text
+        if cached is not None and cached[0] is self:  # one event is read by seven parts of the engine in turn
+            return cached[1]
+        text = _find_text(self.output_data)
+        if self.action_type in _TEXT_IN_INPUT:
+            text = _find_text(self.input_data) or text
+        _last_text = (self, text)
+        return text
 
     @property
     def is_answer(self) -> bool:
@@ -92,6 +98,10 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Build an event from the result of `to_dict`; unknown keys are ignored."""
         return cls(**{name: data[name] for name in cls.__struct_fields__ if name in data})
+
+
+_TEXT_IN_INPUT: Final = frozenset({USER_MESSAGE, STATE_TRANSITION})
+_last_text: tuple[TraceEvent, str] | None = None
 
 
 def _find_text(data: Any) -> str:

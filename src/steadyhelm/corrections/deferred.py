@@ -295,7 +295,7 @@ def find_turn(message: str, turns: Sequence[TurnContent]) -> TurnMatch:
         return LATEST_TURN
     text = message[:MAX_REPLY_CHARS]
     parsed = parse_message(text)
-    latest, topics = turns[-1], find_topics(parsed.words)
+    latest, topics = turns[-1], parsed.topics
     points_back = load_lexicon(PACKAGE, "attribution")["points back"].search(parsed.prose) is not None
     names = frozenset(name for name in _find_written_names(text) if name in parsed.prose)
     if points_back or not names & latest.names:

@@ -14,7 +14,6 @@ from steadyhelm.corrections.messages import (
     AgentMessage,
     ParsedMessage,
     compute_share,
-    find_topics,
     parse_agent_message,
     parse_message,
     take_end,
@@ -263,7 +262,7 @@ def _load_shapes() -> Lexicon:
 
 def _measure_context(message: ParsedMessage, agent: AgentMessage, prompt: ParsedMessage) -> dict[str, float]:
     """Return the features of how a reply relates to the messages before it."""
-    topics = find_topics(message.words)
+    topics = message.topics
     return {
         "agent asks": float(agent.asks),
         "agent offers": float(agent.offers),
@@ -276,7 +275,7 @@ def _measure_context(message: ParsedMessage, agent: AgentMessage, prompt: Parsed
         "topics new to the agent": math.log1p(len(topics - agent.all_topics)),
         "topics from the tail": compute_share(agent.tail_topics, topics),
         "topics from the agent": compute_share(agent.all_topics, topics),
-        "topics from the prompt": compute_share(find_topics(prompt.words), topics),
+        "topics from the prompt": compute_share(prompt.topics, topics),
         "no topics": float(not topics),
     }
 

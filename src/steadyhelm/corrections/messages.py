@@ -42,6 +42,7 @@ class ParsedMessage(NamedTuple):
 
     `prose` is what the person wrote, without fenced code and without lines that look pasted; `head` is its
     beginning.
+    `topics` are the stems of its words that carry meaning.
     `pasted_lines` counts the lines that look pasted, `pasted_by_kind` those of a known kind, `error_lines`
     the lines that mention an error.
     """
@@ -52,6 +53,7 @@ class ParsedMessage(NamedTuple):
     first_sentence: str
     sentence_count: int
     words: tuple[str, ...]
+    topics: frozenset[str]
     line_count: int
     pasted_lines: int
     error_lines: int
@@ -75,13 +77,15 @@ def parse_message(text: str) -> ParsedMessage:
     prose = "\n".join(line for line, is_pasted in zip(lines, pasted, strict=True) if not is_pasted)
     head = prose.strip()[:_HEAD_CHARS]
     sentences = [sentence for sentence in _SENTENCE_END.split(head) if sentence.strip()]
+    words = tuple(find_words(prose))
     return ParsedMessage(
         text=lowered,
         prose=prose,
         head=head,
         first_sentence=sentences[0][:_FIRST_SENTENCE_CHARS] if sentences else "",
         sentence_count=len(sentences),
-        words=tuple(find_words(prose)),
+        words=words,
+        topics=find_topics(words),
         line_count=len(lines),
         pasted_lines=sum(pasted),
         error_lines=sum(error_line.search(line) is not None for line in lines),

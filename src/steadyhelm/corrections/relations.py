@@ -9,7 +9,6 @@ from steadyhelm.corrections.messages import (
     ParsedMessage,
     compute_share,
     count_common_phrases,
-    find_topics,
 )
 
 ORDER_CUES: Final = ("orders", "ships", "orders a fix", "let us", "remove")
@@ -81,7 +80,7 @@ def _measure_repeated_order(
     message: ParsedMessage, agent: AgentMessage, prompt: ParsedMessage
 ) -> dict[str, float]:
     """Return how far the reply repeats the request: after a report of success it was not carried out."""
-    covered = compute_share(find_topics(message.words), find_topics(prompt.words))
+    covered = compute_share(message.topics, prompt.topics)
     return {
         "request covered": covered,
         "words of the request": count_common_phrases(message.words, prompt.words, most=_MAX_PHRASES),

@@ -153,12 +153,12 @@ class DriftEngine:
 
     def split_score(self, *parts: float | None) -> tuple[float | None, ...]:
         """Return what each known part contributes to the score, in the order of SIGNALS."""
-        total = sum(weight for part, weight in zip(parts, self._weights, strict=True) if part is not None)
+        pairs = list(zip(parts, self._weights, strict=True))
+        total = sum([weight for part, weight in pairs if part is not None])
         if total <= 0:
             return (None,) * len(parts)
         return tuple(
-            None if part is None else round(part * weight / total, _SPLIT_DIGITS)
-            for part, weight in zip(parts, self._weights, strict=True)
+            [None if part is None else round(part * weight / total, _SPLIT_DIGITS) for part, weight in pairs]
         )
 
     def choose_action(self, score: float) -> DriftAction:
