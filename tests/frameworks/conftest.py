@@ -26,6 +26,7 @@ OWN_TESTS = {
     "test_crewai.py": "crewai",
     "test_gemini_cli.py": "coding-agents",
     "test_google_adk.py": "google-adk",
+    "test_judge_clients.py": "openai-client",
     "test_langchain.py": "langchain",
     "test_litellm.py": "litellm",
     "test_llama_index.py": "llama-index",

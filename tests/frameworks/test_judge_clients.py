@@ -1,9 +1,11 @@
-"""Judges behind the real clients of OpenAI and Anthropic, and a model server that plays every kind of answer."""
+"""Judges behind the real clients of OpenAI and Anthropic, and a server that plays every kind of answer."""
 
 import json
 import threading
 from pathlib import Path
 
+import anthropic
+import openai
 import pytest
 
 from judge.judge_endpoint import WAIT_S, Endpoint, answer
@@ -15,15 +17,13 @@ from steadyhelm.findings import Severity
 
 def make_openai(endpoint):
     """Return a judge behind the client of OpenAI."""
-    package = pytest.importorskip("openai", reason="the package openai is not installed")
-    client = package.OpenAI(base_url=f"http://127.0.0.1:{endpoint.port}/v1", api_key="none")
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{endpoint.port}/v1", api_key="none")
     return OpenAIJudge(client, "a-model")
 
 
 def make_anthropic(endpoint):
     """Return a judge behind the client of Anthropic."""
-    package = pytest.importorskip("anthropic", reason="the package anthropic is not installed")
-    client = package.Anthropic(base_url=f"http://127.0.0.1:{endpoint.port}", api_key="none")
+    client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{endpoint.port}", api_key="none")
     return AnthropicJudge(client, "a-model")
 
 
@@ -131,8 +131,6 @@ def test_asynchronous_clients_are_refused():
     """
     The judge is asked on a thread without an event loop.
     """
-    openai = pytest.importorskip("openai", reason="the package openai is not installed")
-    anthropic = pytest.importorskip("anthropic", reason="the package anthropic is not installed")
     with pytest.raises(SettingsError, match="asynchronous"):
         OpenAIJudge(openai.AsyncOpenAI(api_key="none"), "m")
     with pytest.raises(SettingsError, match="asynchronous"):
