@@ -3,7 +3,7 @@ import math
 import pytest
 
 from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
-from steadyhelm.budgets.child_shares import MAX_CHILDREN
+from steadyhelm.budgets.memory import MAX_CHILDREN
 
 
 def work(budget, steps, *, tokens=100, cost_usd=0.0, wall_s=0.0):

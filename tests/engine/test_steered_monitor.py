@@ -2,7 +2,7 @@ import pytest
 
 from steadyhelm import Budget, DriftMonitor
 from steadyhelm.decisions import DriftAction
-from steadyhelm.engine.waiting_guidance import NOBODY_RECEIVED
+from steadyhelm.engine.pending_decisions import NOBODY_RECEIVED
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 

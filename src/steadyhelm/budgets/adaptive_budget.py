@@ -15,7 +15,6 @@ from steadyhelm.budgets.adjustments import (
     rewind,
     set_limit,
 )
-from steadyhelm.budgets.child_shares import release_share, reserve_share
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.memory import (
     BudgetMemory,
@@ -24,6 +23,8 @@ from steadyhelm.budgets.memory import (
     decode_memory,
     encode_memory,
     parse_limit,
+    release_share,
+    reserve_share,
 )
 from steadyhelm.budgets.meters import LIMITS, UNITS, LimitName, Meter, to_text, to_units
 from steadyhelm.budgets.profiles import (
