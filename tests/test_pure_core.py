@@ -85,6 +85,7 @@ ALLOWED = {
     "statistics",
     "string",
     "typing",
+    "unicodedata",
     "urllib.parse",
     "zlib",
     "steadyhelm.errors",
