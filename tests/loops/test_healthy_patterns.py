@@ -131,6 +131,27 @@ PATTERNS = {
         call("get_order", {"id": n}, "status: delivered"),
         says("The order was delivered. Can I help with anything else?"),
     ],
+    "a value in two places of a command": lambda n: [
+        shell(f"convert photos/{NOUNS[n % 10]}{n}.png -resize 200x200 thumbs/{NOUNS[n % 10]}{n}.png", "")
+    ],
+    "progress in shares of a whole": lambda n: [
+        call(
+            "kubectl",
+            {"args": "get deployment web"},
+            f"NAME READY UP-TO-DATE AVAILABLE AGE\nweb {n}/25 25 {n} {n}m",
+        )
+    ],
+    "access checks": lambda n: [
+        call("check_access", {"user": f"{name(n)}@x.example", "resource": "reports/q3"}, "allowed")
+    ],
+    "a batch of translations": lambda n: [
+        call(
+            "translate", {"key": f"menu.{n}", "text": f"Open the {name(n)} view"}, f"{name(n)}-Ansicht öffnen"
+        )
+    ],
+    "one migration after another": lambda n: [
+        shell("alembic upgrade +1", f"Running upgrade 4f{n:03}a -> 4f{n + 1:03}a, add {name(n)} table")
+    ],
     "what the user asked for": lambda n: [
         *([user("Please run ./roll 25 times and count the sixes.")] if n == 0 else []),
         shell("./roll", "six"),

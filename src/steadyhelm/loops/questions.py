@@ -17,6 +17,7 @@ _MAX_RESULT_CHARS: Final = 6000
 _MIN_PIECE_CHARS: Final = 8
 _SIMILAR_WORDING: Final = 0.5
 
+_WORD: Final = re.compile(r"\w+")
 _DIGITS: Final = re.compile(r"\d+")
 _NOT_DIGIT: Final = re.compile(r"\D+")
 _PIECE_END: Final = re.compile(r"\n+|\\n|(?<=[.!?])\s+|\},?\s*\{|\",\s*\"")
@@ -74,16 +75,39 @@ def relate_questions(one: str, other: str) -> Relation:
     if split_words(one.encode("utf-8", "replace")) == split_words(other.encode("utf-8", "replace")):
         return "wording"
     slot = find_slot(one, other)
-    if slot is not None:
-        values = _cut_slot(one, slot), _cut_slot(other, slot)
-        if is_variant(*values):
-            return "spelling"
-        texts = [_NOT_DIGIT.sub("", value) for value in values]
-        is_number = all(texts) and _DIGITS.sub("", values[0]) == _DIGITS.sub("", values[1])
-        return "number" if is_number else "value"
+    values = (
+        _find_replaced_value(one, other) if slot is None else (_cut_slot(one, slot), _cut_slot(other, slot))
+    )
+    if values is not None:
+        return _relate_values(*values)
     if content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_WORDING:
         return "wording"
     return "other"
+
+
+def _relate_values(one: str, other: str) -> Relation:
+    if is_variant(one, other):
+        return "spelling"
+    is_number = all(_NOT_DIGIT.sub("", value) for value in (one, other))
+    return "number" if is_number and _DIGITS.sub("", one) == _DIGITS.sub("", other) else "value"
+
+
+def _find_replaced_value(one: str, other: str) -> tuple[str, str] | None:
+    """Return the value that another one replaces, in one place or in several; None when more differs.
+
+    >>> _find_replaced_value("cut in/oslo.png by half out/oslo.png", "cut in/rome.png by half out/rome.png")
+    ('oslo', 'rome')
+    >>> _find_replaced_value("oslo to bergen", "bergen to oslo") is None
+    True
+    """
+    slot = find_slot(one, other)
+    if slot is not None:
+        return _cut_slot(one, slot), _cut_slot(other, slot)
+    before, after = _WORD.findall(one), _WORD.findall(other)
+    if len(before) != len(after) or _WORD.sub("", one) != _WORD.sub("", other):
+        return None
+    replaced = {pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]}
+    return replaced.pop() if len(replaced) == 1 else None
 
 
 def _cut_slot(text: str, slot: tuple[int, int]) -> str:

@@ -27,6 +27,8 @@ _MIN_SHARED_SHARE: Final = 0.35
 
 _TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
 _NUMBER: Final = re.compile(r"[-+$#]?\d+(?:[.,]\d+)*(?:%|[a-zA-Z]{0,2})\.?\Z")
+_SHARE_OF_WHOLE: Final = re.compile(r"\d{1,6}/\d{1,6}\Z")
+"""A count beside its total, such as 3/25: it says how far something is."""
 _IDENTIFIER: Final = re.compile(r"[\d_]|\w\.\w\w")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _CONTENT_WORD: Final = re.compile(r"[^\W\d_]{3,}|\d+")
@@ -202,14 +204,21 @@ def _find_next_equal(one: list[str], other: list[str], left: int, right: int) ->
 
 def _is_identifier(label: str, word: str) -> bool:
     """Return whether a word that varies behind this label only names something."""
-    lowered = word.lower().strip(".!")
-    if not lowered or label.lower().strip("-_.#") in _PROGRESS_LABELS:
+    parts = word.lower().strip(".!").split()
+    if not parts or label.lower().strip("-_.#") in _PROGRESS_LABELS:
         return False
-    if _NUMBER.match(word):
-        return sum(map(str.isdigit, word)) >= _MIN_ID_DIGITS and not word.endswith("%")
-    if any(map(str.isdigit, word)):
+    return all(map(_names_something, parts))
+
+
+def _names_something(part: str) -> bool:
+    """Return whether a word is a name: no small number, no share of a whole, and no word of state."""
+    if _SHARE_OF_WHOLE.match(part):
+        return False
+    if _NUMBER.match(part):
+        return sum(map(str.isdigit, part)) >= _MIN_ID_DIGITS and not part.endswith("%")
+    if any(map(str.isdigit, part)):
         return True
-    return not any(part in _STATE_WORDS or part.endswith(_STATE_ENDINGS) for part in lowered.split())
+    return not (part in _STATE_WORDS or part.endswith(_STATE_ENDINGS))
 
 
 def _to_number(word: str) -> float:

@@ -52,7 +52,8 @@ _SHELL_WORK: Final = frozenset(
 _SHELL_WORK_SUBCOMMANDS: Final = {
     "git": frozenset(
         {"add", "commit", "mv", "rm", "checkout", "switch", "reset", "restore", "stash", "merge", "rebase",
-         "cherry-pick", "revert", "apply", "pull", "push", "clone", "init", "worktree", "tag"}
+         "cherry-pick", "revert", "apply", "pull", "push", "clone", "init", "worktree", "tag", "bisect", "am",
+         "clean", "submodule"}
     ),
     "cargo": frozenset({"build", "add", "fix", "fmt"}),
     "go": frozenset({"build", "get", "mod", "generate", "fmt"}),
