@@ -225,6 +225,49 @@ class TestLearntLimit:
         assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 8, baseline=baseline)
 
 
+TEMPLATE = "You have one question. Provide a correct, complete, polished final outcome."
+SUBJECTS = ("harbour", "turbine", "violin", "glacier", "bakery", "orchard", "canyon", "furnace")
+
+
+def measure_peak(goal, texts, baseline):
+    """How far a run that says this was from its goal at most, and what it teaches."""
+    detector = GoalDrift(goal=goal)
+    fired_at(detector, replies(*texts), baseline)
+    return detector.teach(RunSummary(agent_id=AGENT, run_id="run"))
+
+
+@pytest.fixture(scope="module")
+def templated():
+    """An agent whose goals and replies share the words of a template, learnt from eight runs."""
+    baseline = BaselineStats(agent_id=AGENT)
+    for subject in SUBJECTS:
+        goal, text = f"{TEMPLATE} Which {subject} opened?", f"Polished, complete, correct: the {subject}."
+        baseline = calibrate(baseline, measure_peak(goal, [text] * 4, baseline), [])
+    return baseline
+
+
+class TestUsualWords:
+    def test_words_of_every_run_do_not_name_the_task(self, templated):
+        """
+        Another subject in the words that all goals of an agent share is further away once these are known.
+        """
+        goal = f"{TEMPLATE} Who painted the chapel ceiling?"
+        other = ["A polished, complete and correct outcome: penguins breed on rocky islands."] * 6
+
+        assert measure_peak(goal, other, templated).goal_peak > 1.3 * measure_peak(goal, other, NEW).goal_peak
+
+    def test_words_of_every_run_are_not_foreign_either(self, templated):
+        """
+        Phrases that the agent uses in every run do not move a run away from its goal.
+        """
+        goal = "Which ferry leaves Bergen around noon?"
+        phrased = ["The ferry leaves Bergen: a polished, complete, correct outcome."] * 6
+
+        assert (
+            measure_peak(goal, phrased, templated).goal_peak < measure_peak(goal, phrased, NEW).goal_peak / 2
+        )
+
+
 class TestTopic:
     def test_an_agent_that_never_works_on_its_goal(self):
         """

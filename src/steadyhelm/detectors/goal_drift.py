@@ -7,7 +7,15 @@ from msgspec import Struct, field, structs
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.embedder import Embedder
-from steadyhelm.embedders.idf import BUCKETS, MIN_RUNS, Idf, count_words, mark_words
+from steadyhelm.embedders.idf import (
+    BUCKETS,
+    MIN_RUNS,
+    Idf,
+    StemRarity,
+    count_words,
+    mark_stems,
+    mark_words,
+)
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
@@ -53,6 +61,7 @@ class GoalDrift(Detector):
 
     Without a threshold it decides once per run: the average drift of replies and calls is compared with the
     highest that ordinary runs of this agent reach, and the severity follows from how rare such a run is.
+    Words that most runs of the agent contain count for little: they say nothing of the task of one.
     Until that is learnt, only a change of topic is reported: several steps that name nothing of the task.
     With a threshold it applies that number to the similarity of each output, from the first one on.
 
@@ -90,6 +99,7 @@ class GoalDrift(Detector):
         self._goal = goal
         self._memory = _Memory()
         self._followed: GoalTracker | None = None
+        self._rarity: StemRarity | None = None
         self.not_checked = "no output seen yet"
 
     @property
@@ -145,8 +155,10 @@ class GoalDrift(Detector):
 
     def teach(self, summary: RunSummary) -> RunSummary:
         """Add to the summary how far the run was from its goal, or its similarities where a threshold is."""
-        memory = self._memory
+        memory, dna = self._memory, self._tracker.dna
         has_measured = bool(memory.taught) or memory.steps.peak is not None
+        if dna is not None and memory.steps.peak is not None and isinstance(self._embedder, Idf):
+            mark_stems(memory.seen, dna.core)
         return structs.replace(
             summary,
             embedder=self._embedder.name if has_measured else "",
@@ -170,16 +182,26 @@ class GoalDrift(Detector):
         """Add a call to the run's drift. An embedder compares replies only."""
         if self.similarity_threshold is not None or not self._has_goal or not isinstance(self._embedder, Idf):
             return None
-        compared = self._tracker.compare_call(event)
+        rarity = self._find_rarity(baseline)
+        compared = self._tracker.compare_call(event, None if rarity is None else rarity.weigh)
         if compared is None:
             return None
+        mark_stems(self._memory.seen, compared.words)
         is_compared = self._memory.steps.add(compared.drift, compared.named, event.event_id)
         return self._judge(event, "", baseline, is_compared=is_compared)
 
     def _measure_reply(self, text: str, baseline: BaselineStats) -> float | None:
         if isinstance(self._embedder, Idf):
-            return self._tracker.reply_drift
+            mark_stems(self._memory.seen, self._tracker.said)
+            rarity = self._find_rarity(baseline)
+            return self._tracker.reply_drift if rarity is None else self._tracker.compare_reply(rarity.weigh)
         return min(1.0, max(0.0, 1.0 - self._embedder.similarity(self.goal, text, baseline)))
+
+    def _find_rarity(self, baseline: BaselineStats) -> StemRarity | None:
+        """Return how rare words are for this agent; None until that is learnt."""
+        if self._rarity is None or self._rarity.counts is not baseline.word_counts:
+            self._rarity = StemRarity.learnt_by(baseline)
+        return self._rarity
 
     def _judge(
         self, event: TraceEvent, text: str, baseline: BaselineStats, *, is_compared: bool

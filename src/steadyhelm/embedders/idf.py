@@ -8,6 +8,7 @@ Words are stored as hashes only: a baseline never contains what an agent said.
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Final
 from zlib import crc32
@@ -23,6 +24,7 @@ _SCALED_RUNS: Final = 20
 _MAX_COUNT: Final = 255
 _GOALS_KEPT: Final = 8
 _WORDS_CACHED: Final = 4096
+_MIN_RARITY: Final = 0.02
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 Vector = dict[int, float]
@@ -38,9 +40,14 @@ def _hash_word(word: str) -> int:
     return crc32(word.encode())
 
 
-def mark_words(bitmap: bytearray, counts: Counter[int]) -> None:
-    """Set the bits of these words in a run's bitmap."""
-    for word in counts:
+def mark_stems(bitmap: bytearray, stems: Iterable[str]) -> None:
+    """Set the bits of these stems in a run's bitmap."""
+    mark_words(bitmap, map(_hash_word, stems))
+
+
+def mark_words(bitmap: bytearray, words: Iterable[int]) -> None:
+    """Set the bits of these hashed words in a run's bitmap."""
+    for word in words:
         bucket = word % BUCKETS
         bitmap[bucket >> 3] |= 1 << (bucket & 7)
 
@@ -58,6 +65,33 @@ def add_run_words(counts: bytes, bitmap: bytes) -> bytes:
 def halve_counts(counts: bytes) -> bytes:
     """Return the counts divided by two, so that they never overflow and old runs count less."""
     return bytes(count // 2 for count in counts)
+
+
+class StemRarity:
+    """How rare a stem is in the runs of one agent, by the stems that `mark_stems` marked in them.
+
+    What every run says is no evidence about the task of one: a template's wording, an agent's own phrases.
+    """
+
+    def __init__(self, baseline: BaselineStats) -> None:
+        self.counts = baseline.word_counts
+        self._runs = baseline.word_runs
+        self._known: dict[str, float] = {}
+
+    @classmethod
+    def learnt_by(cls, baseline: BaselineStats) -> "StemRarity | None":
+        """Return the rarity as this baseline knows it; None while it knows too few runs."""
+        return cls(baseline) if baseline.word_counts and baseline.word_runs >= MIN_RUNS else None
+
+    def weigh(self, stem: str) -> float:
+        """Return 1 for a stem that no run has, less the more runs have it."""
+        weight = self._known.get(stem)
+        if weight is None:
+            if len(self._known) >= _WORDS_CACHED:
+                self._known.clear()
+            share = min(1.0, self.counts[_hash_word(stem) % BUCKETS] / self._runs)
+            weight = self._known[stem] = max(_MIN_RARITY, (1.0 - share) ** 2)
+        return weight
 
 
 class Idf(Embedder):

@@ -15,8 +15,8 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.fingerprints import encode_arguments
-from steadyhelm.goals.tokens import sum_weights, to_text, tokenize
-from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StepComparison
+from steadyhelm.goals.tokens import Tokens, sum_weights, to_text, tokenize
+from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StemWeight, StepComparison
 from steadyhelm.lexicons import load_lexicon
 
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
@@ -47,7 +47,8 @@ class GoalTracker(Struct):
     `goal` is the task set by a later user message, empty while the first one holds.
     `given` is the goal the run was given, `changes` how often the user has set another task.
     `is_added_to` is True once the user has asked for more, so that the goal's text is no longer all of it.
-    `reply_drift` is the drift of the last reply alone, `reply_names` the words of the task it named.
+    `reply_drift` is the drift of the last reply alone, `reply_names` the words of the task it named; `said`
+    are its content words, `plain` counts the others.
     """
 
     dna: GoalDNA | None = None
@@ -63,6 +64,7 @@ class GoalTracker(Struct):
     changes: int = 0
     reply_drift: float | None = None
     reply_names: list[str] = field(default_factory=list)
+    plain: int = 0
 
     @property
     def current(self) -> str:
@@ -170,12 +172,24 @@ class GoalTracker(Struct):
         if reading.drift is not None:
             before = self.drift or 0.0
             self.drift = before + DRIFT_SMOOTHING * (reading.drift - before)
-        self.said = words.content
+        self.said, self.plain = words.content, words.plain
         self.made_concrete = reading.unknown if reading.is_on_task else []
         self.has_replied = True
         self.has_asked = "?" in text[-_QUESTION_WITHIN_LAST_CHARS:]
 
-    def compare_call(self, event: TraceEvent) -> StepComparison | None:
+    def compare_reply(self, weigh: StemWeight) -> float | None:
+        """Return the drift of the last reply with its words weighed; None when it cannot be compared.
+
+        A reply that names the task only by words which do not count adds nothing to it.
+        """
+        if self.dna is None:
+            return None
+        reading = self.dna.compare(Tokens(self.said, self.plain), weigh)
+        if not reading.is_on_task:
+            self.made_concrete = []
+        return reading.drift
+
+    def compare_call(self, event: TraceEvent, weigh: StemWeight | None = None) -> StepComparison | None:
         """Return the arguments of a call compared with the task; None when there is nothing to compare."""
         if self.dna is None or not event.input_data or is_plan_name(event.action_name):
             return None
@@ -183,7 +197,7 @@ class GoalTracker(Struct):
             text = to_text(event.input_data)
         else:
             text = encode_arguments(event)[:_ARGUMENT_BYTES_READ].decode("utf-8", "replace")
-        return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ))
+        return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ), weigh)
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:
         """Add the files and words recorded since the last update to the vocabulary."""

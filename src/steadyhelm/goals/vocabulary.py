@@ -7,7 +7,7 @@ and earlier steps that named words of the goal.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
@@ -24,6 +24,9 @@ from steadyhelm.goals.tokens import (
     to_text,
     tokenize,
 )
+
+StemWeight = Callable[[str], float]
+"""Returns how much a stem counts, 0 to 1."""
 
 Source = Literal["user", "plan", "accepted", "file", "work", "past"]
 
@@ -50,6 +53,8 @@ _KNOWN_WEIGHT: Final = 2.0
 _STEP_PRIOR: Final = 1.0
 _GOAL_PRIOR: Final = 3.0
 _MIN_TASK_WORDS_NAMED: Final = 2
+_MIN_RARITY_TO_NAME: Final = 0.3
+"""A word of the task that most runs of the agent contain does not name the task."""
 _MIN_WORDS_FOR_LANGUAGE: Final = 8
 _ENGLISH_SHARE, _OTHER_LANGUAGE_SHARE = 0.25, 0.1
 
@@ -65,11 +70,12 @@ _ID_CHARACTERS: Final = bytes(
 
 
 class StepComparison(NamedTuple):
-    """A step compared with a task: its drift, the words of the task it names, and its new words."""
+    """A step compared with a task: its drift, the words of the task it names, its new words, and all."""
 
     drift: float | None
     named: list[str]
     unknown: list[str]
+    words: list[str]
 
     @property
     def is_on_task(self) -> bool:
@@ -121,27 +127,31 @@ class GoalDNA(Struct):
         """Return the drift of a step; None when step or task says too little, or they differ in language."""
         return self.compare(tokenize(to_text(action))).drift
 
-    def compare(self, words: Tokens) -> StepComparison:
-        """Return the drift of a tokenized step, with the words it is based on."""
+    def compare(self, words: Tokens, weigh: StemWeight | None = None) -> StepComparison:
+        """Return the drift of a tokenized step, with the words it is based on.
+
+        `weigh` says how much a stem counts, by how rare it is for the agent; None counts all of them.
+        """
         core, asked, touched = self.core, self.asked, self.touched
         known = foreign = 0.0
         named: list[str] = []
         unknown = []
         for word in words.content:
+            rarity = 1.0 if weigh is None else weigh(word)
             tenths = core.get(word) or asked.get(word)
             if tenths:
-                named.append(word)
+                if rarity >= _MIN_RARITY_TO_NAME:
+                    named.append(word)
             else:
                 tenths = touched.get(word)
                 if not tenths:
                     unknown.append(word)
                     tenths = 0
-            weight = WEIGHT_BY_LENGTH[len(word)]
+            weight = WEIGHT_BY_LENGTH[len(word)] * rarity
             known += weight * tenths
             foreign += weight * (_FULL_TENTHS - tenths)
-        return StepComparison(
-            self._calculate_drift(words, known / _FULL_TENTHS, foreign / _FULL_TENTHS), named, unknown
-        )
+        drift = self._calculate_drift(words, known / _FULL_TENTHS, foreign / _FULL_TENTHS)
+        return StepComparison(drift, named, unknown, words.content)
 
     def grow(self, text: Any, source: Source) -> None:
         """Add the words of a plan, a user's message, a file's path or accepted work to the vocabulary."""
