@@ -14,6 +14,7 @@ FROZEN_LIMIT: Final = 6.0
 LEARNING_MIN_RUNS: Final = 20
 FROZEN_MIN_RUNS: Final = 50
 _MIN_STD: Final = 0.05
+_TAIL_FROM, _TAIL_TO = 0.75, 0.95
 _Z95: Final = 1.9599639845400536
 """The number of standard deviations on either side that hold 95 % of values."""
 
@@ -43,6 +44,20 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def measure_rarity(ordered: Sequence[float], value: float, limit: float, *, min_scale: float) -> float:
+    """Return how many times ten rarer than values at the limit values as high as this one are.
+
+    Beyond the limit there is little to count: the tail of the sorted values is taken to fall as it does
+    before it, but not faster than `min_scale` allows.
+
+    >>> round(measure_rarity([n / 100 for n in range(101)], 1.3, 0.95, min_scale=0.02), 2)
+    1.22
+    """
+    spread = quantile(ordered, _TAIL_TO) - quantile(ordered, _TAIL_FROM)
+    scale = max(min_scale, spread / math.log((1 - _TAIL_FROM) / (1 - _TAIL_TO)))
+    return (value - limit) / scale / math.log(10)
 
 
 def conformal_threshold(ordered: Sequence[float], alpha: float) -> float | None:

@@ -92,6 +92,20 @@ class TestUnusualOrder:
         assert Severity.LOW not in {it.severity for it in found if it.is_ongoing}
         assert any(it.severity is Severity.MED for it in listed)
 
+    def test_a_short_run_in_another_order(self):
+        """
+        Where an agent's runs differ much from each other, a short one with steps swapped is still rarer.
+        """
+        chance, baseline, recent = random.Random(3), BaselineStats(agent_id=AGENT, required_runs=20), []
+        for _ in range(60):
+            picture = "A" + "".join(chance.choice(["BC", "DE", "BDE", "DBC"]) for _ in range(4)) + "F"
+            _, summary = lived(picture, baseline)
+            recent.append(summary)
+            baseline = calibrate(baseline, summary, recent)
+
+        assert [] == reported("ABCDEBDEBCF", baseline)
+        assert reported("ABCDEEDBBCF", baseline)
+
     def test_not_from_one_step(self, usual):
         """
         A few steps in another order say nothing yet.

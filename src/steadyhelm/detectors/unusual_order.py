@@ -9,14 +9,15 @@ from steadyhelm.calibration import RUN_START, surprise
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, RunSummary, TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent
-from steadyhelm.windows import quantile
+from steadyhelm.windows import measure_rarity, quantile
 
 REQUIRED_RUNS: Final = 20
 _USUAL_QUANTILE: Final = 0.95
 _MIN_STEPS: Final = 6
-_USUAL_STEPS_ADDED: Final = 3
-"""Steps of the usual surprise that a run is judged with beside its own: few steps say little about a mean."""
-_MIN_USUAL_BITS: Final = 2.0
+_SCORE_AT_USUAL, _SCORE_PER_TENTH = 0.3, 0.2
+"""The score at what one run in twenty passes, and its rise each time such a run is ten times rarer."""
+_MIN_TAIL_BITS: Final = 0.43
+"""So a mean must be a bit above the usual to be MED: in very regular runs one swapped pair means little."""
 _MAX_ACTIONS: Final = 400
 _UNKNOWN_TOOL_SCORE: Final = 0.4
 _LISTED_RISE: Final = 0.1
@@ -30,6 +31,7 @@ class _Memory(Struct):
     bits: float = 0.0
     peak: float = 0.0
     peak_id: str = ""
+    peak_mean: float = 0.0
     ids: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -40,13 +42,15 @@ class UnusualOrder(Detector):
     """Signal a tool this agent never used, and a run whose actions come in an unusual order.
 
     Which action follows which is learnt from the agent's clean runs.
-    A run's mean surprise, in bits a step, is compared with what nineteen runs in twenty stay below.
+    A run's mean surprise so far, in bits a step, is compared with the highest that it reached in the agent's
+    other runs: the score follows from how rare such a run is, MED where about one in two hundred is like it.
     An order that stays unusual is listed again when it has become clearly more so.
     A loop of likely steps is not surprising: the loop detectors report it.
     """
 
     name = "unusual_order"
     kind = "transition"
+    version = 2
 
     _memory: _Memory
 
@@ -67,6 +71,8 @@ class UnusualOrder(Detector):
         if baseline.transitions:
             bits = surprise(baseline.transitions, before, action)
             memory.bits += bits
+            if memory.steps >= _MIN_STEPS:
+                memory.peak_mean = max(memory.peak_mean, memory.bits / memory.steps)
             memory.ids.append(event.event_id)
             if len(memory.ids) > _MAX_EVIDENCE:
                 del memory.ids[0]
@@ -82,10 +88,9 @@ class UnusualOrder(Detector):
         return self._check_tool(event, baseline) or self._check_order(event, baseline)
 
     def teach(self, summary: RunSummary) -> RunSummary:
-        """Return the summary with the actions of this run, and how unusual their order was."""
+        """Return the summary with the actions of this run, and how unusual their order was at most."""
         memory = self._memory
-        mean = memory.bits / memory.steps if memory.bits and memory.steps >= _MIN_STEPS else None
-        return structs.replace(summary, actions=memory.actions, surprise=mean)
+        return structs.replace(summary, actions=memory.actions, surprise=memory.peak_mean or None)
 
     def _check_tool(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         action, memory = event.action_name, self._memory
@@ -107,12 +112,10 @@ class UnusualOrder(Detector):
         if memory.steps < _MIN_STEPS:
             return None
         mean, usual = memory.bits / memory.steps, quantile(baseline.surprises, _USUAL_QUANTILE)
-        excess = (mean - usual) * memory.steps / (memory.steps + _USUAL_STEPS_ADDED)
-        if usual <= 0 or excess <= 0:
+        if usual <= 0 or mean <= usual:
             return None
-        # Half as much again as usual is MED, twice as much is certain; below two bits a step
-        # everything is so regular that one swapped pair would count for too much.
-        score = min(1.0, MED_FROM * 2 * excess / max(usual, _MIN_USUAL_BITS))
+        rarity = measure_rarity(baseline.surprises, mean, usual, min_scale=_MIN_TAIL_BITS)
+        score = min(1.0, _SCORE_AT_USUAL + _SCORE_PER_TENTH * rarity)
         is_listed = score < memory.listed + _LISTED_RISE and not memory.listed < MED_FROM <= score
         if is_listed and score < MED_FROM:
             return None

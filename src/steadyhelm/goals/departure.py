@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from steadyhelm.goals.tokens import sum_weights
 from steadyhelm.goals.vocabulary import GoalDNA
-from steadyhelm.windows import quantile
+from steadyhelm.windows import measure_rarity
 
 FALSE_ALARM_SHARE: Final = 0.04
 """The share of ordinary runs that pass the limit."""
@@ -43,7 +43,6 @@ _SCORE_PER_TENTH: Final = 0.2
 """How much the score rises each time such a run is ten times rarer."""
 _TOPIC_SCORE: Final = 0.6
 _MIN_TAIL: Final = 0.02
-_TAIL_FROM, _TAIL_TO = 0.75, 0.95
 
 
 class Departure(NamedTuple):
@@ -94,7 +93,7 @@ class StepDrift(Struct):
         limit = find_limit(peaks)
         if self.average is None or self.average <= limit:
             return None
-        rarity = math.log10(FALSE_ALARM_SHARE / estimate_tail(peaks, limit, self.average))
+        rarity = measure_rarity(peaks, self.average, limit, min_scale=_MIN_TAIL)
         score = min(_HIGHEST_SCORE, _LOWEST_SCORE + _SCORE_PER_TENTH * rarity)
         return Departure(score, self.average, limit)
 
@@ -119,16 +118,6 @@ def find_limit(peaks: Sequence[float]) -> float:
     """
     place = math.ceil((1 - FALSE_ALARM_SHARE) * (len(peaks) + 1)) - 1
     return max(_MIN_LIMIT, peaks[min(place, len(peaks) - 1)])
-
-
-def estimate_tail(peaks: Sequence[float], limit: float, drift: float) -> float:
-    """Return the share of ordinary runs that would reach this drift beyond the limit.
-
-    Beyond the limit there are no runs to count: the tail is taken to fall as it does before it.
-    """
-    spread = quantile(peaks, _TAIL_TO) - quantile(peaks, _TAIL_FROM)
-    scale = max(_MIN_TAIL, spread / math.log((1 - _TAIL_FROM) / (1 - _TAIL_TO)))
-    return FALSE_ALARM_SHARE * math.exp(-(drift - limit) / scale)
 
 
 def has_room(peaks: Sequence[float]) -> bool:
