@@ -42,6 +42,7 @@ _WHILE_WRITTEN: Final = {
     "overview, after a run began": "/overview",
     "overview of 30 days, after a run began": "/overview?days=30",
     "incidents, after a run began": "/incidents",
+    "runs, after a run began": "/runs",
 }
 
 

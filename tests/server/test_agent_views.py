@@ -8,12 +8,13 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Mute
+from steadyhelm.people import ToolMark
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries import overview
 from steadyhelm.server.queries.incidents import list_groups
 from steadyhelm.server.queries.overview import read_overview
 from steadyhelm.stores import open_store
-from steadyhelm.testing.store_records import an_event, an_incident
+from steadyhelm.testing.store_records import a_summary, an_event, an_incident
 
 DAY_S = 86_400
 NOON = (int(time.time() // DAY_S)) * DAY_S + DAY_S / 2
@@ -189,6 +190,34 @@ class TestDays:
             write_run(store, f"after noon {number}", days_ago=1 - (3600 + number) / DAY_S)
 
         assert 3.0 == show(AgentViews(store), store).spend_forecast_usd
+
+
+class TestRuns:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda store: write_run(store, "b"),
+            lambda store: store.delete_run("agent", "a"),
+            lambda store: store.mark_tool(ToolMark(agent_id="agent", tool="read", kind="poll", set_at=NOON)),
+            lambda store: store.write([a_summary("a", started_at=NOON - 60, ended_at=NOON)]),
+        ],
+        ids=["written", "deleted", "declared", "ended"],
+    )
+    def test_the_list_follows_every_change(self, running_server, database, change):
+        """
+        A list that is asked for twice is the same, and another one after a change by another process.
+        """
+        other = open_store(database)
+        write_run(other, "a", incident=False)
+        for seq in range(1, 4):
+            other.write([an_event(seq, run_id="a", event_id=f"a.{seq}", timestamp=NOON - 50 + seq)])
+        with running_server.client(authorization=f"Bearer {running_server.token}") as client:
+            before = [client.get("/api/v1/runs").content for _ in range(2)]
+            change(other)
+            after = client.get("/api/v1/runs").content
+        other.close()
+
+        assert before[0] == before[1] != after
 
 
 class TestInbox:

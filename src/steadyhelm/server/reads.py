@@ -1,5 +1,6 @@
 """The handlers of every GET, and of what is only tried out."""
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -79,8 +80,12 @@ def search(call: Call) -> overview.SearchResults:
 
 def list_runs(call: Call) -> runs.RunList:
     """Return a page of runs."""
-    with call.store.reading() as connection:
-        return run_queries.list_runs(connection, call.query, _limit(call))
+    asked = ("runs", repr(sorted(call.query.items())))
+    with call.views.reading() as connection:
+        # Every page that follows live asks for the same list after a change: it is read once.
+        return call.views.keep(
+            asked, 0.0, lambda: (run_queries.list_runs(connection, call.query, _limit(call)), math.inf)
+        )
 
 
 def find_run(call: Call) -> runs.FoundRun:
