@@ -1,5 +1,6 @@
 """Several processes write to one PostgreSQL database, to the same agents, at once."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -7,8 +8,12 @@ import sys
 import psycopg
 import pytest
 
+from steadyhelm.decisions import TaskProfile
+from steadyhelm.errors import StoreError
+from steadyhelm.people import AccessKey, AuditEntry
+from steadyhelm.sink import SavedState
 from steadyhelm.stores.postgres import PostgresStore
-from steadyhelm.testing.store_records import a_delivery, an_event
+from steadyhelm.testing.store_records import AT, a_delivery, an_event, an_incident
 
 WRITERS = 4
 BATCHES = 12
@@ -143,3 +148,73 @@ class TestSink:
         store.run_transaction(work)
 
         assert ([1, 1], 1) == (attempts, store.find_run("run").events)
+
+
+@pytest.fixture
+def failing(store, postgres_url):
+    """Let the server run a statement of its own before rows of a table change; return how often it has."""
+    with psycopg.connect(postgres_url, autocommit=True, options="-c search_path=steadyhelm") as other:
+        other.execute("CREATE SEQUENCE tries")
+
+        def fail(table, statement):
+            other.execute(
+                "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                f" IF nextval('tries') < 3 THEN {statement}; END IF; RETURN coalesce(NEW, OLD); END $$"
+            )
+            other.execute(
+                f"CREATE TRIGGER failing BEFORE INSERT OR DELETE ON {table}"
+                " FOR EACH ROW EXECUTE FUNCTION fail()"
+            )
+            return lambda: other.execute("SELECT last_value FROM tries").fetchone()[0]
+
+        yield fail
+
+
+SINGLE_WRITES = {
+    "comments": lambda store: store.add_comment("incident", at=AT, author="me", content="seen"),
+    "audit": lambda store: store.add_audit(AuditEntry(at=AT, author="me", action="mute", object="x")),
+    "api_keys": lambda store: store.add_key(
+        AccessKey(name="ci", prefix="sh", digest=b"x", scopes=("read",), created_at=AT)
+    ),
+    "task_profiles": lambda store: store.add_tasks(TaskProfile(agent_id="agent", task_type="fix", tasks=1)),
+    "states": lambda store: store.take_state("agent", "run"),
+}
+
+
+class TestSingleWrites:
+    @pytest.fixture(autouse=True)
+    def _known(self, store):
+        store.write([an_event(0), an_incident("incident"), SavedState("agent", "run", b"state", AT)])
+
+    @pytest.mark.parametrize("table", SINGLE_WRITES)
+    def test_a_serialization_failure_is_tried_again(self, store, failing, table):
+        """
+        What people and agents add is written although other transactions were in the way twice.
+        """
+        count_tries = failing(table, "RAISE serialization_failure")
+        SINGLE_WRITES[table](store)
+
+        assert 3 == count_tries()
+
+    def test_what_may_be_committed_is_not_done_twice(self, store, failing):
+        """
+        When the connection is lost nobody knows whether a comment was stored: it is not stored again.
+        """
+        count_tries = failing("comments", "PERFORM pg_terminate_backend(pg_backend_pid())")
+        with pytest.raises(StoreError, match="cannot be reached"):
+            SINGLE_WRITES["comments"](store)
+
+        assert 1 == count_tries()
+
+
+class TestPages:
+    def test_a_query_is_read_as_far_as_needed(self, store):
+        """
+        Of a long list the first rows are read, and the server keeps the rest.
+        """
+        with store.reading() as connection:
+            rows = connection.dialect.iterate(connection, "SELECT generate_series(1, 1000000000)", ())
+            assert [(1,), (2,), (3,)] == list(itertools.islice(rows, 3))
+            rows.close()
+
+        assert [] == store.get_run_ids("agent")
