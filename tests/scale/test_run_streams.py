@@ -47,7 +47,7 @@ class TestRunStream:
     @given(st.text(alphabet="aabbAr. x", min_size=1, max_size=40), st.lists(st.integers(0, 40), max_size=4))
     def test_cut_anywhere_it_says_what_a_scan_says(self, picture, cuts):
         """
-        However the messages of a run are cut into batches, findings and places are those of a scan.
+        However the messages of a run are cut into batches, findings, places and responses are a scan's.
         """
         run = recorded(picture)
         messages = [*encode_run(run), encode_end(INFO, run.events[-1].timestamp)]
@@ -62,6 +62,8 @@ class TestRunStream:
         assert {it.incident_id for it in judged.incidents} == {
             it.id for it in results if it.kind == "incident"
         }
+        (end,) = [json.loads(it.body) for it in results if it.kind == "run"]
+        assert (judged.report.action, judged.report.tokens_saved) == (end["action"], end["tokens_saved"])
 
     def test_the_keys_are_unique(self):
         """

@@ -90,6 +90,10 @@ def find_differences(rows, judged_runs):
         compared = {
             "findings": (_list_findings(judged), _list_streamed_findings(mine)),
             "incidents": (_list_incidents(judged), _list_streamed_incidents(mine)),
+            "responses": (
+                [(judged.report.action, judged.report.tokens_saved)],
+                [(it["action"], it["tokens_saved"]) for row, it in mine if row.kind == "run"],
+            ),
         }
         found += [f"{what} of {judged.run.info.run_id}" for what, (a, b) in compared.items() if a != b]
     return found

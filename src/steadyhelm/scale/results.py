@@ -56,7 +56,15 @@ def report_incident(run: RunInfo, incident: Incident, seq: int) -> Result:
     return _make(run, "incident", incident.incident_id, seq, severity, at, incident.to_dict())
 
 
-def report_end(run: RunInfo, ending: Ending, not_checked: dict[str, str], seq: int) -> Result:
+def report_end(
+    run: RunInfo,
+    ending: Ending,
+    not_checked: dict[str, str],
+    seq: int,
+    *,
+    action: str,
+    tokens_saved: int | None,
+) -> Result:
     """Return the summary of a run that has ended."""
     summary = ending.summary
     body = {
@@ -70,6 +78,8 @@ def report_end(run: RunInfo, ending: Ending, not_checked: dict[str, str], seq: i
         "tool_calls": summary.tool_calls,
         "errors": summary.errors,
         "had_incident": summary.had_incident,
+        "action": action,
+        "tokens_saved": tokens_saved,
         "not_checked": not_checked,
     }
     return _make(run, "run", run.run_id, seq, "", summary.ended_at, body)

@@ -13,7 +13,10 @@ from steadyhelm.scale.run_stream import Latest, RunStream
 from steadyhelm.scale.snapshot import KnowledgeSnapshot
 from steadyhelm.settings import Settings
 
-_STATE: Final = "session binary, last_at double, last_event_id string, timer_ms long, has_ended boolean"
+_STATE: Final = (
+    "session binary, last_at double, last_event_id string, action string, tokens_saved long,"
+    " is_saving boolean, timer_ms long, has_ended boolean"
+)
 _NO_TIMER: Final = 0
 
 
@@ -89,8 +92,8 @@ class RunProcessor(StatefulProcessor):
     def _read(self) -> tuple[bytes | None, Latest, int, bool]:
         if not self._state.exists():
             return None, Latest(), _NO_TIMER, False
-        session, last_at, last_event_id, timer_ms, has_ended = self._state.get()
-        return bytes(session), Latest(last_at, last_event_id), timer_ms, has_ended
+        session, *latest, timer_ms, has_ended = self._state.get()
+        return bytes(session), Latest(*latest), timer_ms, has_ended
 
     def _find_due_ms(self, latest: Latest) -> int:
         assert self._idle_s is not None

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from steadyhelm.decisions import Decision, DriftAction
 from steadyhelm.engine.agent_knowledge import KnowledgeStore, StoredKnowledge
+from steadyhelm.engine.responses import Observation
 from steadyhelm.engine.session import Session
 from steadyhelm.errors import FormatError
-from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.events import USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.portable_session import make_session, save_session
 from steadyhelm.scale.messages import EventMessage, decode_message
 from steadyhelm.scale.results import (
@@ -24,10 +26,30 @@ from steadyhelm.settings import Settings
 
 
 class Latest(NamedTuple):
-    """The time of a run's latest event or end, and the id of its latest event."""
+    """The time of a run's latest event or end, the id of its latest event, and what was called for so far.
+
+    `action` is the strongest response; `tokens_saved` are the tokens spent after a new plan or a stop, and
+    grow until the user's next message while `is_saving`.
+    """
 
     at: float = 0.0
     event_id: str = ""
+    action: str = DriftAction.CONTINUE.value
+    tokens_saved: int | None = None
+    is_saving: bool = False
+
+    def add(self, event: TraceEvent, decision: Decision) -> "Latest":
+        """Return this after one more event, as a replay sums it up."""
+        latest = self
+        if self.is_saving and event.action_type == USER_MESSAGE:
+            latest = latest._replace(is_saving=False)
+        elif self.is_saving:
+            latest = latest._replace(tokens_saved=(self.tokens_saved or 0) + event.token_count)
+        if decision.action.level > DriftAction(self.action).level:
+            latest = latest._replace(action=decision.action.value)
+            if decision.action.level >= DriftAction.SUMMARIZE_REPLAN.level and self.tokens_saved is None:
+                latest = latest._replace(tokens_saved=0, is_saving=True)
+        return latest
 
 
 class StreamProgress(NamedTuple):
@@ -62,8 +84,9 @@ class RunStream:
             session = session or self._begin(message.run)
             latest = latest._replace(at=max(latest.at, message.at))
             if message.event is not None:
-                seen = _observe(session, message.event)
-                results += seen
+                seen = session.observe(message.event)
+                results += _report(session.run, message.event, seen)
+                latest = latest if seen.skipped else latest.add(message.event, seen.decision)
                 if session.next_seq == message.event.seq + 1:
                     latest = latest._replace(event_id=message.event.event_id)
         ends = [message.ended_at for message in messages if message.ended_at is not None]
@@ -105,18 +128,17 @@ class RunStream:
         return [
             *(report_finding(run, last, finding, at_end=True) for finding in ending.findings),
             *(report_incident(run, incident, seq) for incident in ending.incidents),
-            report_end(run, ending, not_checked, seq),
+            report_end(run, ending, not_checked, seq, action=latest.action, tokens_saved=latest.tokens_saved),
         ]
 
 
-def _observe(session: Session, event: TraceEvent) -> list[Result]:
-    seen = session.observe(event)
+def _report(run: RunInfo, event: TraceEvent, seen: Observation) -> list[Result]:
     if seen.skipped:
-        return [report_skipped(session.run, event, seen.skipped)]
+        return [report_skipped(run, event, seen.skipped)]
     found = [finding for finding in seen.decision.findings if not finding.is_ongoing]
     return [
-        *(report_finding(session.run, event, finding) for finding in found),
-        *(report_incident(session.run, incident, event.seq) for incident in seen.incidents),
+        *(report_finding(run, event, finding) for finding in found),
+        *(report_incident(run, incident, event.seq) for incident in seen.incidents),
     ]
 
 
