@@ -157,16 +157,18 @@ class PostgresServer:
         (folder / "pooler.ini").write_text("\n".join(lines) + "\n")
         if self._account is not None:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        entrance = folder / ".s.PGSQL.6432"
+        entrance.unlink(missing_ok=True)
         command = [find_pooler(), "-q", str(folder / "pooler.ini")]
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, **self._as_account())
         try:
-            while not (folder / ".s.PGSQL.6432").exists():
+            while not accepts_connections(entrance):
                 assert process.poll() is None, log.read_text(errors="replace")
                 time.sleep(0.02)
             ours, theirs = (quote(str(it), safe="") for it in (self._folder, folder))
             yield lambda url: url.replace(f"host={ours}", f"host={theirs}&port=6432")
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait()
 
     def _run(self, program, *arguments):
@@ -182,6 +184,12 @@ class PostgresServer:
             account = self._account
             options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         return options
+
+
+def accepts_connections(path):
+    """Return whether somebody listens on this socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 def find_pooler():

@@ -203,9 +203,9 @@ class TestPooler:
         assert (300, 0, []) == (account.stored, account.lost, account.faults)
 
     @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
-    def test_the_store_conforms(self, postgres_server, postgres_url, check):
+    def test_the_store_conforms(self, postgres_server, database, check):
         """
         Behind PgBouncer, which hands transactions to any connection, the store does what every store must.
         """
         with postgres_server.run_pooler(*MIXES) as through_pooler:
-            check(lambda: open_store(through_pooler(postgres_url)))
+            check(lambda: open_store(through_pooler(database)))
