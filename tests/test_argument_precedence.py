@@ -160,6 +160,13 @@ class TestSettingsByName:
         with pytest.raises(SettingsError, match=re.escape(words)):
             build(settings=given)
 
+    def test_a_budget_is_a_budget(self, build):
+        """
+        Limits that are no Budget are refused with an example, not with an error from inside.
+        """
+        with pytest.raises(SettingsError, match=r"budget must be a Budget, such as Budget\(steps=50\)"):
+            build(budget={"steps": 3})
+
 
 class TestArgumentsWin:
     def test_every_parameter_is_tried_here(self):

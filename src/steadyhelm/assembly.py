@@ -325,7 +325,11 @@ def _check_settings(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _list_limits(budget: Budget | None) -> dict[str, Any]:
-    return {} if budget is None else {**budget.to_limits(), **budget.to_daily_limits()}
+    if budget is None:
+        return {}
+    if not isinstance(budget, Budget):
+        raise SettingsError(f"budget must be a Budget, such as Budget(steps=50), got {budget!r}.")
+    return {**budget.to_limits(), **budget.to_daily_limits()}
 
 
 def _merge_detector_options(

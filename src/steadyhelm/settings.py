@@ -224,12 +224,12 @@ def _find_setting(name: str, where: str) -> Setting:
     if name in _BY_FORMER_NAME:
         return _BY_FORMER_NAME[name]
     if name not in _BY_NAME:
-        hint = _suggest_setting(name) or f"Settings: {', '.join(_BY_NAME)}."
+        hint = suggest_setting(name) or f"Settings: {', '.join(_BY_NAME)}."
         raise SettingsError(f"There is no setting {name!r} ({where}). {hint}")
     return _BY_NAME[name]
 
 
-def _suggest_setting(name: str) -> str:
+def suggest_setting(name: str) -> str:
     """Return a question with the settings that may be meant; empty when none is like this name.
 
     A name may be misspelt, or stand in the wrong table.

@@ -230,6 +230,14 @@ class TestWrap:
         with pytest.raises(SettingsError, match=r"got a int.*monitor\.record_event"):
             monitor.wrap(7)
 
+    @pytest.mark.parametrize("decorate", ["tool", "model"])
+    def test_what_is_no_function_is_not_decorated(self, monitor, decorate):
+        """
+        A decorator that is given something else says so, instead of failing when it is called.
+        """
+        with pytest.raises(SettingsError, match=r"take a function, got int"):
+            getattr(monitor, decorate)(5)
+
 
 class TestTokens:
     @pytest.mark.parametrize(

@@ -211,6 +211,13 @@ class TestSet:
         assert 2 == process("config", "set", name, text).status
         assert before == settings_file.read_text()
 
+    @pytest.mark.parametrize(("name", "meant"), [("mod", "mode"), ("webhook", "alerts.webhook")])
+    def test_a_misspelt_setting(self, settings_file, name, meant):
+        """
+        A name that is nearly right is answered with the right one.
+        """
+        assert f"Did you mean {meant}" in process("config", "set", name, "guide").err
+
     def test_environment_overrides(self, settings_file, monkeypatch):
         """
         A value that has no effect because of the environment is named.

@@ -113,6 +113,16 @@ class TestCounting:
 
         assert {"in the child": 1} == health.totals()
 
+    def test_it_shows_what_was_counted(self):
+        """
+        Printed, it names what was lost and how often.
+        """
+        health = Health()
+        empty = repr(health)
+        health.lose("queue full", 3)
+
+        assert ("<Health: nothing lost>", "<Health: queue full: 3>") == (empty, repr(health))
+
 
 class TestSwallowing:
     def test_quietly_in_production(self, quiet, caplog):

@@ -12,7 +12,7 @@ from steadyhelm.boundary.entry_points import find_kind
 from steadyhelm.boundary.streamed_parts import StreamedParts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.errors import RunStopped
+from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
@@ -62,6 +62,8 @@ def watch_function(
             append_guidance=append_guidance,
         )
         return cast("F", kind(inner))
+    if not callable(function):
+        raise SettingsError(f"@monitor.tool and @monitor.model take a function, got {name_type(function)}.")
     recorder = _FunctionRecorder(
         monitor, function, action_type, name or find_name(function), appends=append_guidance
     )

@@ -141,6 +141,7 @@ def _settings_path(shared: GlobalOptions) -> Path:
 def _split_name(name: str) -> list[str]:
     """Return the tables and the key of a setting; raises SettingsError when there is no such setting."""
     from steadyhelm.setting_table import SETTINGS
+    from steadyhelm.settings import suggest_setting
 
     if any(setting.name == name for setting in SETTINGS):
         return name.split(".")
@@ -153,7 +154,8 @@ def _split_name(name: str) -> list[str]:
     known = group == "detectors" and detector in list_detectors()
     if known and any(option == it.name for it in list_options(detector)):
         return [group, detector, option]
-    raise SettingsError(f"There is no setting {safe(name)!r}. `steadyhelm config` lists all of them.")
+    hint = suggest_setting(name) or "`steadyhelm config` lists all of them."
+    raise SettingsError(f"There is no setting {safe(name)!r}. {hint}")
 
 
 def _parse_value(name: str, text: str) -> Any:

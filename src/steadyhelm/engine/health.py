@@ -60,6 +60,10 @@ class Health:
         # Another process counts for itself.
         return type(self), ()
 
+    def __repr__(self) -> str:
+        counted = ", ".join(f"{reason}: {count}" for reason, count in self.totals().items())
+        return f"<Health: {counted or 'nothing lost'}>"
+
     def _begin(self) -> None:
         self._token = new_id()
         self._total: Counter[str] = Counter()

@@ -43,6 +43,9 @@ class Monitor(RunReports):
         call_after_fork(self)
         control.load_knowledge()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.agent_id!r}, mode {self.mode}>"
+
     # --- runs ------------------------------------------------------------------------------------
 
     def start_run(
