@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 
+import claude_agent_sdk
 import pytest
 from claude_agent_sdk import (
     AgentDefinition,
@@ -17,7 +18,6 @@ from claude_agent_sdk import (
     PermissionResultAllow,
     PermissionResultDeny,
     ProcessError,
-    ResultError,
     ResultMessage,
     create_sdk_mcp_server,
     query,
@@ -26,6 +26,7 @@ from claude_agent_sdk import (
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import GOAL, Ask, Turn
 from stages.claude import INNER, OUTER, environment
+from versions import needs
 from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import RunStopped, SettingsError
@@ -317,12 +318,13 @@ class TestQuery:
         options = ClaudeAgentOptions()
         assert (query, options) == tuple(ClaudeAgentAdapter(monitor, it) for it in (query, options))
 
+    @needs("claude-agent-sdk", "0.2.182", "a limit of turns is not raised as an error of its own")
     def test_the_sdks_own_limits_pass_unchanged(self, monitors):
         """
         A run that the SDK ends by itself raises what it raises, and is told as the agent's error.
         """
         monitor = monitors("enforce")
-        with Desk(lookups(5), max_turns=2) as desk, pytest.raises(ResultError) as limit:
+        with Desk(lookups(5), max_turns=2) as desk, pytest.raises(claude_agent_sdk.ResultError) as limit:
             asked(ClaudeAgentAdapter(monitor, query), desk)
         assert "error_max_turns" == limit.value.subtype
         assert "error: ResultError" == runs_of(monitor)[0].outcome

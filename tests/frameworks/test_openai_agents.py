@@ -34,6 +34,7 @@ from openai.types.responses.response_function_shell_tool_call import Action
 from openai.types.responses.response_function_web_search import ActionSearch
 from script import Ask, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
+from versions import needs
 from watched import comes_true, events_of, guidance_of, runs_of, story
 
 import steadyhelm
@@ -374,6 +375,7 @@ class TestWhatIsTheHostsOwn:
         assert {"Be brief."} == {call.system_instructions for call in agent.model.calls}
         assert config.call_model_input_filter is theirs
 
+    @needs("openai-agents", "0.24", "the formatter is not asked about exceptions")
     def test_its_error_formatter_speaks_to_the_model(self, monitors):
         """
         What the host's formatter says goes to the model; what the tool failed with is kept.
@@ -806,6 +808,7 @@ class TestSteered:
         assert 1 == [name for name, _ in told(monitor)].count("call_refused")
         assert "no entry for b" in requests(agent)[5]
 
+    @needs("openai-agents", "0.24", "it takes tools of an older mcp")
     def test_a_call_of_an_mcp_server_is_refused(self, monitors):
         """
         A tool that a server brings is seen, and refused, like any other.
@@ -992,6 +995,7 @@ class TestAskedByInterruptions:
 
         assert {False} == {*seen, lookup.needs_approval}
 
+    @needs("openai-agents", "0.24", "it takes tools of an older mcp")
     def test_a_tool_that_cannot_wait(self, monitors):
         """
         A tool that a server brings cannot wait for an answer: it is refused instead, and that is reported.

@@ -38,6 +38,7 @@ from pydantic_ai.tools import (
 from pydantic_ai.toolsets import ExternalToolset
 from script import GOAL, Ask, ModelBroke, Played, Scene, Turn
 from stages.pydantic_ai import ScriptedModel, loop_of_its_own, the_agent
+from versions import needs
 from watched import events_of, guidance_of, runs_of, story
 
 from steadyhelm import DriftMonitor, RunStopped
@@ -248,6 +249,7 @@ class TestStreams:
             asyncio.run(heard())
         assert "stopped" == runs_of(monitor)[0].outcome
 
+    @needs("pydantic-ai-slim", "2.66", "an interrupted stream recurses without end")
     def test_a_reply_nobody_reads_to_the_end_is_no_failure(self, monitors):
         """
         Who leaves a stream early ends the run early; the reply is kept as far as it came.
@@ -436,6 +438,7 @@ class TestFailures:
             run(monitor.wrap(agent))
         assert [f"user: {GOAL}", "model: ", "press() failed", "wait() failed"] == story(monitor)
 
+    @needs("pydantic-ai-slim", "2.66", "failed attempts are not reported")
     def test_models_that_were_asked_in_vain_are_seen(self, monitors):
         """
         A model that failed before another answered was a model call too.
@@ -618,6 +621,7 @@ class TestBesideOtherCapabilities:
         (call,) = [it for it in events_of(monitor, runs_of(monitor)[0].run_id) if it.call_id]
         assert "not on a Sunday" == call.error
 
+    @needs("pydantic-ai-slim", "2.66", "others answer before we are called")
     def test_what_another_capability_answers_is_seen_as_an_answer(self, monitors):
         """
         A call or a request that is answered without being made is answered, and has not failed.
@@ -630,6 +634,7 @@ class TestBesideOtherCapabilities:
             monitor
         )
 
+    @needs("pydantic-ai-slim", "2.66", "others have the last word about an error")
     def test_a_stop_reaches_the_caller_although_another_capability_forgives_it(self, monitors):
         """
         A capability that turns every failure into a result cannot hide that the run was stopped.
@@ -720,6 +725,7 @@ class TestAsking:
 
         assert isinstance(run(agent, output_type=[str, DeferredToolRequests]).output, DeferredToolRequests)
 
+    @needs("pydantic-ai-slim", "2.66", "the framework's own error ends the run first")
     def test_a_question_that_nobody_takes_stops_the_run(self, monitors):
         """
         Where whoever decides about calls does not decide, the caller receives the stop, with the question.

@@ -62,7 +62,7 @@ class Framework(NamedTuple):
             found = _find_version(package)
             if not found:
                 problems.append(f"{package} {oldest} or newer, which is not installed")
-            elif _parse_version(found) < _parse_version(oldest):
+            elif parse_version(found) < parse_version(oldest):
                 problems.append(f"{package} {oldest} or newer, and {found} is installed")
         return " and ".join(problems)
 
@@ -72,7 +72,7 @@ FRAMEWORKS: Final = (
         "langchain",
         "LangChain and LangGraph",
         "langchain",
-        {"langchain": "1.4.7", "langgraph": "1.2.20"},
+        {"langchain": "1.3.15", "langgraph": "1.2.11"},
         "a compiled graph, such as create_agent(...) or StateGraph.compile()",
         ("langchain", "langgraph", "langchain_core"),
         {
@@ -86,7 +86,7 @@ FRAMEWORKS: Final = (
         "openai_agents",
         "OpenAI Agents SDK",
         "openai-agents",
-        {"openai-agents": "0.24.0"},
+        {"openai-agents": "0.21.1"},
         "Runner itself, or an Agent",
         ("agents",),
         {"agents.run": "watch_runner"},
@@ -95,7 +95,7 @@ FRAMEWORKS: Final = (
         "pydantic_ai",
         "Pydantic AI",
         "pydantic-ai",
-        {"pydantic-ai-slim": "2.66.0"},
+        {"pydantic-ai-slim": "2.31.0"},
         "an Agent",
         ("pydantic_ai",),
         {"pydantic_ai.agent": "watch_agents"},
@@ -104,7 +104,7 @@ FRAMEWORKS: Final = (
         "crewai",
         "CrewAI",
         "crewai",
-        {"crewai": "1.15.30"},
+        {"crewai": "1.15.16"},
         "a Crew, an Agent or a Flow",
         ("crewai",),
         {"crewai": "watch_crews_and_agents"},
@@ -113,7 +113,7 @@ FRAMEWORKS: Final = (
         "claude_agent",
         "Claude Agent SDK",
         "claude",
-        {"claude-agent-sdk": "0.2.182"},
+        {"claude-agent-sdk": "0.2.139"},
         "query, ClaudeSDKClient or ClaudeAgentOptions",
         ("claude_agent_sdk",),
         {"claude_agent_sdk": "watch_conversations"},
@@ -123,7 +123,7 @@ FRAMEWORKS: Final = (
         "google_adk",
         "Google ADK",
         "google-adk",
-        {"google-adk": "2.13.0"},
+        {"google-adk": "2.7.0"},
         "a Runner or an App",
         ("google",),
         {"google.adk.runners": "watch_runners"},
@@ -132,7 +132,7 @@ FRAMEWORKS: Final = (
         "strands",
         "Strands Agents",
         "strands",
-        {"strands-agents": "1.62.0"},
+        {"strands-agents": "1.52.0"},
         "an Agent, a Graph or a Swarm",
         ("strands",),
         {"strands.agent.agent": "watch_agents"},
@@ -141,7 +141,7 @@ FRAMEWORKS: Final = (
         "agent_framework",
         "Microsoft Agent Framework",
         "agent-framework",
-        {"agent-framework-core": "1.23.0"},
+        {"agent-framework-core": "1.14.0"},
         "an Agent",
         ("agent_framework",),
         {"agent_framework": "watch_agents"},
@@ -159,7 +159,7 @@ FRAMEWORKS: Final = (
         "litellm",
         "litellm",
         "litellm",
-        {"litellm": "1.106.2"},
+        {"litellm": "1.97.0"},
         "completion or acompletion",
         ("litellm",),
         {"litellm": "watch_litellm"},
@@ -298,10 +298,10 @@ def _find_version(package: str) -> str:
         return ""
 
 
-def _parse_version(text: str) -> tuple[int, ...]:
+def parse_version(text: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, which are all that a lower bound needs.
 
-    >>> _parse_version("1.10.0rc1") > _parse_version("1.9.7")
+    >>> parse_version("1.10.0rc1") > parse_version("1.9.7")
     True
     """
     found = re.match(r"\d+(?:\.\d+)*", text)

@@ -1,7 +1,9 @@
 """Plays scenes with Google's Agent Development Kit: its own runner, its model base class, real tools."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from google.adk.agents import LlmAgent
@@ -16,10 +18,12 @@ from google.genai import types
 from pydantic import PrivateAttr
 from script import How, ModelBroke, Played, Scene, Turn, look_up, make_error
 
-from steadyhelm import Monitor
+from steadyhelm import Monitor, RunStopped
 
 USER = "somebody"
 CONFIRMATION = "adk_request_confirmation"
+# Older versions of `Runner.run` lose what the agent raises in their thread; newer ones say what they raise.
+LOSES_ERRORS = "Raises:" not in (InMemoryRunner.run.__doc__ or "")
 USAGE = types.GenerateContentResponseUsageMetadata(
     prompt_token_count=10, candidates_token_count=5, total_token_count=15
 )
@@ -89,12 +93,30 @@ class TheStage:
             "run_config": RunConfig(streaming_mode=mode),
         }
         if "async" not in how:
-            return [taken_in(event, played) for event in runner.run(**asked)]
+            with lost_errors() if LOSES_ERRORS else nullcontext([]) as lost:
+                events = [taken_in(event, played) for event in runner.run(**asked)]
+            for error in lost:
+                # Our stop is raised by `run` itself.
+                if not isinstance(error, RunStopped):
+                    raise error
+            return events
 
         async def watched() -> list[Event]:
             return [taken_in(event, played) async for event in runner.run_async(**asked)]
 
         return asyncio.run(watched())
+
+
+@contextmanager
+def lost_errors() -> Iterator[list[BaseException]]:
+    """What threads raise inside the block, and nobody catches."""
+    lost: list[BaseException] = []
+    before = threading.excepthook
+    threading.excepthook = lambda args: lost.append(args.exc_value or args.exc_type())
+    try:
+        yield lost
+    finally:
+        threading.excepthook = before
 
 
 def agent_of(scene: Scene, played: Played) -> LlmAgent:

@@ -35,10 +35,14 @@ try:
         FunctionInvocationContext,
         FunctionMiddleware,
         Message,
-        MiddlewareFailure,
         MiddlewareTermination,
         ResponseStream,
     )
+
+    try:
+        from agent_framework import MiddlewareFailure
+    except ImportError:  # an older version can only end its loop, after which the run raises the stop
+        MiddlewareFailure = MiddlewareTermination
 except ImportError as exc:
     raise MissingExtraError("Agent Framework adapter", extra="agent-framework") from exc
 
@@ -250,7 +254,8 @@ def make_approval_request(context: FunctionInvocationContext, call_id: str, ques
     """Return a request to the user to approve a call, with our question as its reason."""
     occurrence = context.metadata.get("function_call_occurrence_id")
     args = read_args(context.arguments)
-    call = Content.from_function_call(call_id, context.function.name, arguments=args, id=occurrence)
+    own_id = {"id": occurrence} if occurrence else {}  # older versions have none
+    call = Content.from_function_call(call_id, context.function.name, arguments=args, **own_id)
     return Content.from_function_approval_request(
         id=occurrence or call_id, function_call=call, additional_properties={"reason": question}
     )

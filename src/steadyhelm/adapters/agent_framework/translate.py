@@ -87,7 +87,7 @@ def read_result(result: Any) -> Any:
     """Return the value of a tool result: its text where it holds nothing else."""
     if not is_a(result, list) or not all(hasattr(it, "type") for it in result):
         return result
-    if all(it.type == "text" for it in result):
+    if all(it.type == "text" and is_a(it.text, (str, type(None))) for it in result):
         return "\n".join(it.text or "" for it in result)
     return [_simplify(it) for it in result]
 

@@ -3,8 +3,8 @@
 import asyncio
 import copy
 import functools
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, nullcontext
 from typing import Any, Literal
 
 from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
@@ -12,7 +12,7 @@ from steadyhelm.adapters.google_adk.invocations import make_session_key
 from steadyhelm.adapters.google_adk.translate import find_stop
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 from steadyhelm.host_objects import is_a
 
 try:
@@ -29,27 +29,48 @@ class WatchedRunner(Runner):
     """A runner that raises `RunStopped` to its caller, whatever the framework turns it into."""
 
     steadyhelm: SteadyhelmPlugin
+    caller_run: str | None = None
+    stops: list[RunStopped] | None = None
+
+    def run(self, **options: Any) -> Iterator[Any]:
+        """Run the agent in a thread.
+
+        Older versions start it without the caller's context, and lose what it raises there: it joins the
+        caller's run all the same, and a stop is raised here.
+        """
+        mine = copy.copy(self)
+        mine.stops, mine.caller_run = [], self.steadyhelm.monitor.current_run
+        yield from super(WatchedRunner, mine).run(**options)
+        if mine.stops:
+            raise mine.stops[0]
 
     async def run_async(self, **options: Any) -> AsyncGenerator[Any, None]:
         """Run the agent; `run` and `run_debug` call this too."""
         invocation, task = None, asyncio.current_task()
+        inside = self.steadyhelm.monitor.within(self.caller_run) if self.caller_run else nullcontext()
         try:
             async with aclosing(super().run_async(**options)) as events:
-                async for event in events:
-                    invocation = invocation or self.steadyhelm.find_invocation(event.invocation_id)
-                    yield event
+                with inside:
+                    async for event in events:
+                        invocation = invocation or self.steadyhelm.find_invocation(event.invocation_id)
+                        yield event
         except Exception as exc:
             # A ParallelAgent raises the error without its cause.
             stopped = find_stop(exc) or (invocation.stopped if invocation is not None else None)
             if stopped is None:
                 raise
-            raise stopped from None
+            raise self._note(stopped) from None
         finally:
             # Plugins are not called for a timeout or an interrupt.
             user, session = options.get("user_id", ""), options.get("session_id", "")
             self.steadyhelm.abandon_task(task, make_session_key(self.app_name, user, session))
         if invocation is not None and invocation.stopped is not None:
-            raise invocation.stopped
+            raise self._note(invocation.stopped)
+
+    def _note(self, stopped: RunStopped) -> RunStopped:
+        if self.stops is not None:
+            self.stops.append(stopped)
+        return stopped
 
 
 class GoogleADKAdapter:

@@ -1,6 +1,7 @@
 """Watch every agent of a Google ADK app through a plugin."""
 
 import asyncio
+import sys
 from typing import Any, Final, Literal
 
 from steadyhelm.adapter import CONTINUE, Capabilities
@@ -99,9 +100,10 @@ class SteadyhelmPlugin(BasePlugin):
                 self.monitor.health.count("live invocation of Google ADK, which is not watched")
 
     async def after_run_callback(self, *, invocation_context: Any, **_: Any) -> None:
-        """End an invocation."""
+        """End an invocation. Older versions call this for one that is cancelled too."""
         with self._boundary.guard("after run"):
-            self._invocations.end(invocation_context.invocation_id)
+            is_cancelled = is_a(sys.exc_info()[1], asyncio.CancelledError)
+            self._invocations.end(invocation_context.invocation_id, abandoned=is_cancelled)
 
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception, **_: Any) -> None:
         """End an invocation that failed."""
@@ -178,13 +180,20 @@ class SteadyhelmPlugin(BasePlugin):
             else:
                 run.after_tool(call_id, result, error=find_tool_error(result))
 
-    async def on_tool_error_callback(self, *, tool_context: Any, error: BaseException, **_: Any) -> None:
+    async def on_tool_error_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: BaseException, **_: Any
+    ) -> None:
         """Record a call that failed, was cancelled, or has no tool."""
         with self._boundary.guard("tool error"):
             run = self._invocations.find_run(tool_context)
-            if run is not None:
-                self._get(tool_context).open_calls.discard(_read_call_id(tool_context))
-                run.after_tool(_read_call_id(tool_context), error=find_stop(error) or error)
+            if run is None:
+                return
+            call_id, open_calls = _read_call_id(tool_context), self._get(tool_context).open_calls
+            if call_id in open_calls:
+                open_calls.discard(call_id)
+                run.after_tool(call_id, error=find_stop(error) or error)
+            else:
+                run.record_call(call_id, tool.name, dict(tool_args), error=error)
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any, **_: Any) -> None:
         """Record what no other callback reports: replies without a model call, and calls without a tool."""

@@ -1,6 +1,6 @@
-"""Watch every runner of a process: `Runner.run_async`, which all ways to run call, is replaced."""
+"""Watch every runner of a process: `Runner.run_async`, which all ways to run call, and `run` are replaced."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -21,17 +21,28 @@ def watch_runners(monitor: Monitor, patches: Patches) -> None:
     """Watch all runners, those that exist already too; one with a plugin of ours is watched by that."""
     plugin = SteadyhelmPlugin(monitor)
 
-    def make(run: Method) -> Method:
+    def watch(runner: Any) -> Any:
+        own = runner.plugin_manager.plugins
+        if not patches.is_active or any(is_a(it, SteadyhelmPlugin) for it in own):
+            return None
+        return copy_runner(runner, plugin, [plugin, *own])
+
+    def make_async(original: Method) -> Method:
         async def run_async(self: Any, **options: Any) -> AsyncGenerator[Any, None]:
-            own = self.plugin_manager.plugins
-            if not patches.is_active or any(is_a(it, SteadyhelmPlugin) for it in own):
-                events = run(self, **options)
-            else:
-                events = copy_runner(self, plugin, [plugin, *own]).run_async(**options)
+            watched = watch(self)
+            events = original(self, **options) if watched is None else watched.run_async(**options)
             async with aclosing(events):
                 async for event in events:
                     yield event
 
         return run_async
 
-    patches.replace_method(Runner, "run_async", make)
+    def make_sync(original: Method) -> Method:
+        def run(self: Any, **options: Any) -> Iterator[Any]:
+            watched = watch(self)
+            yield from original(self, **options) if watched is None else watched.run(**options)
+
+        return run
+
+    patches.replace_method(Runner, "run_async", make_async)
+    patches.replace_method(Runner, "run", make_sync)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agents import Agent, AgentsException, FunctionTool, Handoff, UserError
 from agents.items import ToolApprovalItem
-from agents.tool import default_tool_timeout_error_message
+from agents.tool import default_tool_error_function, default_tool_timeout_error_message
 from agents.tracing import get_current_span
 
 from steadyhelm.adapter import Instruction
@@ -25,6 +25,8 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.host_objects import is_a
 
 _ORIGINAL: Final = "_steadyhelm_original"
+_FAILED: Final = default_tool_error_function(None, Exception())
+"""The beginning of the text by which the SDK tells the model of a failure: before 0.23 its only report."""
 
 
 class SDKCalls:
@@ -209,8 +211,12 @@ def _find_failure(tool: Any, result: object) -> str | None:
     span = get_current_span()
     if span is not None and span.error is not None:
         return str(result)
+    if not is_a(result, str):
+        return None
+    if result.startswith(_FAILED):
+        return result.removeprefix(_FAILED)
     timeout_s = getattr(tool, "timeout_seconds", None)
-    if timeout_s is None or not is_a(result, str):
+    if timeout_s is None:
         return None
     late = default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=timeout_s)
     return result if result == late else None

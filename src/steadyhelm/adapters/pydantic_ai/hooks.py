@@ -40,6 +40,9 @@ _CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "bef
 _CAN_ASK: Final[Capabilities] = {**_CAN, "before_tool": {"deny", "ask", "stop"}}
 _CONTROL: Final = (ApprovalRequired, CallDeferred)
 
+# The runs that a capability records now, by monitor and the framework's own run id.
+_watched_runs: Final[set[tuple[int, str]]] = set()
+
 
 class SteadyhelmCapability(AbstractCapability[Any]):
     """Watch and steer every run of the agents it is given to.
@@ -60,7 +63,8 @@ class SteadyhelmCapability(AbstractCapability[Any]):
 
     def __init__(self, monitor: Monitor, *, ask: Ask | None = None) -> None:
         # Two monitors may have the same agent id, and it may hold characters that are not allowed here.
-        self.id = f"steadyhelm-{id(monitor):x}"
+        # Older versions refuse two capabilities with one id, instead of combining them.
+        self.id = f"steadyhelm-{id(monitor):x}" if hasattr(AbstractCapability, "combine") else None
         self.output_type: Any = None
         self._boundary = Boundary(monitor, "pydantic_ai", _CAN, ask=ask)
         self._paused: RunTable[PydanticRunState] = RunTable(self._boundary)
@@ -88,9 +92,13 @@ class SteadyhelmCapability(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """Record a run from start to end. A run that waits for a decision about a call is paused."""
+        watched = (id(self._boundary.monitor), ctx.run_id)
+        if watched in _watched_runs:
+            return await handler()  # before `combine` a second capability of one monitor stays in the run
         state = self._state = self._resume_or_start(ctx)
         if state is None:
             return await handler()
+        _watched_runs.add(watched)
         try:
             with state.run.activate():
                 result = await handler()
@@ -102,6 +110,8 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             state.record_cut_reply(exc)
             _raise_other(state.run.finish(exc), exc)
             raise
+        finally:
+            _watched_runs.discard(watched)
         if state.run.stopped is None and is_a(result.output, DeferredToolRequests):
             self._paused.pause(state, ctx.conversation_id)
             return result

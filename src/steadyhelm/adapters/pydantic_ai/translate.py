@@ -69,18 +69,19 @@ def read_reply(response: Any, output_tools: frozenset[str]) -> ModelReply:
     texts = [response.text or ""]
     texts += [call.args_as_json_str() for call in response.tool_calls if call.tool_name in output_tools]
     usage = response.usage
+    cost = getattr(usage, "cost", None)
     return ModelReply(
         text="\n".join(text for text in texts if text),
         model=response.model_name or "",
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        cost_usd=None if usage.cost is None else float(usage.cost),
+        cost_usd=None if cost is None else float(cost),
     )
 
 
 def find_failed_attempts(response: Any) -> Iterator[tuple[ModelReply, str]]:
     """Yield the model calls that failed before this reply, each with its error."""
-    for attempt in response.failed_attempts or ():
+    for attempt in getattr(response, "failed_attempts", None) or ():
         usage = attempt.usage
         tokens = (usage.input_tokens, usage.output_tokens) if usage is not None else (0, 0)
         reply = ModelReply(model=attempt.model_name, input_tokens=tokens[0], output_tokens=tokens[1])

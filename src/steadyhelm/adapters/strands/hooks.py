@@ -39,7 +39,11 @@ try:
         BeforeToolCallEvent,
         HookRegistry,
     )
-    from strands.middleware import ExecuteToolStage, InvokeModelStage
+
+    try:
+        from strands.middleware import ExecuteToolStage, InvokeModelStage
+    except ImportError:  # before 1.56 middleware was not public
+        from strands._middleware import ExecuteToolStage, InvokeModelStage
 except ImportError as exc:
     raise MissingExtraError("Strands adapter", extra="strands") from exc
 
@@ -130,8 +134,8 @@ class SteadyhelmHooks:
             agent = event.agent
             if agent not in self._staged:
                 self._staged.add(agent)
-                agent.add_middleware(InvokeModelStage, self._model_stage)
-                agent.add_middleware(ExecuteToolStage, self._run_inside)
+                _add_middleware(agent, InvokeModelStage, self._model_stage)
+                _add_middleware(agent, ExecuteToolStage, self._run_inside)
             paused = self._paused.pop(agent, None)
             if paused is not None and not event.messages:
                 paused.state = event.invocation_state
@@ -262,6 +266,11 @@ class SteadyhelmHooks:
                 yield event
         finally:
             await events.aclose()
+
+
+def _add_middleware(agent: Any, stage: Any, handler: Callable[..., Any]) -> None:
+    registry = agent if hasattr(agent, "add_middleware") else agent._middleware_registry  # noqa: SLF001
+    registry.add_middleware(stage, handler)
 
 
 def is_watching(monitor: Monitor, registry: HookRegistry) -> bool:

@@ -1,5 +1,6 @@
 """Translate Strands messages, replies and results, and add guidance to a copy of a conversation."""
 
+import dataclasses
 import weakref
 from collections.abc import Iterator
 from typing import Any, Final
@@ -80,7 +81,7 @@ class Guidance:
     def apply(self, context: Any) -> Any:
         """Return the context of a model call with all guidance so far in its messages."""
         texts = self._texts.get(context.agent)
-        return context.replace(messages=_insert(context.messages, texts)) if texts else context
+        return dataclasses.replace(context, messages=_insert(context.messages, texts)) if texts else context
 
 
 def _insert(messages: list[Any], texts: dict[str, list[str]]) -> list[Any]:
