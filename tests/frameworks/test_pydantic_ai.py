@@ -746,7 +746,8 @@ class TestAsking:
         allow = HandleDeferredToolCalls(
             handler=lambda _ctx, requests: requests.build_results(approve_all=True)
         )
-        agent = monitor.wrap(scripted(*[both] * 10, capabilities=[allow]))
+        # Which of the two returns first decides whether the user is asked in the tenth turn or the eleventh.
+        agent = monitor.wrap(scripted(*[both] * 13, capabilities=[allow]))
         run(agent)
 
         told = story(monitor)
