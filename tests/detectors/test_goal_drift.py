@@ -10,7 +10,7 @@ from steadyhelm.calibration import calibrate
 from steadyhelm.detectors.goal_drift import GoalDrift
 from steadyhelm.embedder import Embedder
 from steadyhelm.errors import SettingsError
-from steadyhelm.events import STATE_TRANSITION, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
+from steadyhelm.events import STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import Severity
 from steadyhelm.goals.departure import StepDrift, find_limit
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at, replies, said_at
@@ -223,6 +223,37 @@ class TestLearntLimit:
 
         assert said_at(GoalDrift(goal=GOAL), *[OFF_COURSE] * 8, baseline=baseline)
         assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 8, baseline=baseline)
+
+
+def step(kind, name, **fields):
+    return TraceEvent(agent_id=AGENT, run_id=RUN, action_type=kind, action_name=name, **fields)
+
+
+class TestCodingSessions:
+    @pytest.mark.parametrize(
+        ("tool", "message", "is_noticed_only"),
+        [
+            ("search", "also compare the trains to Oslo", False),
+            ("Bash", "yes, go on", False),
+            ("Bash", "also compare the trains to Oslo", True),
+        ],
+    )
+    def test_work_that_the_user_has_asked_for_since(self, tool, message, is_noticed_only):
+        """
+        In a coding session whose user asked for more, steps that leave the goal are noticed and not reported.
+        """
+        detector = GoalDrift(goal=GOAL)
+        detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        call = {"command" if tool == "Bash" else "query": "cheapest flight Oslo"}
+        trace = [
+            *replies(NEAR),
+            step(USER_MESSAGE, "user", input_data=message),
+            step(TOOL_CALL, tool, input_data=call),
+            *replies(*[OFF_COURSE] * 5),
+        ]
+        found = [it for event in trace if (it := detector.check(event, CALM))]
+
+        assert is_noticed_only == (found[0].severity is Severity.LOW)
 
 
 TEMPLATE = "You have one question. Provide a correct, complete, polished final outcome."

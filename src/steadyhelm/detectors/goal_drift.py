@@ -18,15 +18,17 @@ from steadyhelm.embedders.idf import (
 )
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
-from steadyhelm.findings import DriftEvent
+from steadyhelm.findings import MED_FROM, DriftEvent
 from steadyhelm.goals.departure import MIN_RUNS_LEARNT, Departure, StepDrift, explain_not_comparable
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
+from steadyhelm.loops.steps import works_on_files
 
 WINDOW_OUTPUTS: Final = 3
 _MAX_WINDOWS_PER_RUN: Final = 12
 _MIN_STD: Final = 0.05
 _TRACKER_WEIGHT: Final = 3
+_NOTICED_SCORE: Final = 0.45
 
 
 class _Memory(Struct):
@@ -39,6 +41,7 @@ class _Memory(Struct):
     steps: StepDrift = field(default_factory=StepDrift)
     is_reported: bool = False
     is_off: bool = False
+    is_coding: bool = False
 
 
 class _Comparison(NamedTuple):
@@ -62,6 +65,8 @@ class GoalDrift(Detector):
     Without a threshold it decides once per run: the average drift of replies and calls is compared with the
     highest that ordinary runs of this agent reach, and the severity follows from how rare such a run is.
     Words that most runs of the agent contain count for little: they say nothing of the task of one.
+    In a coding session whose user has asked for more than the goal, a departure is noticed (LOW) only: such
+    sessions go from one piece of work to the next within one repository.
     Until that is learnt, only a change of topic is reported: several steps that name nothing of the task.
     With a threshold it applies that number to the similarity of each output, from the first one on.
 
@@ -82,7 +87,7 @@ class GoalDrift(Detector):
 
     name = "goal_drift"
     kind = "goal"
-    version = 4
+    version = 5
 
     _memory: _Memory
 
@@ -180,6 +185,7 @@ class GoalDrift(Detector):
 
     def _check_call(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Add a call to the run's drift. An embedder compares replies only."""
+        self._memory.is_coding = self._memory.is_coding or works_on_files(event)
         if self.similarity_threshold is not None or not self._has_goal or not isinstance(self._embedder, Idf):
             return None
         rarity = self._find_rarity(baseline)
@@ -221,7 +227,9 @@ class GoalDrift(Detector):
         was_off, memory.is_off = memory.is_off, departure is not None
         if departure is None or (was_off and not text):
             return None
-        memory.is_reported = True
+        if memory.is_coding and self._tracker.is_added_to:
+            departure = departure._replace(score=min(departure.score, _NOTICED_SCORE))
+        memory.is_reported = memory.is_reported or departure.score >= MED_FROM
         return self._build_departure(event, text, departure, len(peaks))
 
     def _has_learnt(self, baseline: BaselineStats) -> bool:
