@@ -19,7 +19,7 @@ from benchmarks.open_runs import learn_baselines, list_files, read_runs
 
 from steadyhelm.portable_session import make_session, save_session
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, Judged
+from steadyhelm.replay import Judge, JudgedReplay
 from steadyhelm.settings import Settings
 from steadyhelm.stores import open_store
 
@@ -32,7 +32,7 @@ class SavingJudge(Judge):
     largest = 0
     """The bytes of the largest state so far."""
 
-    def judge(self, run: ReadRun) -> Judged:
+    def judge(self, run: ReadRun) -> JudgedReplay:
         """Judge a recorded run, saved and continued between all its events."""
         replay = self.begin(run.info)
         for event in [*run.events, None]:
@@ -74,7 +74,7 @@ def _nothing() -> Iterator[None]:
     yield None
 
 
-def _name_difference(first: Judged, second: Judged) -> str:
+def _name_difference(first: JudgedReplay, second: JudgedReplay) -> str:
     return ", ".join(name for name in first._fields if getattr(first, name) != getattr(second, name))
 
 
