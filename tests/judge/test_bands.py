@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
+from judged_runs import JudgedRun, answer_with
 
 from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
@@ -137,6 +138,18 @@ class TestGoalBand:
             due.append(band.observe(event, tracker))
         assert tracker.changes == 1
         assert not any(due)
+
+
+class TestJudgedGoal:
+    def test_nothing_is_asked_after_a_goal_was_judged_left(self) -> None:
+        """The verdict has opened an incident, and no other one can raise it further."""
+        texts = [*ON_GOAL * 2, *OFF_GOAL, *["ok"] * 6]
+        replies = [make_reply(seq, text) for seq, text in enumerate(texts)]
+        asked = {
+            label: [it.about for it in JudgedRun(answer_with(label), goal=GOAL).play(replies).asked]
+            for label in ("departs", "unsure")
+        }
+        assert (1, 2) == (asked["departs"].count("goal"), asked["unsure"].count("goal"))
 
 
 class TestReplyBand:

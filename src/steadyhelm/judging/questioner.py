@@ -136,7 +136,7 @@ class Questioner:
         if incident is not None:
             pattern = name_pattern("goal", incident.subject, incident.detector)
             subject = incident.incident_id
-        is_confirmed = facts.shifts.steps.get(pattern, 0) > 0
+        is_confirmed = any(facts.shifts.steps.get(it, 0) > 0 for it in (pattern, GOAL_PATTERN))
         if not is_due or is_confirmed or self._is_waiting(subject) or not memory.notes.shows():
             return None
         memory.goal.record_question()
