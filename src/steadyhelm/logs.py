@@ -34,26 +34,27 @@ class GuardedLogger:
         """Log a warning; return False when a handler raised."""
         return self._log((logging.WARNING, message, args, exc_info))
 
-    def hold(self) -> list[_Line] | None:
-        """Keep the lines of this thread until `release`, which takes what this returns."""
-        thread = self._thread
-        try:
-            before: list[_Line] | None = thread.held
-        except AttributeError:
-            before = None
-        if before is None:
-            thread.held = []
-        return before
+    def get_held(self) -> list[_Line] | None:
+        """Return the lines of this thread that are kept; None when none are kept, but logged."""
+        return getattr(self._thread, "held", None)
+
+    def hold(self) -> None:
+        """Keep the lines of this thread until `release`, which takes what `get_held` returned before."""
+        if getattr(self._thread, "held", None) is None:
+            self._thread.held = []
 
     def is_held(self) -> bool:
         """Return whether lines of this thread are kept: it holds a lock of ours."""
         return getattr(self._thread, "held", None) is not None
 
     def release(self, before: list[_Line] | None) -> None:
-        """Log the lines that were kept, unless an outer `hold` keeps them. No lock may be held any more."""
+        """Log the lines that were kept, unless an outer `hold` keeps them. No lock may be held any more.
+
+        Does nothing where `hold` was not reached.
+        """
         if before is None:
-            lines, self._thread.held = self._thread.held, None
-            for line in lines:
+            lines, self._thread.held = self.get_held(), None
+            for line in lines or ():
                 self._log(line)
 
     def _log(self, line: _Line) -> bool:

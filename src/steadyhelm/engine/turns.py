@@ -37,8 +37,10 @@ class Turns:
     def do(self, job: Callable[[], T | None], *, can_wait: bool = True) -> T | None:
         """Do a job and return its result; None when it has to wait, or cannot."""
         in_turn = partial(self._do_in_turn, job, can_wait=can_wait)
-        held = logger.hold()
+        held = logger.get_held()
         try:
+            # A signal handler may raise behind any call: what is to be undone begins within the block.
+            logger.hold()
             if self._lock.is_held() or (held is None and not self._services.is_inside()):
                 with self._lock:
                     done = in_turn()
@@ -47,7 +49,11 @@ class Turns:
             if self._waiting and not self._lock.is_held():
                 self._do_if_free(self._do_waiting, None)
         finally:
-            logger.release(held)
+            try:
+                logger.release(held)
+            except BaseException:  # a signal handler raised on the way
+                logger.release(held)
+                raise
         while self._late and held is None and (seen := _take(self._late)) is not None:
             self._services.listeners.notify(seen.decision)
             self._services.listeners.notify_incidents(seen.incidents)
@@ -91,8 +97,13 @@ class Turns:
             if self._waiting and self._lock.acquire(blocking=False):
                 self._do_waiting()
         finally:
-            if self._lock.is_held():
-                self._lock.release()
+            try:
+                if self._lock.is_held():
+                    self._lock.release()
+            except BaseException:  # a signal handler raised on the way
+                if self._lock.is_held():
+                    self._lock.release()
+                raise
         return None
 
     def _do_waiting(self) -> None:
