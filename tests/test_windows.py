@@ -146,10 +146,19 @@ class TestNextTrend:
             shift = next_trend(trend, 1e6)
             trend = shift.trend
             alarmed.append(shift.is_alarm)
-            if shift.frozen >= 6.0:
+            if shift.frozen >= 1.0:
                 assert 0.0 == trend.frozen.total
 
         assert 1 <= sum(alarmed) < 8
+
+    def test_the_learning_reference_starts_again_with_the_new_normal(self):
+        """
+        After an alarm the runs before it are no longer what is compared with.
+        """
+        known = Cusum(count=60, mean=7.0, squares=38.0, total=4.9)
+        learning = next_trend(Trend(learning=known), 1e6).trend.learning
+
+        assert (1, math.log(1e6), 0.0) == (learning.count, learning.mean, learning.total)
 
     @pytest.mark.parametrize("value", [0.0, -5.0, 0.5])
     def test_less_than_one_counts_as_one(self, value):
@@ -187,6 +196,14 @@ class TestTrendsOnSimulatedAgents:
         alarms = sum(len(self.alarms(random_, 1.0, 100)) for _ in range(300))
 
         assert alarms <= 3 * 30
+
+    def test_a_lasting_change_is_not_reported_for_ever(self):
+        """
+        An agent that takes four times as much from one day on is reported at most nine times in 400 runs.
+        """
+        random_ = random.Random(7)
+
+        assert max(len(self.alarms(random_, 4.0, 400)) for _ in range(50)) <= 9
 
     def test_twice_the_size_is_found(self):
         """

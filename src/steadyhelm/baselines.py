@@ -17,13 +17,15 @@ class Spread(Struct, frozen=True, kw_only=True):
 class Cusum(Struct, frozen=True, kw_only=True):
     """A cumulative sum of how far log(x) lies above the usual, with the moments learnt so far.
 
-    `count`, `mean` and `squares` are Welford's running moments of log(x); `total` is the sum itself.
+    `count`, `mean` and `squares` are Welford's running moments of log(x); `total` is the sum itself, and
+    `alarms` is how often it has crossed its limit against the same moments.
     """
 
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
     total: float = 0.0
+    alarms: int = 0
 
 
 class Trend(Struct, frozen=True, kw_only=True):

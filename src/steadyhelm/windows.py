@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from steadyhelm.baselines import Cusum, Trend
 
 # Chosen so that about one run in a thousand is a false alarm, on skewed and on two-peaked spreads.
@@ -11,6 +13,10 @@ CUSUM_SLACK: Final = 0.5
 CUSUM_MAX_Z: Final = 3.0
 LEARNING_LIMIT: Final = 5.0
 FROZEN_LIMIT: Final = 6.0
+_NEXT_ALARM: Final = 4.0
+_MAX_RAISES: Final = 3
+"""The frozen reference never changes, so a lasting rise is reported less and less often: each time the sum
+takes as many times as much, so often."""
 LEARNING_MIN_RUNS: Final = 20
 FROZEN_MIN_RUNS: Final = 50
 _MIN_STD: Final = 0.05
@@ -20,7 +26,7 @@ _Z95: Final = 1.9599639845400536
 
 
 class Shift(NamedTuple):
-    """A trend after one more run, and which of its two sums crossed its limit."""
+    """A trend after one more run, and its two sums as shares of their limits."""
 
     trend: Trend
     learning: float
@@ -29,7 +35,7 @@ class Shift(NamedTuple):
     @property
     def is_alarm(self) -> bool:
         """Whether either sum crossed its limit."""
-        return self.learning >= LEARNING_LIMIT or self.frozen >= FROZEN_LIMIT
+        return self.learning >= 1.0 or self.frozen >= 1.0
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -94,19 +100,33 @@ def wilson_interval(hits: int, of: int) -> Interval:
 
 
 def next_trend(trend: Trend, value: float) -> Shift:
-    """Add one run's total to both sums; a sum that crosses its limit starts again at 0."""
+    """Add one run's total to both sums; a sum that crosses its limit starts again at 0.
+
+    With it the learning reference starts again, since the runs from here on are the new normal; the frozen
+    one stays, and its next limit is higher.
+    """
     x = math.log(max(value, 1.0))
-    learning = _next_sum(trend.learning, x) if trend.learning.count >= LEARNING_MIN_RUNS else 0.0
-    frozen = _next_sum(trend.frozen, x) if trend.frozen.count >= FROZEN_MIN_RUNS else 0.0
-    rolling = _update_moments(trend.learning, x, 0.0 if learning >= LEARNING_LIMIT else learning)
-    if trend.frozen.count < FROZEN_MIN_RUNS:
-        reference = _update_moments(trend.frozen, x, 0.0)
-    else:
-        kept = 0.0 if frozen >= FROZEN_LIMIT else frozen
-        reference = Cusum(
-            count=trend.frozen.count, mean=trend.frozen.mean, squares=trend.frozen.squares, total=kept
+    learning, frozen = trend.learning, trend.frozen
+    learning_share = frozen_share = 0.0
+    if learning.count >= LEARNING_MIN_RUNS:
+        total = _next_sum(learning, x)
+        learning_share = total / LEARNING_LIMIT
+        learning = structs.replace(learning, total=total) if learning_share < 1.0 else Cusum()
+    if frozen.count >= FROZEN_MIN_RUNS:
+        total = _next_sum(frozen, x)
+        frozen_share = total / get_frozen_limit(frozen)
+        has_crossed = frozen_share >= 1.0
+        frozen = structs.replace(
+            frozen, total=0.0 if has_crossed else total, alarms=frozen.alarms + has_crossed
         )
-    return Shift(Trend(learning=rolling, frozen=reference), learning, frozen)
+    else:
+        frozen = _update_moments(frozen, x)
+    return Shift(Trend(learning=_update_moments(learning, x), frozen=frozen), learning_share, frozen_share)
+
+
+def get_frozen_limit(frozen: Cusum) -> float:
+    """Return what the sum against the frozen reference must reach for its next alarm."""
+    return FROZEN_LIMIT * _NEXT_ALARM ** min(frozen.alarms, _MAX_RAISES)
 
 
 def _next_sum(sums: Cusum, x: float) -> float:
@@ -115,8 +135,8 @@ def _next_sum(sums: Cusum, x: float) -> float:
     return max(0.0, sums.total + z - CUSUM_SLACK)
 
 
-def _update_moments(sums: Cusum, x: float, total: float) -> Cusum:
+def _update_moments(sums: Cusum, x: float) -> Cusum:
     count = sums.count + 1
     step = x - sums.mean
     mean = sums.mean + step / count
-    return Cusum(count=count, mean=mean, squares=sums.squares + step * (x - mean), total=total)
+    return structs.replace(sums, count=count, mean=mean, squares=sums.squares + step * (x - mean))

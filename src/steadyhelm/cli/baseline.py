@@ -260,14 +260,15 @@ def _measure_row(baseline: "BaselineStats", key: str, title: str) -> tuple[str, 
 
 
 def _describe_trend(trend: "Trend | None") -> str:
-    from steadyhelm.windows import FROZEN_LIMIT, FROZEN_MIN_RUNS, LEARNING_LIMIT, LEARNING_MIN_RUNS
+    from steadyhelm.windows import FROZEN_MIN_RUNS, LEARNING_LIMIT, LEARNING_MIN_RUNS, get_frozen_limit
 
     if trend is None or trend.learning.count < LEARNING_MIN_RUNS:
         return f"known after {pluralize(LEARNING_MIN_RUNS, 'run')}"
     words = f"{trend.learning.total:.1f} of {LEARNING_LIMIT:.0f} against recent runs"
     if trend.frozen.count < FROZEN_MIN_RUNS:
         return f"{words}; against the first {FROZEN_MIN_RUNS} later"
-    return f"{words}, {trend.frozen.total:.1f} of {FROZEN_LIMIT:.0f} against the first {FROZEN_MIN_RUNS}"
+    limit = get_frozen_limit(trend.frozen)
+    return f"{words}, {trend.frozen.total:.1f} of {limit:.0f} against the first {FROZEN_MIN_RUNS}"
 
 
 _FORMAT_KEY: Final = "steadyhelm_baseline"

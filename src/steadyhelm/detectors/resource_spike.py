@@ -10,7 +10,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo, TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent, count_quarters_past
-from steadyhelm.windows import FROZEN_LIMIT, LEARNING_LIMIT, Shift, next_trend
+from steadyhelm.windows import Shift, next_trend
 
 _MIN_TOKEN_SCORE: Final = 0.7
 _DURATION_SCORE: Final = 0.8
@@ -207,8 +207,8 @@ class ResourceSpike(Detector):
         return limits
 
     def _report_trend(self, event: TraceEvent, measure: str, label: str, shift: Shift) -> DriftEvent:
-        against_first = shift.frozen >= FROZEN_LIMIT
-        height = shift.frozen / FROZEN_LIMIT if against_first else shift.learning / LEARNING_LIMIT
+        against_first = shift.frozen >= 1.0
+        height = shift.frozen if against_first else shift.learning
         since = "since its first 50 runs" if against_first else "over its recent runs"
         return self.finding(
             event,
@@ -217,8 +217,8 @@ class ResourceSpike(Detector):
             suggested_action="Compare with older runs: a prompt, a tool or a model may have changed.",
             measure=measure,
             subject=f"{measure} over runs",
-            learning_sum=round(shift.learning, 2),
-            frozen_sum=round(shift.frozen, 2),
+            learning_share=round(shift.learning, 2),
+            frozen_share=round(shift.frozen, 2),
             over_runs=True,
         )
 
