@@ -505,6 +505,18 @@ class TestEnd:
         assert ["closed"] == [incident.state for incident in ending.incidents]
         assert not ending.summary.had_incident
 
+    def test_a_run_that_drifted_is_no_part_of_a_rise(self):
+        """
+        A run from which the baseline does not learn says nothing about a rise over runs: the next one would
+        say it again.
+        """
+        watched = session(ActionLoop(), ResourceSpike(), baseline=LEARNT)
+        observed(watched, "aaaaaar")
+        ending = watched.end(at=0.0)
+
+        assert ending.summary.had_incident
+        assert [] == [finding for finding in ending.findings if finding.context.get("over_runs")]
+
     def test_a_run_without_events(self):
         """
         A run in which nothing happened ends like any other.

@@ -237,9 +237,14 @@ class Session:
     def end(self, *, at: float, outcome: str = "") -> Ending:
         """End the run: judge it as a whole, and return its findings, incidents and summary."""
         totals, incidents = self._memory.totals, self._memory.incidents
-        findings = self._runner.end(totals.last_names)
-        # A rise over runs is not this run's fault: the baseline may still learn from it.
         had_incident = incidents.total > 0
+        # A rise over runs is not this run's fault: the baseline may still learn from it. A run from which it
+        # does not learn is no part of the rise.
+        findings = [
+            finding
+            for finding in self._runner.end(totals.last_names)
+            if not (had_incident and finding.context.get("over_runs"))
+        ]
         last = TraceEvent(
             agent_id=self.run.agent_id,
             run_id=self.run.run_id,
