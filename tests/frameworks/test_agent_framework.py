@@ -339,8 +339,11 @@ class TestStreams:
             async for _ in agent.run("find a", stream=True):
                 break
             gc.collect()
-            await asyncio.sleep(0.01)
-            return [run.outcome for run in runs_of(monitor)]
+            for _ in range(600):
+                await asyncio.sleep(0.01)
+                if any(outcomes := [run.outcome for run in runs_of(monitor)]):
+                    return outcomes
+            return []
 
         assert ["left early"] == asyncio.run(leave())
 
