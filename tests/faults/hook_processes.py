@@ -199,8 +199,8 @@ def shared_home():
         try:
             yield hooks
         finally:
-            if hooks.socket.exists():
-                stop_resident(str(hooks.socket))
+            # A resident that was killed leaves its socket behind: nobody removes that.
+            if hooks.socket.exists() and stop_resident(str(hooks.socket)):
                 until = time.monotonic() + HANG_S
                 while hooks.socket.exists() and time.monotonic() < until:
                     time.sleep(0.01)
