@@ -1,6 +1,5 @@
 """What an incident's column of evidence holds: event ids, interventions, and what a judge changed."""
 
-import functools
 from typing import Final
 
 import msgspec
@@ -21,7 +20,6 @@ class StoredEvidence(Struct, frozen=True, array_like=True):
 _decoder: Final = msgspec.msgpack.Decoder(StoredEvidence)
 
 
-@functools.lru_cache(maxsize=4096)
 def decode_evidence(column: bytes) -> StoredEvidence:
     """Return the evidence in a column."""
     return _decoder.decode(column)
