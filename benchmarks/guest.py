@@ -28,7 +28,7 @@ def run(*, quick: bool) -> list[Measure]:
         monitor = DriftMonitor("guest", db_path=database)
         monitor.flush()
         try:
-            with _locked(database):
+            with _hold_lock(database):
                 measures = _measure_locked(monitor, repeats)
             return measures + _measure_huge(monitor, repeats, HUGE // 100 if quick else HUGE)
         finally:
@@ -36,7 +36,7 @@ def run(*, quick: bool) -> list[Measure]:
 
 
 @contextmanager
-def _locked(database: Path) -> Iterator[None]:
+def _hold_lock(database: Path) -> Iterator[None]:
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         yield
