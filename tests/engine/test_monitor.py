@@ -1,5 +1,6 @@
 import asyncio
 import datetime as dt
+import gc
 import logging
 import os
 import threading
@@ -9,6 +10,7 @@ from msgspec import Struct
 
 from steadyhelm import DriftAction, DriftMonitor, Severity
 from steadyhelm.detector import Detector
+from steadyhelm.incidents import Incident
 from steadyhelm.sink import SavedState, Sink
 
 
@@ -158,6 +160,20 @@ class TestRecording:
         monitor.flush()
 
         assert [5.0] == [it.acknowledged_at for it in monitor.get_recent_alerts()]
+
+    def test_one_copy_of_each_is_in_memory(self, monitor):
+        """
+        What was recorded here is dropped once it was read from the store, and is still returned.
+        """
+        with monitor.run() as run:
+            loop(monitor, 4)
+        monitor.flush()
+        in_memory = [
+            it.incident_id for it in gc.get_objects() if isinstance(it, Incident) and it.run_id == run.run_id
+        ]
+
+        assert 1 == len(in_memory)
+        assert in_memory == [it.incident_id for it in monitor.get_recent_alerts()]
 
     def test_every_finding_can_be_read(self, monitor):
         """

@@ -305,8 +305,13 @@ class AgentKnowledge:
 
     def _load_incidents(self, store: Store, version: object) -> None:
         self._incidents_due_at = time.monotonic() + INCIDENTS_EVERY_S
-        self._stored_incidents = store.list_incidents(self._agent_id, limit=INCIDENTS_KEPT)
+        self._stored_incidents = stored = store.list_incidents(self._agent_id, limit=INCIDENTS_KEPT)
         self._incidents_version = version
+        with self.lock:
+            for incident in stored:
+                own = self._own_incidents.get(incident.incident_id)
+                if own is not None and own.last_at <= incident.last_at:
+                    del self._own_incidents[incident.incident_id]  # one copy is enough
 
     def _set_baselines(self, baselines: dict[BaselineKey, BaselineStats]) -> None:
         """Replace the baselines. A little more experience alone is no reason to compare runs with another."""
