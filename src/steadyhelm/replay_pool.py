@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -77,10 +78,9 @@ class _PoolJudge(RemoteJudge):
         super().__init__(settings, store=store, kinds=kinds, mode=mode)
         where = None if store is None else store.location.where
         self._jobs = jobs
-        # A fork would copy the threads' locks of a progress bar as they are at that moment.
         self._pool = ProcessPoolExecutor(
             jobs,
-            mp_context=get_context("spawn"),
+            mp_context=_get_process_context(),
             initializer=_start_process,
             initargs=(settings, where, None if kinds is None else tuple(kinds), mode),
         )
@@ -111,6 +111,18 @@ class _PoolJudge(RemoteJudge):
         result, troubles = future.result()
         self._remote_troubles.update(troubles)
         return run, result
+
+
+def _get_process_context() -> BaseContext:
+    """Return a way to start processes: copies of one that has imported this module and has no other thread.
+
+    A copy of this process would have the locks of a progress bar's thread as they are at that moment.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 _judge: Judge | None = None
