@@ -138,6 +138,8 @@ test-foreign: $(VENV)/.tested  ## run the frameworks' own test suites, and list 
 	$(BIN)/python -m benchmarks.foreign $(SUITES)
 
 # What is released must work alone: the source archive's own tests run in an environment made from it.
+# DIST_TESTS=--first-cases runs each of them once, to see that all they need has been packed.
+DIST_TESTS ?=
 test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that ship in the source archive
 	rm -rf dist build/dist
 	$(BIN)/python -m build --outdir dist .
@@ -146,7 +148,7 @@ test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that sh
 	$(PYTHON) -m venv build/dist/.venv
 	build/dist/.venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	cd build/dist && .venv/bin/python -m pip install --quiet ../../dist/*.tar.gz --group test
-	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" tests
+	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" $(DIST_TESTS) tests
 
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .

@@ -38,6 +38,21 @@ if find_spec("pyspark") is None:
     collect_ignore.append("src/steadyhelm/scale/run_processor.py")
 
 
+def pytest_addoption(parser):
+    """Let a run of the suite look whether every test finds what it needs, without all its cases."""
+    parser.addoption("--first-cases", action="store_true", help="run every test with its first case only")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the other cases of tests that have several, where that was asked for."""
+    if not config.getoption("--first-cases"):
+        return
+    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+    left_out = [item for item in items if first[item.nodeid.partition("[")[0]] is not item]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if first[item.nodeid.partition("[")[0]] is item]
+
+
 @pytest.fixture(autouse=True)
 def _examples_know_the_pictures(doctest_namespace):
     """Docstring examples speak in pictures of traces."""
