@@ -90,16 +90,31 @@ class TestCounting:
 
     def test_the_first_and_every_thousandth_are_logged(self, caplog):
         """
-        The log names the first loss of a reason and every thousandth, not each.
+        The log names the first of a reason and every thousandth, not each.
         """
         health = Health()
         for _ in range(2500):
-            health.count("queue full")
+            health.count("event seen twice")
 
         assert [
-            "Steadyhelm noted 1 times: queue full",
-            *(f"Steadyhelm noted {n} times: queue full" for n in (1000, 2000)),
-        ] == (caplog.messages)
+            f"Steadyhelm noted: event seen twice ({n} so far). See: steadyhelm doctor"
+            for n in (1, 1000, 2000)
+        ] == caplog.messages
+
+    def test_a_loss_is_logged_with_the_setting_that_limits_it(self, caplog):
+        """
+        The log says that records were lost, how many, why, and which setting would keep more.
+        """
+        health = Health()
+        health.lose("journal full", 3)
+        health.lose("sink otel failed: ValueError")
+        full, failed = caplog.messages
+
+        assert full == (
+            "Steadyhelm lost records: journal full; journal_cap_mb is how much may wait for the database "
+            "(3 lost so far). See: steadyhelm doctor"
+        )
+        assert "sink otel failed: ValueError (1 lost so far)" in failed
 
     def test_a_child_counts_for_itself(self):
         """

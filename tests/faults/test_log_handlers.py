@@ -127,7 +127,7 @@ class TestCallingUs:
         log.addHandler(handler)
         health.count("outside")
 
-        assert ["Steadyhelm noted 1 times: outside"] == handler.lines
+        assert ["Steadyhelm noted: outside (1 so far). See: steadyhelm doctor"] == handler.lines
         assert {"outside": 1, "in a handler": 1} == health.totals()
 
     def test_no_line_is_written_while_a_run_is_locked(self, monitor, log):

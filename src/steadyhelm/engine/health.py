@@ -34,6 +34,12 @@ _NOTED: Final = frozenset(
 )
 """What is worth knowing, and cost no record."""
 
+_SETTING_OF_LOSS: Final = {
+    "journal full": "; journal_cap_mb is how much may wait for the database",
+    "queue full": "; the journal cannot be written, and queue_cap records are held in memory",
+}
+"""What the log adds to a reason: the setting that sets the limit."""
+
 
 def select_losses(counts: Mapping[str, int]) -> dict[str, int]:
     """Return what cost records, of all that was counted by reason.
@@ -73,20 +79,24 @@ class Health:
 
     def count(self, reason: str, n: int = 1) -> None:
         """Count what happened `n` times; the first of a reason and every thousandth are logged."""
+        self._add(reason, n, "Steadyhelm noted: %s (%d so far).", reason)
+
+    def lose(self, reason: str, n: int = 1) -> None:
+        """Count `n` records that were lost; the log says how many, why, and which setting limits them."""
+        with self.lock:
+            self.lost += n
+        words = reason + _SETTING_OF_LOSS.get(reason, "")
+        self._add(reason, n, "Steadyhelm lost records: %s (%d lost so far).", words)
+
+    def _add(self, reason: str, n: int, line: str, words: str) -> None:
         with self.lock:
             before = self._total[reason]
             self._total[reason] += n
         if before == 0 or before // _LOGGED_EVERY != (before + n) // _LOGGED_EVERY:
-            is_logged = logger.warning("Steadyhelm noted %d times: %s", before + n, reason)
+            is_logged = logger.warning(f"{line} See: steadyhelm doctor", words, before + n)
             if not is_logged:
                 with self.lock:
                     self._total["log handler raised"] += 1
-
-    def lose(self, reason: str, n: int = 1) -> None:
-        """Count `n` records that were lost."""
-        with self.lock:
-            self.lost += n
-        self.count(reason, n)
 
     def swallow(self, where: str, exc: BaseException) -> None:
         """Count an error of ours, or of a plug-in or callback, that the agent must not see.
