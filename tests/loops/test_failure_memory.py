@@ -71,6 +71,23 @@ class TestTestFailLoop:
 
         assert [] == seen(*[step for pair in rounds for step in pair])
 
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "exit 1",
+            "Exit code 2",
+            "process exited with status 1",
+            "CalledProcessError: Command '['pytest', '-q']' returned non-zero exit status 1.",
+        ],
+    )
+    def test_an_exit_status_alone(self, error):
+        """
+        Where nothing but the status is known, something else may fail after each edit: that proves no loop.
+        """
+        rounds = [(edit("a", f"x{n}", f"x{n + 1}"), failing("run_tests", {}, error)) for n in range(20)]
+
+        assert [] == seen(*[step for pair in rounds for step in pair])
+
     def test_a_pass_between_forgives(self):
         """
         A test that passed in between begins anew.

@@ -250,6 +250,8 @@ class FailureMemory(Struct):
         return _match("failing call", failed, SAME_CALL_FAILURES, message)
 
     def _match_command(self, step: ToolStep, attempt: Attempt) -> LoopMatch | None:
+        if step.outcome.is_bare_status:
+            return None  # after new work it may be another failure each time
         failed = self.commands.get(step.call_key)
         if failed is None or not failed.outcome.equals(step.outcome):
             _keep(self.commands, step.call_key, self._first_failure(step))

@@ -119,6 +119,11 @@ _ERROR_PHRASES: Final = _Phrases(
 )
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
+_BARE_STATUS: Final = re.compile(
+    r"(?s:.{0,400})\breturned non-zero exit status \d{1,3}\W{0,2}\Z"
+    r"|\W{0,4}(?:process )?exit(?:ed)?(?: with)?(?: code| status)?\W{0,3}\d{1,3}\W{0,2}\Z"
+)
+"""A failure of which nothing but the exit status is known."""
 _SIBLING_PHRASE: Final = "sibling tool call"
 _QUOTED_PART: Final = re.compile(r"\{[^{}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
 
@@ -177,6 +182,12 @@ class CallOutcome(Struct, frozen=True):
         """Return the numbers of failures that it names, in order."""
         found = _FAILURE_COUNTS.findall(_to_lower(self.sample))
         return tuple(before or after for before, after in found)
+
+    @property
+    def is_bare_status(self) -> bool:
+        """Whether nothing but an exit status is known of a failure: what failed may be another thing."""
+        lowered = _to_lower(self.sample)
+        return self.failed and "exit" in lowered and _BARE_STATUS.match(lowered) is not None
 
     @property
     def says_wait(self) -> bool:
