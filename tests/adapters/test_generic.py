@@ -124,6 +124,7 @@ class TestDecorators:
         run_id = caught.value.run_id
         assert "stopped" == monitor.store.find_run(run_id).outcome
         assert len(traces(monitor, run_id)) < 12
+        assert "Noticed: search called " in str(caught.value)
         monitor.close()
 
     def test_observe_mode_never_stops_anything(self, monitor):

@@ -3,7 +3,7 @@
 import pytest
 
 from steadyhelm import Budget, DriftMonitor
-from steadyhelm.engine.pending_decisions import format_question
+from steadyhelm.engine.pending_decisions import format_question, format_reason
 
 GOAL = "find a flight"
 
@@ -42,3 +42,19 @@ def test_a_budget(monitor):
     assert question.startswith("The agent has used up its budget with: find a flight.")
     assert "3 of 3 steps" in question
     assert "yes: with a quarter more" in question
+
+
+def test_nobody_can_be_asked(monitor):
+    """
+    A run that is stopped because its host cannot ask says how the user can be asked.
+    """
+    with monitor.run(goal=GOAL, budget=Budget(steps=3)):
+        for n in range(3):
+            step = {"input_data": {"n": n}, "output_data": f"page {n}"}
+            decision = monitor.record_event("tool_call", "open", **step, can=("proceed", "stop"))
+
+    assert "stop" == decision.verdict
+    assert format_reason(decision).endswith(
+        "there was no way to: give wrap() a function that asks the user, as `ask=`, or ask where "
+        "before_tool() returns `ask`."
+    )

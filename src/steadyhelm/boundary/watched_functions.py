@@ -12,6 +12,7 @@ from steadyhelm.boundary.entry_points import find_kind
 from steadyhelm.boundary.streamed_parts import StreamedParts
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
+from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST
 from steadyhelm.fingerprints import encode_canonical
@@ -281,8 +282,8 @@ def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStop
         return RunStopped("Run stopped: a step could not be judged.", run_id=run_id, decision=decision)
     if decision.verdict != "stop":
         return None
-    finding = decision.findings[0]
-    return RunStopped(f"Run stopped: {finding.message}.", run_id=finding.run_id, decision=decision)
+    where = decision.findings[0].run_id if decision.findings else run_id
+    return RunStopped(f"Run stopped. {format_reason(decision)}", run_id=where, decision=decision)
 
 
 def count_tokens(result: Any) -> int:

@@ -120,7 +120,7 @@ def read_answer(answer: object) -> tuple[bool | None, str]:
 
 _UNASKED: Final = (
     " The user should have been asked, and there was no way to:"
-    " give wrap() a function that asks the user, as `ask=`."
+    " give wrap() a function that asks the user, as `ask=`, or ask where before_tool() returns `ask`."
 )
 
 
