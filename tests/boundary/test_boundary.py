@@ -319,6 +319,10 @@ class TestAnswers:
         assert "deny" == steers[-1].verdict
         assert 4 == sum(it.startswith("tool") for it in story(boundary))
         assert any("call_refused" in it for it in story(boundary))
+        blocked, why, *_ = steers[-1].text.splitlines()
+        assert "This call was not run." == blocked
+        assert "this call would make it: " in why
+        assert " called 5 times in a row" in why
 
     def test_a_stop_is_written_down_before_anybody_raises(self, watch):
         """

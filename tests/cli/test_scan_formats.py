@@ -107,7 +107,7 @@ class TestHtml:
 
     def test_what_it_cost(self, runs):
         """
-        The page says what Steadyhelm would have done, and draws what would have been saved.
+        The page says what Steadyhelm would have done, and what was spent after that: at most, not "saved".
         """
         page = page_of(runs)
 
@@ -115,6 +115,7 @@ class TestHtml:
         assert re.search(
             r"at most \d00 of 600 tokens spent after it would have been stopped or re-planned</p>", page
         )
+        assert " saved" not in page
 
     def test_clean_and_broken(self, runs):
         """

@@ -174,6 +174,21 @@ class TestWhatOnlySoundsLikeAnObjection:
     @pytest.mark.parametrize(
         "reply",
         [
+            "list every step that it takes to implement it",
+            "write a short document about how we want it, and then implement it",
+            "Implement the plan below:\n\n1. read the settings\n2. write the report",
+            "read docs/red.md and go on with the next part",
+        ],
+    )
+    def test_words_inside_other_words(self, reply):
+        """
+        The letters of an objection inside another word, an order or a path are none.
+        """
+        assert not label(reply, tool_calls=4, turn=3).is_drift
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
             "not bad but the margin is off",
             "not yet working",
             "no that's all wrong",

@@ -68,6 +68,14 @@ class TestReplyStyle:
         assert "degenerative" == found[-1].context["shape"]
         assert ["run.0", "run.1", "run.2", "run.3"] == found[-1].event_ids
 
+    def test_far_above_the_threshold(self):
+        """
+        Where it goes on and the average of the scores is far above the threshold it is HIGH, never more.
+        """
+        severities = [it.severity.value for it in findings(*[PADDED] * 6)]
+
+        assert ["LOW", "LOW", *["HIGH"] * 4] == severities
+
     def test_in_a_coding_session(self):
         """
         In a coding session it is shown as LOW and not part of the drift score.

@@ -75,6 +75,26 @@ def test_samples_run(page, tmp_path):
     assert 0 == done.returncode, done.stderr
 
 
+def test_what_is_installed_is_this_package():
+    """
+    Every line that installs names this package or a checkout of it, and only extras that it has.
+    """
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
+    lines = {
+        (name, what)
+        for name, text in texts.items()
+        for what in re.findall(r"pip(?:x run| install) '?([\w.-]+(?:\[[\w,{}.-]+\])?)", text)
+        if name != "loop_classes.py"  # plants commands of agents
+    }
+    packages = {what.partition("[")[0] for _, what in lines}
+    extras = {extra for _, what in lines for extra in re.findall(r"[\w-]+", what.partition("[")[2])}
+
+    assert {settings["name"], "."} == packages
+    assert extras - {"extra", "extras", "framework", "package"} <= set(settings["optional-dependencies"])
+
+
 @pytest.mark.parametrize(
     "page",
     [ROOT / "README.md", *sorted((ROOT / "docs" / "integrations").glob("*.md"))],

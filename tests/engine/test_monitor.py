@@ -148,6 +148,25 @@ class TestRecording:
         assert [second] == [it.run_id for it in monitor.get_recent_alerts(limit=1)]
         assert [] == monitor.get_recent_alerts(min_severity="CRITICAL")
 
+    def test_recent_alerts_are_one_a_loop_and_of_this_agent(self, monitor, database):
+        """
+        A loop of fourteen calls is one alert, also in the next program; another agent's are not among them.
+        """
+        other = DriftMonitor("writer", db_path=database)
+        for watched in (monitor, other):
+            watched.start_run()
+            loop(watched, 14)
+            watched.end_run()
+        other.close()
+        monitor.flush()
+        later = DriftMonitor("researcher", db_path=database)
+        later.flush()
+        [alert] = later.get_recent_alerts()
+        later.close()
+
+        assert [alert.incident_id] == [it.incident_id for it in monitor.get_recent_alerts()]
+        assert "researcher" == alert.agent_id
+
     def test_a_review_is_seen_in_them(self, monitor):
         """
         What a person says about an incident is part of it as soon as it was read again.

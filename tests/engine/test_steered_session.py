@@ -218,6 +218,8 @@ class TestDriftScore:
             str(decision.action),
             [finding.detector for finding in decision.findings],
         )
+        assert decision.findings[0].message.startswith("drift score 0.")
+        assert decision.findings[0].message.endswith(" of 1, mostly distance from the goal")
 
     def test_calls_between_two_replies_are_no_new_evidence(self):
         """

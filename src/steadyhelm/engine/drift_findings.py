@@ -49,7 +49,7 @@ def drift_score_findings(
             DRIFT_SCORE,
             "resource" if leading == "budget_velocity" else "goal",
             _SCORES[action],
-            f"off course: drift {assessment.overall_score:.2f}, most of it {SIGNAL_NAMES[leading]}",
+            f"drift score {assessment.overall_score:.2f} of 1, mostly {SIGNAL_NAMES[leading]}",
             _ADVICE[action],
             drift=round(assessment.overall_score, 4),
             contributions=assessment.contributions,

@@ -88,9 +88,7 @@ class RunInstructions:
                 run.pending.add(decision)
         elif decision.wanted is not None:
             run.undelivered += 1
-            monitor.health.count(
-                f"{run.boundary.source} has no way to carry out {decision.wanted} where it is used"
-            )
+            monitor.health.count(f"{run.boundary.source} cannot carry out {decision.wanted} where it is used")
 
     def adopt_guidance(self, recorder: "RunRecorder") -> None:
         """Deliver guidance about a step that a function inside this run has recorded itself."""
