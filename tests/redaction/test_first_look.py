@@ -5,15 +5,32 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.redaction import hints, tokens
+from steadyhelm.redaction import hint_index, hints, tokens
 from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
 from steadyhelm.redaction.commands import load_command_hints, load_command_names
+from steadyhelm.redaction.hint_index import HintIndex, search_hint
 from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.redactor import _load_shape_literals
 from steadyhelm.redaction.values import holds_base64_pair
 
 RANDOM = "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u"
 WORDS = words_of("stems") | load_command_hints()
 WRITTEN = sorted({word.rstrip("|,") for word in WORDS} | load_command_names())
+HINTS = hints.drop_longer(WORDS | {"basic ", "contrase\u00f1"}) | _load_shape_literals()
+INDEX = HintIndex(HINTS)
+HINT_PIECES = st.sampled_from(
+    [
+        *sorted({hint.rstrip("|,") for hint in HINTS}),
+        *" _-.\"'\\(,=",
+        "age",
+        "or",
+        "it",
+        "s",
+        "7",
+        "\u00f1",
+        "x y",
+    ]
+)
 TOKENS = (f"ghp_{RANDOM}", f"sk-proj-{RANDOM}", f"xoxb-123456789012-{RANDOM}", "AKIAIOSFODNN7EXAMPLE", RANDOM)
 ESCAPES = ("\\n", "\\u0041", "\\x41", "%20", "%", "\\")
 PIECES = st.sampled_from([*TOKENS, *ESCAPES, *"_-./ Ax", "path_to", "pat", "sk"])
@@ -57,7 +74,7 @@ def test_every_word_is_found(text):
     harmless = hints._HARMLESS_ENDINGS
     plain = "|".join(
         re.escape(word.rstrip("|,")) + end + (f"(?!{harmless[word]})" if word in harmless else last)
-        for word in hints._drop_longer(WORDS)
+        for word in hints.drop_longer(WORDS)
         for end, last in hints._ENDINGS.get(word[-1], hints._ANY_ENDING)
     )
     text = text.lower()
@@ -74,3 +91,59 @@ def test_basic_credentials_are_found(text):
     plain = [it.span(1) for it in _BASIC.finditer(text) if holds_base64_pair(it[1])] if is_likely else []
 
     assert plain == [(start, end) for start, end, _ in find_basic_credentials(text)]
+
+
+def find_words_plainly(data, lowered, search):
+    """Yield the words around what a pattern finds, one search after the other."""
+    marks, hit = data.translate(hints._WORD_CHARACTERS), search.search(lowered)
+    while hit:
+        start = marks.rfind(b" ", 0, hit.start() + 1) + 1
+        end = marks.find(b" ", hit.start())
+        end = len(data) if end < 0 else end
+        if start and data[start - 1] in b"\\%":
+            start = min(start + hints._measure_escape(data, start), end)
+        if start < end:
+            yield hints.Word(start, end, data[start:end].decode("latin-1"))
+        hit = search.search(lowered, max(end, hit.end()))
+
+
+@given(st.lists(HINT_PIECES, max_size=10).map("".join))
+def test_the_words_of_a_text_tell_its_hints(text):
+    """
+    Looking at each word once finds the hints that a search of the whole text for each hint finds.
+    """
+    lowered = text.lower().encode()
+
+    expected = {hint for hint in HINTS if search_hint(hint).search(lowered)}
+
+    assert expected == INDEX.find(lowered)
+    assert expected == INDEX.find(lowered), "asked again"
+
+
+@given(st.lists(st.one_of(HINT_PIECES, st.sampled_from([*ESCAPES, "KEY", "My"])), max_size=10).map("".join))
+def test_words_are_found_hint_by_hint(text):
+    """
+    Searching for the hints that are there, each by itself, leads to the same words as one search for all.
+    """
+    data = text.encode()
+    lowered = data.lower()
+    there = [search_hint(hint) for hint in INDEX.find(lowered) & hints.drop_longer(WORDS)]
+
+    expected = list(find_words_plainly(data, lowered, hints.compile_search(WORDS)))
+
+    assert expected == list(hints.find_words(data, lowered, *there))
+    assert expected == list(hints.find_words(data, lowered, hints.compile_search(WORDS)))
+
+
+def test_few_words_are_kept(monkeypatch):
+    """
+    The words that were looked at are bounded in number and length, and forgetting them changes no answer.
+    """
+    monkeypatch.setattr(hint_index, "_WORDS_KEPT", 20)
+    index = HintIndex(HINTS)
+    for number in range(500):
+        word = "".join("abcdefghij"[int(digit)] for digit in str(number))
+        assert {"token"} == index.find(f"a{word}. token {'x' * 300}{word}".encode())
+
+    assert len(index._harmless) + len(index._telling) <= 23
+    assert max(map(len, index._harmless)) <= 24

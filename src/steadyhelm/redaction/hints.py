@@ -44,29 +44,32 @@ class Word(NamedTuple):
     text: str
 
 
-def find_words(data: bytes, lowered: bytes, search: re.Pattern[bytes]) -> Iterator[Word]:
-    """Yield the words around what a pattern finds, each once, in a text of one byte a character."""
-    hit = search.search(lowered)
-    if not hit:
+def find_words(data: bytes, lowered: bytes, *searches: re.Pattern[bytes]) -> Iterator[Word]:
+    """Yield the words around what patterns find, once and in order, in a text of one byte a character."""
+    hits = sorted(hit.start() for search in searches for hit in search.finditer(lowered))
+    if not hits:
         return
     marks = data.translate(_WORD_CHARACTERS)
-    while hit:
-        start = marks.rfind(b" ", 0, hit.start() + 1) + 1
-        end = marks.find(b" ", hit.start())
-        end = len(data) if end < 0 else end
+    behind = 0
+    for hit in hits:
+        if hit < behind:
+            continue
+        start = marks.rfind(b" ", 0, hit + 1) + 1
+        end = marks.find(b" ", hit)
+        behind = end = len(data) if end < 0 else end
         if start and data[start - 1] in b"\\%":
             start = min(start + _measure_escape(data, start), end)
         if start < end:
             yield Word(start, end, data[start:end].decode("latin-1"))
-        hit = search.search(lowered, max(end, hit.end()))
 
 
 @cache
-def compile_search(words: frozenset[str]) -> re.Pattern[bytes]:
+def compile_search(words: frozenset[str], *, is_whole: bool = True) -> re.Pattern[bytes]:
     """Return a pattern that finds any of these words, fast: it starts at the rarest letter of each.
 
     A word with a bar behind it is found only where it ends, one with a comma behind it only where it
-    may be a command: before a space, or as an item of a list.
+    may be a command: before a space, or as an item of a list. Without `is_whole` it is also found where it
+    goes on like a common word.
 
     An ordinary alternation tries every word at every second letter of a text; starting at the
     letters that are rare in texts, with the rest of the word matched around it, takes a third.
@@ -74,18 +77,18 @@ def compile_search(words: frozenset[str]) -> re.Pattern[bytes]:
     alternative that begins with another character at once, but not over one that looks behind.
     """
     alternatives: dict[str, list[str]] = {}
-    for given, letter in sorted(_choose_letters(_drop_longer(words)).items()):
+    for given, letter in sorted(_choose_letters(drop_longer(words)).items()):
         word = given.rstrip("|,")
         at = word.index(letter)
         for end, last in _ENDINGS.get(given[-1], _ANY_ENDING):
             behind = f"(?<={re.escape(word)}{end})" if at else ""
-            ending = f"(?!{_HARMLESS_ENDINGS[word]})" if word in _HARMLESS_ENDINGS else last
+            ending = f"(?!{_HARMLESS_ENDINGS[word]})" if is_whole and word in _HARMLESS_ENDINGS else last
             alternatives.setdefault(letter, []).append(re.escape(word[at + 1 :]) + end + behind + ending)
     groups = (f"{re.escape(letter)}(?:{'|'.join(rests)})" for letter, rests in alternatives.items())
     return re.compile("|".join(groups).encode())
 
 
-def _choose_letters(words: set[str]) -> dict[str, str]:
+def _choose_letters(words: frozenset[str]) -> dict[str, str]:
     """Return the letter of each word to start at: a rare one, and few different ones for all words."""
     chosen = {word: max(word.rstrip("|,"), key=_measure_rarity) for word in words}
     for letter in filter(set(chosen.values()).__contains__, _COMMON_LETTERS):
@@ -103,13 +106,13 @@ def _measure_rarity(letter: str) -> tuple[int, str]:
     return _CHARACTERS_BY_FREQUENCY.find(letter) % 64, letter
 
 
-def _drop_longer(words: Iterable[str]) -> set[str]:
+def drop_longer(words: Iterable[str]) -> frozenset[str]:
     """Return the words without those that contain another one."""
     kept: set[str] = set()
     for word in sorted(words, key=len):
         if not any(other in word for other in kept):
             kept.add(word)
-    return kept
+    return frozenset(kept)
 
 
 def _measure_escape(data: bytes, start: int) -> int:

@@ -1,7 +1,7 @@
 """Replace secrets in data and texts, after a first look that most events pass unread."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ import msgspec
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.lexicons import load_lexicon
+from steadyhelm.lexicons import LexiconEntry, load_lexicon
 from steadyhelm.redaction.addresses import KEY_HINTS, find_private_keys, find_url_credentials
 from steadyhelm.redaction.assignments import NameFinder, find_assigned, find_basic_credentials
 from steadyhelm.redaction.commands import (
@@ -19,7 +19,8 @@ from steadyhelm.redaction.commands import (
     may_have_secret_argument,
 )
 from steadyhelm.redaction.foreign_names import find_foreign_assigned, may_have_foreign_name
-from steadyhelm.redaction.hints import compile_search, find_words
+from steadyhelm.redaction.hint_index import HintIndex, search_hint
+from steadyhelm.redaction.hints import drop_longer, find_words
 from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.structures import StructureRedactor
 from steadyhelm.redaction.tokens import (
@@ -50,9 +51,8 @@ class Redactor:
             )
         self._custom = [_compile_pattern(pattern) for pattern in patterns]
         self._names = NameFinder(further)
-        words = (words_of("stems") | load_command_hints()).union(further, ["basic "])
-        self._words = compile_search(words)
-        self._hints = compile_search(words | _load_shape_literals())
+        self._words = drop_longer((words_of("stems") | load_command_hints()).union(further, ["basic "]))
+        self._hints = HintIndex(self._words | _load_shape_literals())
         self._structures = StructureRedactor(self._names, self._redact_all)
         # A word that JSON escapes cannot be searched for in the encoded bytes.
         self._always_search = bool(self._custom) or not all(_PLAIN_WORD.match(word) for word in further)
@@ -72,11 +72,12 @@ class Redactor:
     def _confirm_hint(self, text: str, encoded: bytes) -> bool:
         """Return whether a hint is a name or a command that a secret may follow, or part of a shape."""
         lowered = encoded.lower()
-        if not self._hints.search(lowered):
+        found = self._hints.find(lowered)
+        if not found:
             return False
         commands = load_command_names()
         has_basic = False
-        for word in find_words(encoded, lowered, self._words):
+        for word in find_words(encoded, lowered, *map(search_hint, found & self._words)):
             if self._names.may_name_secret(text, word):
                 return True
             if word.text in commands and may_have_secret_argument(text, word):
@@ -84,7 +85,8 @@ class Redactor:
             has_basic = has_basic or word.text.lower() == "basic"
         if has_basic and any(find_basic_credentials(text)):
             return True
-        return _load_shape_search().search(lowered) is not None and _may_have_shape(text)
+        shapes = found & _load_shape_literals()
+        return bool(shapes) and _may_have_shape(text, shapes)
 
     def redact(self, value: Any, encoded: bytes) -> tuple[Any, bytes]:
         """Return the value and its canonical JSON without secrets; both unchanged when there are none."""
@@ -103,14 +105,14 @@ class Redactor:
         return self._redact_all(text)
 
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:
-        lowered = to_bytes(text).lower()
-        has_hint = self._hints.search(lowered) is not None
-        if has_hint and _load_shape_search().search(lowered):
+        found = self._hints.find(to_bytes(text).lower())
+        shapes = found & _load_shape_literals()
+        if shapes:
             text = _replace(text, find_private_keys(text))
-            text = _replace(text, sorted(_find_plain_shapes(text)))
+            text = _replace(text, sorted(_find_plain_shapes(text, shapes)))
         text = _replace(text, find_tokens(text))
         text = _replace(text, sorted(find_url_credentials(text)))
-        if has_hint:
+        if found:
             text = _replace(text, find_command_secrets(text))
             text = _replace(text, find_assigned(text, self._names))
             text = _replace(text, find_basic_credentials(text))
@@ -121,19 +123,29 @@ class Redactor:
 
 
 @cache
-def _load_shape_search() -> re.Pattern[bytes]:
-    """Return a pattern that finds any text without which no plain shape and no key is in a text."""
-    return compile_search(_load_shape_literals())
-
-
 def _load_shape_literals() -> frozenset[str]:
+    """Return texts in small letters; without one of them no plain shape and no key is in a text."""
     shapes = load_lexicon("steadyhelm.redaction", "plain_shapes").entries.values()
     literals = {literal.lower() for entry in shapes for literal in entry.literals}
-    return frozenset(literals.union(map(str.lower, _KEY_HINTS)))
+    return drop_longer(literals.union(map(str.lower, _KEY_HINTS)))
 
 
-def _may_have_shape(text: str) -> bool:
-    return any(_find_plain_shapes(text)) or any(hint in text for hint in _KEY_HINTS)
+@cache
+def _load_shapes() -> tuple[tuple[str, LexiconEntry, frozenset[str]], ...]:
+    """Return the plain shapes by name, each with the texts of which it needs one."""
+    return tuple(
+        (name, entry, _select_needed(entry))
+        for name, entry in load_lexicon("steadyhelm.redaction", "plain_shapes").entries.items()
+    )
+
+
+def _select_needed(entry: LexiconEntry) -> frozenset[str]:
+    needed = {it for it in _load_shape_literals() if any(it in literal.lower() for literal in entry.literals)}
+    return frozenset(needed) if entry.literals else _load_shape_literals()
+
+
+def _may_have_shape(text: str, found: Collection[str]) -> bool:
+    return any(_find_plain_shapes(text, found)) or any(hint in text for hint in _KEY_HINTS)
 
 
 def _replace(text: str, spans: Iterable[SecretSpan]) -> str:
@@ -147,10 +159,13 @@ def _replace(text: str, spans: Iterable[SecretSpan]) -> str:
     return "".join((*parts, text[at:])) if parts else text
 
 
-def _find_plain_shapes(text: str) -> Iterator[SecretSpan]:
-    """Yield the secrets that are known by a text inside them, of one rule after the other."""
-    for name, entry in load_lexicon("steadyhelm.redaction", "plain_shapes").entries.items():
-        if entry.can_match(text):
+def _find_plain_shapes(text: str, found: Collection[str]) -> Iterator[SecretSpan]:
+    """Yield the secrets that are known by a text inside them, of one rule after the other.
+
+    `found` are those of `_load_shape_literals` that are in the text.
+    """
+    for name, entry, needed in _load_shapes():
+        if not needed.isdisjoint(found) and entry.can_match(text):
             yield from (
                 SecretSpan(*match.span(match.lastindex or 0), name) for match in entry.regex.finditer(text)
             )
