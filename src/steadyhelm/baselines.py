@@ -18,7 +18,7 @@ class Cusum(Struct, frozen=True, kw_only=True):
     """A cumulative sum of how far log(x) lies above the usual, with the moments learnt so far.
 
     `count`, `mean` and `squares` are Welford's running moments of log(x); `total` is the sum itself, and
-    `alarms` is how often it has crossed its limit against the same moments.
+    `alarms` is how often it has crossed its limit.
     """
 
     count: int = 0
@@ -33,6 +33,11 @@ class Trend(Struct, frozen=True, kw_only=True):
 
     learning: Cusum = field(default_factory=Cusum)
     frozen: Cusum = field(default_factory=Cusum)
+
+    @property
+    def alarms(self) -> int:
+        """How often either sum has crossed its limit."""
+        return self.learning.alarms + self.frozen.alarms
 
 
 class BaselineStats(Struct, frozen=True, kw_only=True):

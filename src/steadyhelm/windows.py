@@ -111,7 +111,10 @@ def next_trend(trend: Trend, value: float) -> Shift:
     if learning.count >= LEARNING_MIN_RUNS:
         total = _next_sum(learning, x)
         learning_share = total / LEARNING_LIMIT
-        learning = structs.replace(learning, total=total) if learning_share < 1.0 else Cusum()
+        has_crossed = learning_share >= 1.0
+        learning = (
+            Cusum(alarms=learning.alarms + 1) if has_crossed else structs.replace(learning, total=total)
+        )
     if frozen.count >= FROZEN_MIN_RUNS:
         total = _next_sum(frozen, x)
         frozen_share = total / get_frozen_limit(frozen)

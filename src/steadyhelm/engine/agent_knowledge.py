@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, Self
 import msgspec
 from msgspec import Struct, field
 
-from steadyhelm.baselines import BaselineStats
+from steadyhelm.baselines import BaselineStats, Trend
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.engine.daily_ledger import DailyLedger
@@ -205,6 +205,7 @@ class AgentKnowledge:
         self._stored_incidents: Sequence[Incident] = ()
         self.lock = ForkSafeLock()
         self._own_incidents: BoundedDict[str, Incident] = BoundedDict(INCIDENTS_KEPT)
+        self._rises: BoundedDict[tuple[str, str, str], tuple[int, int]] = BoundedDict(_LATEST_KEPT)
 
     def refresh(self, *, with_incidents: bool = False) -> bool:
         """Read everything again if anything was written; False when the store cannot be read now.
@@ -250,6 +251,23 @@ class AgentKnowledge:
             # Live runs share what they are compared with while it stays the same.
             known = references[key] = self._latest[key] = _keep_equal(self._latest.get(key), known)
         return known
+
+    def claim_rise(self, baseline: BaselineStats, measure: str) -> bool:
+        """Return whether no other run has reported the rise that a run compared with this baseline shows.
+
+        Runs that overlap are compared with the same runs before them: the first of them to end reports it.
+        What other processes have reported is known once their runs were learnt from.
+        """
+        key = (baseline.version, baseline.task_type, measure)
+        newest = self.get_baseline(baseline.version, baseline.task_type)
+        shown, learnt = (it.trends.get(measure, Trend()).alarms for it in (baseline, newest))
+        with self.lock:
+            runs, claimed = self._rises.get(key, (0, -1))
+            is_learnt_anew = newest.calibration_runs < runs
+            if learnt > shown or (claimed >= shown and not is_learnt_anew):
+                return False
+            self._rises[key] = (newest.calibration_runs, shown)
+        return True
 
     def may_be_suspended(self, run_id: str) -> bool:
         """Return whether there may be a saved state of this run."""

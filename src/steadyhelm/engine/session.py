@@ -3,7 +3,7 @@
 Live runs, hooks, recordings and every evaluation use this same class.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -234,8 +234,13 @@ class Session:
             return PROCEED
         return self._responder.foresee(call, findings, self.can, rolls_back=rolls_back)
 
-    def end(self, *, at: float, outcome: str = "") -> Ending:
-        """End the run: judge it as a whole, and return its findings, incidents and summary."""
+    def end(
+        self, *, at: float, outcome: str = "", is_new_rise: Callable[[DriftEvent], bool] = lambda _: True
+    ) -> Ending:
+        """End the run: judge it as a whole, and return its findings, incidents and summary.
+
+        `is_new_rise` returns whether a rise over runs is reported for the first time.
+        """
         totals, incidents = self._memory.totals, self._memory.incidents
         had_incident = incidents.total > 0
         # A rise over runs is not this run's fault: the baseline may still learn from it. A run from which it
@@ -243,7 +248,7 @@ class Session:
         findings = [
             finding
             for finding in self._runner.end(totals.last_names)
-            if not (had_incident and finding.context.get("over_runs"))
+            if not finding.context.get("over_runs") or (not had_incident and is_new_rise(finding))
         ]
         last = TraceEvent(
             agent_id=self.run.agent_id,

@@ -15,6 +15,7 @@ from steadyhelm.engine.responses import Ending, Observation
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.events import DAILY_BUDGET, STATE_TRANSITION, TOOL_CALL, new_id
+from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.sink import DailyGrant, Record, RecordedEvent, SavedState
@@ -161,7 +162,7 @@ class SessionWriter:
         `unseen` is what could not be seen of the run, with the reasons.
         """
         at = self._services.clock() if at is None else at
-        ending = self.session.end(at=at, outcome=outcome)
+        ending = self.session.end(at=at, outcome=outcome, is_new_rise=self._is_new_rise)
         if unseen:
             not_checked = {**ending.summary.not_checked, **unseen}
             ending = ending._replace(summary=structs.replace(ending.summary, not_checked=not_checked))
@@ -218,6 +219,13 @@ class SessionWriter:
             parent_run_id=run.parent_run_id,
         )
         self._put(recorded, session.observe(recorded.event))
+
+    def _is_new_rise(self, finding: DriftEvent) -> bool:
+        """Return whether no other run has reported this rise over the agent's runs."""
+        knowledge = self._services.knowledge
+        return knowledge is None or knowledge.claim_rise(
+            self.session.baseline, str(finding.context.get("measure", finding.detector))
+        )
 
     def _make_daily_grant(self, decision: BudgetDecision) -> DailyGrant:
         run = self.session.run

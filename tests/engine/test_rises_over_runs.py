@@ -1,0 +1,124 @@
+import math
+from contextlib import closing
+
+import pytest
+from msgspec import structs
+
+from steadyhelm import DriftMonitor
+from steadyhelm.baselines import BaselineStats, Cusum, Trend
+from steadyhelm.engine.agent_knowledge import AgentKnowledge
+from steadyhelm.stores import open_store
+
+AGENT = "researcher"
+NEARLY_RISEN = BaselineStats(
+    agent_id=AGENT,
+    is_calibrated=True,
+    calibration_runs=60,
+    trends={"tokens": Trend(learning=Cusum(count=60, mean=math.log(1000.0), squares=15.0, total=4.0))},
+)
+"""One more run that takes far more tokens is a rise over the agent's runs."""
+
+
+@pytest.fixture
+def make_monitor(tmp_path):
+    """Makes monitors that have read the baseline, all on one database."""
+    database = tmp_path / "steadyhelm.db"
+    with closing(open_store(database)) as store:
+        store.save_baseline(NEARLY_RISEN)
+    monitors = []
+
+    def make():
+        monitors.append(DriftMonitor(AGENT, db_path=database))
+        assert monitors[-1].flush(60).complete
+        return monitors[-1]
+
+    yield make
+    for monitor in monitors:
+        monitor.close()
+
+
+def start_costly_run(monitor):
+    run_id = monitor.start_run()
+    monitor.record_event("llm_request", "model", output_data="done", token_count=20_000)
+    return run_id
+
+
+def end_run(monitor, run_id):
+    monitor.end_run(run_id)
+    assert monitor.flush(60).complete
+
+
+def count_rises(monitor):
+    return sum("come to take more tokens" in it.message for it in monitor.store.list_incidents(AGENT))
+
+
+class TestOverlappingRuns:
+    def test_runs_of_one_monitor_report_a_rise_once(self, make_monitor):
+        """
+        Runs that overlap are compared with the same runs before them: the first that ends reports the rise.
+        """
+        monitor = make_monitor()
+        runs = [start_costly_run(monitor) for _ in range(4)]
+        for run_id in runs:
+            monitor.end_run(run_id)
+        assert monitor.flush(60).complete
+
+        assert 1 == count_rises(monitor)
+
+    def test_runs_of_two_monitors_on_one_database_report_a_rise_once(self, make_monitor):
+        """
+        What a run elsewhere reported, and the baseline has learnt since, is not reported again.
+        """
+        here, there = make_monitor(), make_monitor()
+        run_here, run_there = start_costly_run(here), start_costly_run(there)
+        end_run(here, run_here)
+        assert there.flush(60).complete
+        end_run(there, run_there)
+
+        assert 1 == count_rises(here)
+
+    def test_a_run_that_began_before_the_rise_was_learnt_does_not_report_it_later(self, make_monitor):
+        """
+        A long run that is compared with what held at its start does not report a rise that is known by now.
+        """
+        monitor = make_monitor()
+        long, short = start_costly_run(monitor), start_costly_run(monitor)
+        end_run(monitor, short)
+        end_run(monitor, long)
+
+        assert 1 == count_rises(monitor)
+
+
+class TestClaims:
+    def with_alarms(self, alarms, runs=60):
+        trend = Trend(learning=Cusum(alarms=alarms))
+        return structs.replace(NEARLY_RISEN, calibration_runs=runs, trends={"tokens": trend})
+
+    def test_the_next_rise_is_another_one(self):
+        """
+        A run compared with runs that the last rise is part of reports the next one.
+        """
+        knowledge = AgentKnowledge(AGENT, None)
+        claims = [knowledge.claim_rise(self.with_alarms(alarms), "tokens") for alarms in (0, 0, 1, 1, 0)]
+
+        assert [True, False, True, False, False] == claims
+
+    def test_another_measure_is_another_rise(self):
+        """
+        A rise of tool calls is reported beside one of tokens.
+        """
+        knowledge = AgentKnowledge(AGENT, None)
+
+        assert knowledge.claim_rise(self.with_alarms(0), "tokens")
+        assert knowledge.claim_rise(self.with_alarms(0), "tools")
+
+    def test_a_baseline_learnt_anew_may_show_the_first_rise_again(self):
+        """
+        After a reset of the baseline an earlier report does not count any more.
+        """
+        knowledge = AgentKnowledge(AGENT, None)
+        knowledge.use_baseline(self.with_alarms(0, runs=60))
+        assert knowledge.claim_rise(self.with_alarms(0, runs=60), "tokens")
+        knowledge.use_baseline(self.with_alarms(0, runs=30))
+
+        assert knowledge.claim_rise(self.with_alarms(0, runs=30), "tokens")
