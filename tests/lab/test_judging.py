@@ -16,12 +16,12 @@ from steadyhelm.lab.judging.answers import (
     NoAnswers,
     Oracle,
     count_tokens,
+    read_verdicts,
+    write_questions,
 )
 from steadyhelm.lab.judging.figures import MIN_LABELS, learn_weight
-from steadyhelm.lab.judging.judged_replay import AskedQuestion
+from steadyhelm.lab.judging.judged_replay import AskedQuestion, LabelTruth
 from steadyhelm.lab.judging.measure import JudgeMeasurement
-from steadyhelm.lab.judging.truth import LabelTruth
-from steadyhelm.lab.judging.verdict_files import read_verdicts, write_questions
 from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.settings import Settings

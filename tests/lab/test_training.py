@@ -164,9 +164,8 @@ class TestTraining:
         The seed's forest and plain words are judged on the same folds.
         """
         pytest.importorskip("sklearn", reason="the lab extra is not installed")
-        from steadyhelm.lab.training.fitting import make_folds
+        from steadyhelm.lab.training.fitting import make_folds, prepare
         from steadyhelm.lab.training.validation import measure_alternatives
-        from steadyhelm.lab.training.weights import prepare
 
         replies = labelled(8)
         found = measure_alternatives(prepare(replies), make_folds([reply.session for reply in replies], 2))
@@ -185,8 +184,8 @@ class TestTraining:
         """
         Training twice writes the same bytes.
         """
+        from steadyhelm.lab.training.fitting import learn_weights, prepare
         from steadyhelm.lab.training.train import write_weights
-        from steadyhelm.lab.training.weights import learn_weights, prepare
 
         one, two = tmp_path / "one.json", tmp_path / "two.json"
         write_weights(report.weights, one)
@@ -198,7 +197,7 @@ class TestTraining:
         """
         Only what was said and done is read: two replies that differ in nothing else are the same case.
         """
-        from steadyhelm.lab.training.weights import prepare
+        from steadyhelm.lab.training.fitting import prepare
 
         (reply, *_) = labelled()
         other = structs.replace(reply, labels=ReplyLabels(primary="approval", drift=0))

@@ -112,8 +112,7 @@ def _choose_answers(
     errors: float,
     seed: int,
 ) -> "Answers":
-    from steadyhelm.lab.judging.answers import ImportedAnswers, NoAnswers, Oracle
-    from steadyhelm.lab.judging.verdict_files import read_verdicts
+    from steadyhelm.lab.judging.answers import ImportedAnswers, NoAnswers, Oracle, read_verdicts
 
     if oracle:
         return Oracle(errors=errors, seed=seed)
@@ -180,8 +179,7 @@ def _print_report(
     as_json: bool,
 ) -> None:
     from steadyhelm.lab.judging.answers import AskedJudge, ImportedAnswers
-    from steadyhelm.lab.judging.measure import JudgeReport
-    from steadyhelm.lab.judging.report_text import format_replies, format_set, format_weight
+    from steadyhelm.lab.judging.measure import JudgeReport, format_replies, format_set, format_weight
 
     unusable = answers.list_problems() if isinstance(answers, ImportedAnswers) else {}
     failures = dict(answers.failures) if isinstance(answers, AskedJudge) else {}
@@ -229,7 +227,7 @@ def _save_weight(context: typer.Context, learnt: "LearntWeight", *, yes: bool, a
 
 
 def _export(measurement: "JudgeMeasurement", path: Path) -> None:
-    from steadyhelm.lab.judging.verdict_files import write_questions
+    from steadyhelm.lab.judging.answers import write_questions
 
     written = write_questions(path, measurement.list_open_questions())
     say(f"Wrote {pluralize(written, 'question')} to {safe(path)}.")

@@ -41,7 +41,7 @@ def mutate(
     Each run gets one plant of a named class; its line says which, and where it begins and ends.
     Runs that failed or have a loop label are left out.
     """
-    from steadyhelm.lab.mutations.classes import choose_classes
+    from steadyhelm.lab.mutations import choose_classes
     from steadyhelm.lab.mutations.planting import plant
 
     classes = choose_classes(only)

@@ -13,8 +13,7 @@ from steadyhelm.judge import DRIFT_LABELS, FIXED_WEIGHT, HEALTHY_LABELS
 from steadyhelm.lab.evaluation.metrics import Counts, Estimate, estimate_share, f1, sum_counts
 from steadyhelm.lab.evaluation.planted import has_plant, is_flagged, read_plant
 from steadyhelm.lab.judging.answers import count_tokens
-from steadyhelm.lab.judging.judged_replay import AskedQuestion, JudgedRun
-from steadyhelm.lab.judging.truth import LabelTruth
+from steadyhelm.lab.judging.judged_replay import AskedQuestion, JudgedRun, LabelTruth
 from steadyhelm.replay import RunReport
 
 MIN_LABELS: Final = 100

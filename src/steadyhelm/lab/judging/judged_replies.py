@@ -17,9 +17,8 @@ from steadyhelm.lab.judging.answers import Answers
 from steadyhelm.lab.judging.figures import QuestionFigures, measure_questions
 from steadyhelm.lab.judging.judged_replay import AskedQuestion
 from steadyhelm.lab.training.classifier_metrics import decision_f1
-from steadyhelm.lab.training.fitting import make_folds
+from steadyhelm.lab.training.fitting import learn_weights, make_folds, prepare
 from steadyhelm.lab.training.labelled_replies import LabelledReply
-from steadyhelm.lab.training.weights import learn_weights, prepare
 
 _AGENT: Final = "lab"
 

@@ -16,7 +16,7 @@ from steadyhelm.errors import FormatError
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.training.classifier_metrics import count_confusions, tabulate_calibration
-from steadyhelm.lab.training.fitting import Fold, make_folds
+from steadyhelm.lab.training.fitting import Fold, learn_weights, make_folds, prepare
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.lab.training.validation import (
     REPEAT_THRESHOLDS,
@@ -29,7 +29,6 @@ from steadyhelm.lab.training.validation import (
     measure_alternatives,
     measure_repeats,
 )
-from steadyhelm.lab.training.weights import learn_weights, prepare
 
 _SESSION_FOLDS: Final = 10
 _IMPORTANCES_SHOWN: Final = 15

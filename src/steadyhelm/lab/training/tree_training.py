@@ -13,12 +13,11 @@ from steadyhelm.lab.training.classifier_metrics import (
     decision_f1,
     estimate_by_group,
 )
-from steadyhelm.lab.training.fitting import Fold, import_scikit, limit_to_one_thread, make_folds
+from steadyhelm.lab.training.fitting import Fold, import_scikit, limit_to_one_thread, make_folds, prepare
 from steadyhelm.lab.training.forest import FOREST_VERSION, LEAF, DecisionTree, DriftForest
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.lab.training.session_turns import SESSION, measure_sessions
 from steadyhelm.lab.training.validation import LeakFigure, check_leaks, judge_held_out
-from steadyhelm.lab.training.weights import prepare
 
 MAX_DEPTH: Final = 10
 MIN_LEAF: Final = 3

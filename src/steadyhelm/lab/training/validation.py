@@ -17,9 +17,16 @@ from steadyhelm.lab.training.classifier_metrics import (
     estimate_by_group,
     macro_f1,
 )
-from steadyhelm.lab.training.fitting import Fold, import_scikit, limit_to_one_thread, make_folds
+from steadyhelm.lab.training.fitting import (
+    Fold,
+    PreparedReply,
+    import_scikit,
+    learn_weights,
+    limit_to_one_thread,
+    make_folds,
+    prepare,
+)
 from steadyhelm.lab.training.labelled_replies import LabelledReply
-from steadyhelm.lab.training.weights import PreparedReply, learn_weights, prepare
 
 
 class HeldOutResults(Struct, frozen=True, kw_only=True):
