@@ -12,7 +12,7 @@ from steadyhelm.cli.lab_accuracy import accuracy, false_alarms
 from steadyhelm.cli.lab_judge import judge
 from steadyhelm.cli.lab_load import simulate_load
 from steadyhelm.cli.lab_plants import mutate, splice
-from steadyhelm.cli.lab_sets import Paths, Seed, get_exit_status, read_run_sets
+from steadyhelm.cli.lab_sets import Groups, Paths, Seed, get_exit_status, read_run_sets
 from steadyhelm.cli.lab_training import apply_model, train
 from steadyhelm.cli.output import (
     EXIT_FLAGGED,
@@ -105,9 +105,7 @@ def evaluate(
     severity: Least = Severity.MED,
     label: Label = None,
     adjacent: Adjacent = False,
-    group: Annotated[
-        list[str] | None, typer.Option("--group", help="Only runs of this group, such as a tier; repeatable.")
-    ] = None,
+    group: Groups = None,
     samples: Samples = 1000,
     seed: Seed = 0,
     wrong: Annotated[

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steadyhelm.cli.lab_sets import get_exit_status, read_run_sets, read_runs
+from steadyhelm.cli.lab_sets import Groups, get_exit_status, read_run_sets, read_runs
 from steadyhelm.cli.output import EXIT_USAGE, AsJson, confirm, fail, print_json, show_progress
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
@@ -22,43 +22,51 @@ if TYPE_CHECKING:
     from steadyhelm.settings import Settings
 
 
+RunPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[PATH]...", help="Run files, folders of them, or a Steadyhelm database."),
+]
+Replies = Annotated[
+    Path | None, typer.Option("--replies", help="Labelled replies, JSON Lines; learns weights by project.")
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge", metavar="MODEL", help="Ask this judge: openai:MODEL or anthropic:MODEL."),
+]
+MaxQuestions = Annotated[
+    int, typer.Option("--max-questions", min=1, help="Ask --judge so many questions at most.")
+]
+FromLabels = Annotated[
+    bool, typer.Option("--oracle", help="Answer from the labels: the most that a judge can reach.")
+]
+ErrorShare = Annotated[
+    float, typer.Option("--oracle-errors", min=0.0, max=1.0, help="The share of wrong answers.")
+]
+VerdictFile = Annotated[
+    Path | None, typer.Option("--import", help="Answer from this file of verdicts, JSON Lines.")
+]
+QuestionFile = Annotated[
+    Path | None, typer.Option("--export", help="Write the unanswered questions to this file, JSON Lines.")
+]
+Teachers = Annotated[
+    list[Path] | None,
+    typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
+]
+
+
 def judge(
     context: typer.Context,
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="Run files, folders of them, or a Steadyhelm database."),
-    ] = None,
-    replies: Annotated[
-        Path | None,
-        typer.Option("--replies", help="Labelled replies, JSON Lines; learns weights by project."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--judge", metavar="MODEL", help="Ask this judge: openai:MODEL or anthropic:MODEL."),
-    ] = None,
-    max_questions: Annotated[
-        int, typer.Option("--max-questions", min=1, help="Ask --judge so many questions at most.")
-    ] = 500,
-    oracle: Annotated[
-        bool, typer.Option("--oracle", help="Answer from the labels: the most that a judge can reach.")
-    ] = False,
-    oracle_errors: Annotated[
-        float, typer.Option("--oracle-errors", min=0.0, max=1.0, help="The share of wrong answers.")
-    ] = 0.0,
-    verdicts: Annotated[
-        Path | None, typer.Option("--import", help="Answer from this file of verdicts, JSON Lines.")
-    ] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", help="Write the unanswered questions to this file, JSON Lines.")
-    ] = None,
-    learn: Annotated[
-        list[Path] | None,
-        typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
-    ] = None,
+    paths: RunPaths = None,
+    replies: Replies = None,
+    model: JudgeModel = None,
+    max_questions: MaxQuestions = 500,
+    oracle: FromLabels = False,
+    oracle_errors: ErrorShare = 0.0,
+    verdicts: VerdictFile = None,
+    export: QuestionFile = None,
+    learn: Teachers = None,
     learn_from: Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")] = 60,
-    group: Annotated[
-        list[str] | None, typer.Option("--group", help="Only runs of this group, such as a tier; repeatable.")
-    ] = None,
+    group: Groups = None,
     seed: Annotated[int, typer.Option("--seed", help="Makes another choice of wrong answers.")] = 0,
     wrong: Annotated[
         bool, typer.Option("--wrong", help="Name every run that is still judged wrongly.")
@@ -79,12 +87,7 @@ def judge(
 
     if not paths and replies is None:
         fail("give run files, or --replies FILE.", EXIT_USAGE)
-    if sum((model is not None, oracle, verdicts is not None)) > 1:
-        fail("--judge, --oracle and --import exclude each other.", EXIT_USAGE)
-    if oracle_errors and not oracle:
-        fail("--oracle-errors needs --oracle.", EXIT_USAGE)
-    if save and model is None and verdicts is None:
-        fail("--save needs verdicts of a judge: give --judge or --import.", EXIT_USAGE)
+    _check_answering(model, verdicts, oracle=oracle, oracle_errors=oracle_errors, save=save)
     if export is not None and export.exists():
         confirm(f"{safe(export)} exists. Replace it?", yes=yes)
     settings = context.obj.load().settings
@@ -104,6 +107,18 @@ def judge(
     if save:
         _save_weight(context, measurement.weight, yes=yes, as_json=as_json)
     raise typer.Exit(get_exit_status(sets))
+
+
+def _check_answering(
+    model: str | None, verdicts: Path | None, *, oracle: bool, oracle_errors: float, save: bool
+) -> None:
+    """End the command where it is not clear who answers, or nothing could be learnt from the answers."""
+    if sum((model is not None, oracle, verdicts is not None)) > 1:
+        fail("--judge, --oracle and --import exclude each other.", EXIT_USAGE)
+    if oracle_errors and not oracle:
+        fail("--oracle-errors needs --oracle.", EXIT_USAGE)
+    if save and model is None and verdicts is None:
+        fail("--save needs verdicts of a judge: give --judge or --import.", EXIT_USAGE)
 
 
 def _choose_answers(

@@ -20,6 +20,9 @@ Paths = Annotated[
     list[Path],
     typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
 ]
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", help="Only runs of this group, such as a tier; repeatable.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
 
 

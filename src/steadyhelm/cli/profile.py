@@ -174,8 +174,7 @@ def calibrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False,
 ) -> None:
     """Learn a profile's targets from good replies. Shows the change first; the rest of the profile stays."""
-    from steadyhelm.cli.profile_calibration import learn_document
-    from steadyhelm.cli.profile_edits import find_profile_path
+    from steadyhelm.cli.profile_calibration import find_profile_path, learn_document
     from steadyhelm.style.profile_files import get_user_folder
 
     _check_name(name)

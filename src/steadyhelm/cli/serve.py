@@ -18,8 +18,11 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     import socket
 
+    from steadyhelm.server.access import Access
+    from steadyhelm.server.app import Server
     from steadyhelm.server.records.settings import SettingValue, Source
     from steadyhelm.settings import LoadedSettings
+    from steadyhelm.stores.sql_store import SQLStore
 
 _PORT: Final = 7433
 _SERVER_EXTRA: Final = (
@@ -82,15 +85,10 @@ def _run(
 ) -> None:
     from contextlib import ExitStack
 
-    from steadyhelm.cli import alert_deliveries
     from steadyhelm.components import open_store, store_pending
     from steadyhelm.server import running
     from steadyhelm.server.access import Access, read_token
-    from steadyhelm.server.agent_views import AgentViews
-    from steadyhelm.server.app import Server
-    from steadyhelm.server.context import ServerContext
-    from steadyhelm.server.page_files import digest_page, read_page
-    from steadyhelm.settings import find_settings_file, home
+    from steadyhelm.settings import home
 
     settings = loaded.settings
     with ExitStack() as stack:
@@ -101,26 +99,9 @@ def _run(
 
             record_past(settings.database.where)
             stack.enter_context(LiveDemo(settings.database.where))
-        page = read_page()
         access = Access(read_token(home()), store)
-        file = find_settings_file()
-        server = Server(
-            ServerContext(
-                store=store,
-                views=AgentViews(store),
-                settings=settings,
-                access=access,
-                list_settings=lambda: _list_settings(loaded),
-                send_test=lambda: alert_deliveries.send_one(settings),
-                settings_file="" if file is None else str(file),
-                page_digest=digest_page(page),
-                is_demo=is_demo,
-                started_at=time.time(),
-            ),
-            page,
-            host=host,
-            is_secure=certificate is not None or bool(settings.server_trusted_proxy),
-        )
+        is_secure = certificate is not None or bool(settings.server_trusted_proxy)
+        server = _make_server(loaded, store, access, host=host, is_secure=is_secure, is_demo=is_demo)
         shown = f"[{host}]" if ":" in host else host
         url = f"{'https' if certificate else 'http'}://{shown}:{listener.getsockname()[1]}/"
 
@@ -131,6 +112,38 @@ def _run(
                 webbrowser.open(_write_opener(home(), f"{url}#code={access.make_code()}").as_uri())
 
         running.run(server, listener, certificate=certificate, key=key, on_start=announce)
+
+
+def _make_server(
+    loaded: "LoadedSettings",
+    store: "SQLStore",
+    access: "Access",
+    *,
+    host: str,
+    is_secure: bool,
+    is_demo: bool,
+) -> "Server":
+    from steadyhelm.cli import alert_deliveries
+    from steadyhelm.server.agent_views import AgentViews
+    from steadyhelm.server.app import Server
+    from steadyhelm.server.context import ServerContext
+    from steadyhelm.server.page_files import digest_page, read_page
+    from steadyhelm.settings import find_settings_file
+
+    page, file = read_page(), find_settings_file()
+    context = ServerContext(
+        store=store,
+        views=AgentViews(store),
+        settings=loaded.settings,
+        access=access,
+        list_settings=lambda: _list_settings(loaded),
+        send_test=lambda: alert_deliveries.send_one(loaded.settings),
+        settings_file="" if file is None else str(file),
+        page_digest=digest_page(page),
+        is_demo=is_demo,
+        started_at=time.time(),
+    )
+    return Server(context, page, host=host, is_secure=is_secure)
 
 
 def _write_opener(folder: Path, address: str) -> Path:
