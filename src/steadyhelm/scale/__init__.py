@@ -8,9 +8,8 @@ from steadyhelm.scale.batch import judge_messages, judge_run_lines, open_spark_j
 from steadyhelm.scale.messages import encode_end, encode_event, encode_run
 from steadyhelm.scale.sinks import ParquetSink, PostgresSink, read_results
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
-from steadyhelm.scale.sources import Source, read_files, read_kafka
 from steadyhelm.scale.spark import open_spark
-from steadyhelm.scale.stream import judge_stream, start_stream
+from steadyhelm.scale.stream import Source, judge_stream, read_files, read_kafka, start_stream
 
 __all__ = [
     "KnowledgeSnapshot",
