@@ -6,7 +6,7 @@ import pytest
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.engine.session import Session
 from steadyhelm.events import RunInfo
-from steadyhelm.hooks.memory import HookMemory, OpenCall, append_memory, read_memory
+from steadyhelm.hooks.session_step import HookMemory, OpenCall, append_memory, read_memory
 from steadyhelm.recordings.hook_events.transcript_usage import count_tokens_since
 
 

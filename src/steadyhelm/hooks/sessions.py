@@ -24,11 +24,9 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
-from steadyhelm.hooks.alerts import HookAlerts
+from steadyhelm.hooks.background import HookAlerts, HookJudging
 from steadyhelm.hooks.deadline import Deadline
-from steadyhelm.hooks.judging import HookJudging
-from steadyhelm.hooks.memory import HookMemory, read_memory
-from steadyhelm.hooks.session_step import SessionStep
+from steadyhelm.hooks.session_step import HookMemory, SessionStep, read_memory
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, read_transcript
