@@ -27,7 +27,7 @@ RESTARTED = {
     "sinks/alerts/worker.py": "lock and thread begin anew together, in `after_fork`",
     "stores/postgres/connections.py": "locks and connections begin anew together, in `after_fork`",
     "stores/connections.py": "its locks are taken before a fork, so that no connection is in use during it",
-    "stores/transactions.py": "its lock is made anew by the connections of either database, in `after_fork`",
+    "stores/database.py": "its lock is made anew by the connections of either database, in `after_fork`",
     "testing/store_upkeep_checks.py": "a check for tests, which waits for a thread of its own",
 }
 

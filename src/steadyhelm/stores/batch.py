@@ -11,8 +11,7 @@ from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import DailyGrant, DriftPoint, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.last_calls import find_last_same
-from steadyhelm.stores.row_ids import CachedRun, RowIds
+from steadyhelm.stores.row_ids import CachedRun, RowIds, find_last_same
 
 TYPE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(ACTION_TYPES)}
 TOOL_CODE: Final = TYPE_CODES[TOOL_CALL]

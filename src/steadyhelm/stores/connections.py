@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from steadyhelm.errors import StoreError
 from steadyhelm.store import Result
+from steadyhelm.stores.database import WriterTransactions
 from steadyhelm.stores.opening import (
     Synchronous,
     is_busy,
@@ -21,7 +22,6 @@ from steadyhelm.stores.opening import (
     translate_errors,
 )
 from steadyhelm.stores.tracked_connections import FileIdentity, TrackedConnection, identify
-from steadyhelm.stores.transactions import WriterTransactions
 
 _FORK_TIMEOUT_S: Final = 0.05
 """How long a fork waits until no connection is in use; a child that is forked earlier cannot use the file."""

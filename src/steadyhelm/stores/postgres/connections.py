@@ -14,18 +14,18 @@ import psycopg
 from steadyhelm.errors import StoreError
 from steadyhelm.fingerprints import hash_bytes
 from steadyhelm.store import Result
+from steadyhelm.stores.database import WriterTransactions
 from steadyhelm.stores.locations import hide_password
-from steadyhelm.stores.postgres.connecting import (
+from steadyhelm.stores.postgres.connection import PostgresConnection
+from steadyhelm.stores.postgres.errors import ConflictError, ConnectionLostError, is_lost, translate_errors
+from steadyhelm.stores.postgres.opening import (
     build_session_settings,
     connect_directly,
     connect_pooled,
     format_transaction_settings,
+    prepare,
 )
-from steadyhelm.stores.postgres.connection import PostgresConnection
-from steadyhelm.stores.postgres.errors import ConflictError, ConnectionLostError, is_lost, translate_errors
-from steadyhelm.stores.postgres.opening import prepare
 from steadyhelm.stores.postgres.translation import Array, register
-from steadyhelm.stores.transactions import WriterTransactions
 
 _MOST_IDLE: Final = 4
 _ATTEMPTS: Final = 8
