@@ -4,8 +4,7 @@ from typing import Any, Final
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.judge import MAX_ANSWER_TOKENS, JudgeVerdict, Question
-from steadyhelm.judges.asynchronous import refuse_asynchronous
-from steadyhelm.judges.usage import parse_reply, read_tokens, with_one_try
+from steadyhelm.judges.usage import parse_reply, read_tokens, refuse_asynchronous, with_one_try
 from steadyhelm.judging.answers import build_answer_schema
 
 _TOOL: Final = "give_verdict"

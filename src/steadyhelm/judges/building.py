@@ -7,8 +7,8 @@ from typing import Any, Final
 from steadyhelm.errors import MissingExtraError, SettingsError
 from steadyhelm.judge import JudgeVerdict, ModelJudge, Question
 from steadyhelm.judges.anthropic_messages import AnthropicJudge
-from steadyhelm.judges.asynchronous import refuse_asynchronous
 from steadyhelm.judges.openai_chat import OpenAIJudge
+from steadyhelm.judges.usage import refuse_asynchronous
 from steadyhelm.judging.answers import read_answer
 
 _CLIENTS: Final[dict[str, tuple[str, type[OpenAIJudge] | type[AnthropicJudge]]]] = {

@@ -1,12 +1,24 @@
-"""What the clients of judges have in common: one try per request, tokens used, the answer in a reply."""
+"""What the clients of judges share: no waiting, one try per request, tokens used, the answer in a reply."""
 
 import inspect
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from steadyhelm.errors import SettingsError
 from steadyhelm.judge import JudgeVerdict, NoVerdictError, Question
 from steadyhelm.judging.answers import read_answer
+
+
+def refuse_asynchronous(function: Any) -> None:
+    """Raise SettingsError for a function that must be awaited."""
+    called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
+    # The methods of the SDKs are wrapped: what is inside says whether they must be awaited.
+    if any(inspect.iscoroutinefunction(inspect.unwrap(it)) for it in (function, called)):
+        raise SettingsError(
+            "The judge is asynchronous. It is asked on a thread of its own, which has no event loop: "
+            "give a synchronous client or function, such as OpenAI() instead of AsyncOpenAI()."
+        )
 
 
 class TokensUsed(NamedTuple):
