@@ -36,6 +36,7 @@ try:
     from langchain_core.runnables import Runnable
     from langchain_core.runnables.config import merge_configs
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.constants import START
 except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
 
@@ -304,7 +305,8 @@ class GraphCall:
             raise LookupError(label)
         if messages is not None and "messages" in getattr(agent, "channels", ()):
             update = {"messages": [make_message(instruction.text)]}
-            config = yield "update_state", (config, update)
+            before = (yield "get_state", (state.parent_config,)) if state.parent_config else None
+            config = yield "update_state", (config, update, _find_last_node(agent, before))
         self.config = self._config_at(config["configurable"])
 
     def _config_at(self, place: dict[str, Any]) -> dict[str, Any]:
@@ -374,6 +376,15 @@ def _resume(step: Callable[[Any], Any], value: Any) -> Any:
         return step(value)
     except StopIteration:
         return None
+
+
+def _find_last_node(agent: Any, before: Any) -> str | None:
+    """Return the node that a checkpoint comes from, by the state before it; None where it is not one node.
+
+    Where nothing is named, older versions take the node before for it, and the graph would go on elsewhere.
+    """
+    ran = set(before.next) if before is not None else set()
+    return ran.pop() if len(ran) == 1 and ran <= set(getattr(agent, "nodes", ())) - {START} else None
 
 
 def _read_thread_id(config: Any) -> Any:
