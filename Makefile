@@ -119,6 +119,7 @@ $(VENV)-oldest-frameworks/.installed: EXTRAS = langchain openai-agents pydantic-
 $(VENV)-oldest-frameworks/.installed: GROUP = frameworks
 $(VENV)-oldest-clients/.installed: EXTRAS = llama-index openai anthropic
 $(VENV)-oldest-crewai/.installed: EXTRAS = crewai litellm
+$(VENV)-oldest-claude/.installed: EXTRAS = claude
 $(VENV)-oldest-%/.installed: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -126,12 +127,16 @@ $(VENV)-oldest-%/.installed: pyproject.toml
 		$$($(@D)/bin/python tests/frameworks/lower_bounds.py $(EXTRAS))
 	@touch $@
 
-test-oldest: $(VENV)-oldest-frameworks/.installed $(VENV)-oldest-clients/.installed $(VENV)-oldest-crewai/.installed  ## run the frameworks at their lower bounds
+OLDEST := $(VENV)-oldest-frameworks/.installed $(VENV)-oldest-clients/.installed $(VENV)-oldest-crewai/.installed \
+	$(VENV)-oldest-claude/.installed
+
+test-oldest: $(OLDEST)  ## run the frameworks at their lower bounds
 	STEADYHELM_FRAMEWORKS="langchain openai-agents pydantic-ai google-adk strands agent-framework" \
 		$(VENV)-oldest-frameworks/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="llama-index openai-client openai-responses anthropic-client" \
 		$(VENV)-oldest-clients/bin/python $(PLAY) -n auto
 	STEADYHELM_FRAMEWORKS="crewai litellm" $(VENV)-oldest-crewai/bin/python $(PLAY) -n auto
+	STEADYHELM_FRAMEWORKS="claude" $(VENV)-oldest-claude/bin/python $(PLAY) -n auto
 
 # The frameworks' own tests, with Steadyhelm installed and without; SUITES names some of them.
 test-foreign: $(VENV)/.tested  ## run the frameworks' own test suites, and list what fails only with Steadyhelm

@@ -17,7 +17,6 @@ from claude_agent_sdk import (
     HookMatcher,
     PermissionResultAllow,
     PermissionResultDeny,
-    ProcessError,
     ResultMessage,
     create_sdk_mcp_server,
     query,
@@ -89,6 +88,19 @@ def asked(function, desk, prompt=GOAL):
     return asyncio.run(all_of(function(prompt=prompt, options=desk.options)))
 
 
+async def prompts(desk, requests):
+    """Two prompts, the second after the model was asked so often."""
+    yield {"type": "user", "message": {"role": "user", "content": "find a"}}
+    while len(desk.model.requests[""]) < requests:  # noqa: ASYNC110 - no event to wait for
+        await asyncio.sleep(0.02)
+    yield {"type": "user", "message": {"role": "user", "content": "and b"}}
+
+
+async def prompt_of(text):
+    """One prompt, as a stream."""
+    yield {"type": "user", "message": {"role": "user", "content": text}}
+
+
 def claude_process():
     """The id of the one Claude Code that works for us."""
     ours = subprocess.check_output(["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], text=True)
@@ -129,6 +141,17 @@ class TestOptions:
         assert [f"user: {GOAL}", *step * 2, "model: none"] == story(monitor)
         run = runs_of(monitor)[0]
         assert ("done", True) == (run.outcome, TOKENS <= run.tokens <= 3 * TOKENS)
+
+    def test_hooks_alone_guide(self, monitors):
+        """
+        In guide mode what was noticed reaches the model by the options alone, and every call goes ahead.
+        """
+        monitor = monitors("guide")
+        with Desk([*lookups(4), Turn(says="none")]) as desk:
+            options = monitor.wrap(desk.options)
+            messages = asyncio.run(all_of(query(prompt=GOAL, options=options)))
+            assert guidance_of(monitor)[0] in desk.model.texts()[3]
+            assert (4, "none") == (len(desk.made), messages[-1].result)
 
     def test_hooks_alone_speak_and_stop(self, monitors):
         """
@@ -253,17 +276,20 @@ class TestQuery:
         """
         Prompts that come as a stream are turns of the user; the first is the goal.
         """
-
-        async def prompts():
-            for text in ("find a", "and b"):
-                yield {"type": "user", "message": {"role": "user", "content": text}}
-                while text == "find a" and not desk.model.requests[""]:  # noqa: ASYNC110 - no event to wait for
-                    await asyncio.sleep(0.02)
-
         monitor = monitors()
         with Desk(lookups(1)) as desk:
-            asked(ClaudeAgentAdapter(monitor, query), desk, prompt=prompts())
+            asked(ClaudeAgentAdapter(monitor, query), desk, prompt=prompts(desk, requests=2))
         assert "find a" == runs_of(monitor)[0].goal
+        assert ["user: find a", "user: and b"] == [it for it in story(monitor) if it.startswith("user")]
+
+    @needs("claude-agent-sdk", "0.2.182", "a prompt that comes inside a turn is not reported")
+    def test_a_prompt_inside_a_turn(self, monitors):
+        """
+        A prompt that comes while the agent works is a turn of the user as well.
+        """
+        monitor = monitors()
+        with Desk(lookups(1)) as desk:
+            asked(ClaudeAgentAdapter(monitor, query), desk, prompt=prompts(desk, requests=1))
         assert ["user: find a", "user: and b"] == [it for it in story(monitor) if it.startswith("user")]
 
     def test_several_at_once(self, monitors):
@@ -305,7 +331,8 @@ class TestQuery:
                     alive = False  # what it had said by then may still come
 
         monitor = monitors("enforce")
-        with Desk(lookups(3), pause_s=5) as desk, pytest.raises(ProcessError):
+        # Older versions raise a plain exception.
+        with Desk(lookups(3), pause_s=5) as desk, pytest.raises(Exception, match="exit code -9"):
             asyncio.run(killed())
         assert 0 == monitor.status()["live_runs"]
 
@@ -346,7 +373,8 @@ class TestAsking:
 
         monitor = monitors("enforce")
         with Desk(lookups(9), can_use_tool=can_use_tool) as desk:
-            messages = asked(ClaudeAgentAdapter(monitor, query), desk)
+            # Older versions take `can_use_tool` with a stream of prompts alone.
+            messages = asked(ClaudeAgentAdapter(monitor, query), desk, prompt=prompt_of(GOAL))
             requests = desk.model.texts()
         assert "does not make progress" in questions[0]
         assert "done" == messages[-1].result
@@ -447,6 +475,22 @@ class TestClient:
         )[4:]
         (run,) = runs_of(monitor)
         assert ("find a", "done", 4 * TOKENS) == (run.goal, run.outcome, run.tokens)
+
+    def test_guidance_reaches_the_model(self, monitors):
+        """
+        In guide mode what was noticed reaches the model of a watched client, and every call goes ahead.
+        """
+
+        async def talk():
+            async with monitor.wrap(ClaudeSDKClient)(desk.options) as client:
+                await client.query("find a")
+                await all_of(client.receive_response())
+
+        monitor = monitors("guide")
+        with Desk([*lookups(4), Turn(says="none")]) as desk:
+            asyncio.run(talk())
+            assert guidance_of(monitor)[0] in desk.model.texts()[3]
+            assert 4 == len(desk.made)
 
     def test_a_stop_and_what_comes_after_it(self, monitors):
         """
