@@ -7,7 +7,7 @@ import pytest
 from fake_endpoints import FakeEndpoint
 from script import Ask, ModelBroke, Played, Scene, Turn
 from stages.crewai import ScriptedModel, TheStage, make_tools
-from watched import comes_true, events_of, line, runs_of, story
+from watched import comes_true, events_of, guidance_of, line, runs_of, story
 
 # isort: split
 from crewai import LLM, Agent, Crew, Process, Task
@@ -856,6 +856,33 @@ class TestDriftCrew:
         assert ("books", "guide") == (crew.monitor.agent_id, crew.monitor.mode)
         assert 3 == len(crew.monitor.store.get_run_ids("books"))
         crew.monitor.close()
+
+    @pytest.mark.parametrize("way", ["DriftCrew", "watch_crews"])
+    def test_its_model_is_guided(self, monitors, way):
+        """
+        In guide mode what was noticed reaches the model, in each of the ways to watch a crew.
+        """
+        monitor, played = monitors("guide"), Played()
+        crew = STAGE.crew(Scene(turns=lookups(4)), played)
+        if way == "DriftCrew":
+            DriftCrew(crew, monitor).kickoff()
+        else:
+            with watch_crews(monitor):
+                crew.kickoff()
+
+        assert guidance_of(monitor)[0] in played.requests[3]
+        assert 4 == len(played.made)
+
+    def test_it_is_blocked_and_stopped(self, monitors):
+        """
+        In enforce mode the fifth identical call is not made, and then the crew is stopped.
+        """
+        monitor, played = monitors("enforce"), Played()
+        with pytest.raises(RunStopped):
+            DriftCrew(STAGE.crew(Scene(turns=lookups(30)), played), monitor).kickoff()
+
+        assert 4 <= len(played.made) <= 6
+        assert "stopped" == runs_of(monitor)[0].outcome
 
     def test_it_takes_a_monitor(self, office, monitors):
         """

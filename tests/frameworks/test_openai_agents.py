@@ -117,6 +117,13 @@ def ran(runner, agent, goal="find it", how="async", **options):
             close_loop()
 
 
+def run_wrapped(agent, by):
+    """The result of a wrapped agent that is run by its own methods or by the SDK's own runner."""
+    options = {"max_turns": 50, "run_config": QUIET}
+    running = Runner.run(agent, "find it", **options) if by == "Runner" else agent.run("find it", **options)
+    return asyncio.run(running)
+
+
 async def _read(runner, agent, goal, options):
     result = runner.run_streamed(agent, goal, **options)
     async for _ in result.stream_events():
@@ -164,6 +171,29 @@ class TestPluggedIn:
         assert ["user: find it", "model: ", "lookup(key=a) -> no entry for a", "model: done"] == story(
             monitor
         )
+
+    @pytest.mark.parametrize("by", ["its own methods", "Runner"])
+    def test_a_wrapped_agent_is_guided(self, monitors, by):
+        """
+        In guide mode what was noticed reaches the model of a wrapped agent, whoever runs it.
+        """
+        monitor, agent = monitors("guide"), agent_with(*again(4))
+        result = run_wrapped(monitor.wrap(agent), by)
+
+        assert "done" == result.final_output
+        assert guidance_of(monitor)[0] in requests(agent)[3]
+
+    @pytest.mark.parametrize("by", ["its own methods", "Runner"])
+    def test_a_wrapped_agent_is_blocked_and_stopped(self, monitors, by):
+        """
+        In enforce mode the fifth identical call of a wrapped agent is not made, and then it is stopped.
+        """
+        monitor, agent = monitors("enforce"), agent_with(*again(30))
+        with pytest.raises(RunStopped):
+            run_wrapped(monitor.wrap(agent), by)
+
+        assert "call_refused" in [name for name, _ in told(monitor)]
+        assert "stopped" == runs_of(monitor)[0].outcome
 
     def test_arguments_may_be_named(self, monitors):
         """

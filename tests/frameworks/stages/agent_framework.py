@@ -66,17 +66,16 @@ class TheStage:
     name = "agent-framework"
     ways: tuple[How, ...] = ("async", "async stream")
 
-    def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
+    def play(self, scene: Scene, monitor: Monitor | None, how: How, **given: Any) -> Played:
         """Let the agent work on the scene."""
         played = Played()
         try:
-            asyncio.run(self._play(scene, monitor, how, played))
+            asyncio.run(self._play(_agent(scene, monitor, played, **given), scene, how, played))
         except Exception as exc:  # noqa: BLE001 - what reaches the caller is what is looked at
             played.error = exc
         return played
 
-    async def _play(self, scene: Scene, monitor: Monitor | None, how: How, played: Played) -> None:
-        agent = _agent(scene, monitor, played)
+    async def _play(self, agent: Any, scene: Scene, how: How, played: Played) -> None:
         session = agent.create_session()
         answers = iter(scene.answers)
         response = await self._asked(agent, scene.goal, session, how, played)
@@ -96,7 +95,7 @@ class TheStage:
         return await stream.get_final_response()
 
 
-def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
+def _agent(scene: Scene, monitor: Monitor | None, played: Played, **given: Any) -> Any:
     asking = {"ask": "approval"} if scene.answers else {}
 
     def watch(agent: Agent) -> Any:
@@ -126,7 +125,7 @@ def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
         return (await inner.run(task)).text
 
     client = ScriptedClient(scene.turns, played.requests)
-    return watch(Agent(client, name="outer", tools=[add, lookup, broken, delegate]))
+    return watch(Agent(client, name="outer", tools=[add, lookup, broken, delegate], **given))
 
 
 def _pieces(turn: Turn) -> Iterator[Content]:

@@ -67,10 +67,10 @@ class TheStage:
     name = "google-adk"
     ways: tuple[How, ...] = ("sync", "async", "stream", "async stream")
 
-    def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
+    def play(self, scene: Scene, monitor: Monitor | None, how: How, **given: Any) -> Played:
         """Let the agent work on the goal, and answer what the user is asked."""
         played = Played()
-        app = App(name="ledger", root_agent=agent_of(scene, played))
+        app = App(name="ledger", root_agent=agent_of(scene, played), **given)
         runner: Any = InMemoryRunner(app=app)
         if monitor is not None:
             runner = monitor.wrap(runner, ask="confirmation" if scene.answers else None)

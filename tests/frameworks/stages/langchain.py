@@ -82,10 +82,10 @@ class TheStage:
     name = "langchain"
     ways: tuple[How, ...] = ("sync", "async", "stream", "async stream")
 
-    def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
+    def play(self, scene: Scene, monitor: Monitor | None, how: How, **given: Any) -> Played:
         """Build the agent, watch it (with no monitor: leave it as it is) and let it work."""
         played = Played()
-        agent = self.agent(scene, monitor, played)
+        agent = self.agent(scene, monitor, played, **given)
         asked = {"messages": [{"role": "user", "content": scene.goal}]}
         config = {"configurable": {"thread_id": "the ledger"}}
         answers = list(scene.answers)
@@ -99,12 +99,12 @@ class TheStage:
             played.error = exc
         return played
 
-    def agent(self, scene: Scene, monitor: Monitor | None, played: Played) -> Any:
+    def agent(self, scene: Scene, monitor: Monitor | None, played: Played, **given: Any) -> Any:
         """The agent of the scene, watched by the monitor if there is one."""
         model = ScriptedModel(turns=list(scene.turns), played=played)
         tools = the_tools(scene, played)
         if monitor is None:
-            return create_agent(model, tools, checkpointer=InMemorySaver())
+            return create_agent(model, tools, checkpointer=InMemorySaver(), **given)
         from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmMiddleware
 
         middleware = [SteadyhelmMiddleware(monitor, ask="interrupt" if scene.answers else None)]

@@ -90,10 +90,10 @@ class TheStage:
     name = "pydantic-ai"
     ways: tuple[How, ...] = ("sync", "async", "stream", "async stream")
 
-    def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
+    def play(self, scene: Scene, monitor: Monitor | None, how: How, **given: Any) -> Played:
         """Build the agent, watch it (with no monitor: leave it as it is) and let it work."""
         played = Played()
-        agent = the_agent(scene, monitor, played)
+        agent = the_agent(scene, monitor, played, **given)
         try:
             played.result = _WAYS[how](agent, scene.goal, played)
         except Exception as exc:  # noqa: BLE001 - what came of it is for the test to judge
@@ -130,7 +130,7 @@ def the_agent(scene: Scene, monitor: Monitor | None, played: Played, **options: 
     asking = [HandleDeferredToolCalls(handler=_answering(scene.answers))] if scene.answers else []
     model = ScriptedModel(scene.turns, played.requests)
     tools = [add, lookup, broken, delegate]
-    return watch(Agent(model, name="outer", tools=tools, capabilities=asking, **options))
+    return watch(Agent(model, name="outer", tools=tools, **{"capabilities": asking, **options}))
 
 
 def _answering(answers: Sequence[str]) -> Callable[..., DeferredToolResults | None]:

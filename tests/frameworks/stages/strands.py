@@ -55,10 +55,10 @@ class TheStage:
     name = "strands"
     ways: tuple[How, ...] = ("sync", "async", "async stream")
 
-    def play(self, scene: Scene, monitor: Monitor | None, how: How) -> Played:
+    def play(self, scene: Scene, monitor: Monitor | None, how: How, **given: Any) -> Played:
         """Let the agent work on the scene."""
         played = Played()
-        agent = _agent(scene, monitor, played)
+        agent = _agent(scene, monitor, played, **given)
         try:
             result = self._asked(agent, scene.goal, how, played)
             answers = iter(scene.answers)
@@ -87,7 +87,7 @@ class TheStage:
         return result
 
 
-def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
+def _agent(scene: Scene, monitor: Monitor | None, played: Played, **given: Any) -> Any:
     asking = {"ask": "interrupt"} if scene.answers else {}
 
     def watch(agent: Agent) -> Any:
@@ -122,7 +122,7 @@ def _agent(scene: Scene, monitor: Monitor | None, played: Played) -> Any:
 
     model = ScriptedModel(scene.turns, played.requests)
     tools = [add, lookup, broken, delegate]
-    return watch(Agent(model, tools=tools, name="outer", callback_handler=None))
+    return watch(Agent(model, tools=tools, name="outer", callback_handler=None, **given))
 
 
 def _pieces(turn: Turn) -> Iterator[StreamEvent]:
