@@ -8,7 +8,7 @@ import os
 import weakref
 from _thread import RLock, allocate_lock
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 
 class ForkSafeLock(RLock):  # type: ignore[misc]  # it may be subclassed, whatever its stub says
@@ -29,10 +29,14 @@ class ForkSafeLock(RLock):  # type: ignore[misc]  # it may be subclassed, whatev
         super().__init__()
         _locks.add(self)
 
-    def is_held(self) -> bool:
-        """Return whether this thread holds the lock."""
-        held: bool = self._is_owned()  # type: ignore[attr-defined]  # as `threading.Condition` asks
-        return held
+    if TYPE_CHECKING:
+
+        def is_held(self) -> bool:
+            """Return whether this thread holds the lock."""
+            ...
+
+    else:
+        is_held = RLock._is_owned  # noqa: SLF001 - a method in C: it is asked several times at every step
 
 
 class ReentrantEvent:

@@ -245,7 +245,12 @@ class AgentRun:
         """
         pending = self.pending
         recorder = self._recorder
-        if recorder is not None and recorder.waiting.is_by_function and "guide" in self.can.get(point, ()):
+        if (
+            recorder is not None
+            and recorder.waiting.may_be_by_function
+            and recorder.waiting.is_by_function
+            and "guide" in self.can.get(point, ())
+        ):
             self._instructions.adopt_guidance(recorder)
         if pending.strong is None and not pending.guidance:
             return CONTINUE
@@ -329,7 +334,7 @@ class AgentRun:
         with self.lock:
             if not self.calls.claim(call_id, surface):
                 return False
-            earlier = self.calls.end(call_id)
+            earlier = self.calls.end(call_id) if self.calls.under_way else None
         if earlier is not None:
             self._record_call(call_id, earlier, None, None)
         return True

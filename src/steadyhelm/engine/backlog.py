@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +87,16 @@ class Backlog:
             if self._is_working:
                 self._reentered.append(partial(job, *args))
                 return
-            self._do_alone(job, args)
-            # Looked at while no job is under way: code that interrupts us now does its job itself.
-            while self._reentered:
-                self._do_alone(self._do_reentered, ())
-
-    def _do_alone(self, job: Callable[..., None], args: tuple[Any, ...]) -> None:
-        self._is_working = True
-        try:
-            job(*args)
-        finally:
-            self._is_working = False
+            while True:
+                self._is_working = True
+                try:
+                    job(*args)
+                finally:
+                    self._is_working = False
+                # Looked at while no job is under way: code that interrupts us now does its job itself.
+                if not self._reentered:
+                    return
+                job, args = self._do_reentered, ()
 
     def _do_reentered(self) -> None:
         # Code that interrupted us just now may have done it.
@@ -118,7 +118,7 @@ class Backlog:
                 journal.mark()
             is_in_file = journal.append(frame, self.put_count + count, may_refuse=may_drop)
         if fits:
-            self._queue.extend([(epoch, record) for record in records])
+            self._queue.extend(zip(repeat(epoch), records))
         elif is_in_file:
             self._in_file += count
         elif may_drop and len(self._queue) + len(self._overflow) >= self._cap:
@@ -127,7 +127,7 @@ class Backlog:
             self._note_missing()
             return
         else:
-            self._overflow.extend([(epoch, record) for record in records])
+            self._overflow.extend(zip(repeat(epoch), records))
         self.put_count += count
         if journal is not None and not is_in_file:
             self._add_not_in_file(self.put_count, count)

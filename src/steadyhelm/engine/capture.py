@@ -77,8 +77,8 @@ class Capture:
         """Return a value to store beside events, such as arguments, reduced and redacted like them."""
         encoded = encode_canonical(value)
         if self._redacts:
-            _, encoded = self._redactor.redact(_decode(encoded, value), encoded)
-        return _decode(encoded, None)
+            _, encoded = self._redactor.redact(value, encoded)
+        return _decode_json(encoded) if encoded else None
 
     def details(self, metadata: Any) -> dict[str, Any] | None:
         """Return the metadata of a run, reduced and redacted like those of an event; None for none."""
@@ -94,8 +94,10 @@ class Capture:
         text = _clean(text) if text else text
         input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
         metadata_json = b"" if metadata is None else encode_canonical(metadata)
-        input_data, output_data = _decode(input_json, input_data), _decode(output_json, output_data)
-        details = _decode(metadata_json, None)
+        # Copies of what is stored, which the host cannot change.
+        input_data = _decode_json(input_json) if input_json else _EMPTY.get(id(type(input_data)))
+        output_data = _decode_json(output_json) if output_json else _EMPTY.get(id(type(output_data)))
+        details = _decode_json(metadata_json) if metadata_json else None
         if metadata_json and type(details) is not dict:
             details = {"value": details}
             metadata_json = encode_canonical(details)
@@ -209,11 +211,6 @@ def to_id(given: object) -> str:
 def _clean(text: str) -> str:
     """Return a text that every store can hold."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text
-
-
-def _decode(encoded: bytes, value: Any) -> Any:
-    """Return the plain data of a value: a copy of what is stored, which the host cannot change."""
-    return _decode_json(encoded) if encoded else _EMPTY.get(id(type(value)))
 
 
 _decode_json: Final = msgspec.json.Decoder().decode

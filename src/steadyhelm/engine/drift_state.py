@@ -10,7 +10,6 @@ from steadyhelm.decisions import DailyBudgetState, Decision, DriftAction, DriftS
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
 from steadyhelm.engine.drift_findings import drift_score_findings
-from steadyhelm.engine.drift_points import DriftPoints
 from steadyhelm.engine.run_budget import RunBudget
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import (
@@ -46,8 +45,53 @@ CHECKPOINT_CONTEXT_STEP: Final = 0.25
 """How much fuller it must be than at the last checkpoint to ask for another."""
 
 USER_WORDS_KEPT_CHARS: Final = 300
+_SCORE_DIGITS: Final = 4
 _SHOWN_PROGRESS: Final = ("declared", "plan")
 """The sources of progress that show how far a run is; work done alone does not."""
+
+
+class DriftPoints(Struct):
+    """The latest point and limits of a run. Between two points the score stays as it is.
+
+    `decisions` is how many changes of the limits were seen.
+    """
+
+    point: DriftPoint | None = None
+    limits: BudgetLimits | None = None
+    decisions: int = -1
+    is_new: bool = False
+    has_new_limits: bool = False
+
+    def note_score(self, contributions: Sequence[float | None]) -> None:
+        """Note the contributions to the score after an event, in the order of the signals."""
+        known = [part for part in contributions if part is not None]
+        score = round(min(1.0, sum(known)), _SCORE_DIGITS) if known else None
+        point = DriftPoint(score, *contributions)
+        if point != self.point:
+            self.point, self.is_new = point, True
+
+    def note_limits(self, budget: AdaptiveBudget, *, are_set: bool = False) -> None:
+        """Note the limits of the budget after an event; `are_set` says that it has set them."""
+        # Building the status of a budget costs as much as judging a step: it is done where one was changed.
+        if budget.decisions_made == self.decisions and not are_set:
+            return
+        self.decisions = budget.decisions_made
+        status = budget.get_status()
+        limits = BudgetLimits(
+            status.steps_limit,
+            status.tokens_limit,
+            status.cost_limit_usd,
+            status.wall_limit_s,
+            budget.rules.landing_reserve,
+        )
+        if limits != self.limits:
+            self.limits, self.has_new_limits = limits, True
+
+    def take(self) -> tuple[DriftPoint | None, BudgetLimits | None]:
+        """Return what changed since the last time, each once."""
+        changes = (self.point if self.is_new else None, self.limits if self.has_new_limits else None)
+        self.is_new = self.has_new_limits = False
+        return changes
 
 
 class SavedDriftState(Struct):
@@ -127,15 +171,14 @@ class DriftState:
         self, event: TraceEvent, findings: Sequence[DriftEvent], runner: DetectorRunner, goal: str
     ) -> Sequence[DriftEvent]:
         """Record one event; return findings about the drift score and the budget. `goal` holds now."""
-        memory, kind = self._memory, event.action_type
-        is_judged = runner.detectors or self.budget.is_set or self.steering.context_window
+        memory, kind, budget = self._memory, event.action_type, self.budget
+        has_budget = budget.limits is not None or budget.daily is not None
+        is_judged = runner.detectors or has_budget or self.steering.context_window
         gained = self._track_progress(event) if is_judged or kind == STATE_TRANSITION else 0.0
         if kind == STATE_TRANSITION:
             self._note_report(event, gained, goal)
-        else:
-            self._spend(event, gained, findings)
-        if self.budget.limits is not None:
-            memory.points.note_limits(self.budget.limits, are_set=event.action_name == BUDGET_SET)
+        if budget.limits is not None:
+            self._spend(budget.limits, event, gained, findings)
         if kind == USER_MESSAGE:
             self._note_user_message(event, goal)
         if kind not in {TOOL_CALL, LLM_REQUEST}:
@@ -149,16 +192,17 @@ class DriftState:
             self._update_loop_risk(findings)
         if findings or self._is_scoring_due(runner):
             self._update_score(findings, runner)
-        if not self.budget.is_set and self.score < self.steering.nudge_threshold:
+        if not has_budget and self.score < self.steering.nudge_threshold:
             return ()
-        return [*self._score_finding(event, findings), *self.budget.find(event)]
+        return [*self._score_finding(event, findings), *budget.find(event)]
 
     def take_points(self) -> tuple[DriftPoint | None, BudgetLimits | None] | None:
         """Return the score and the limits if the latest event changed them, each once."""
-        if self._memory.points.point is None and self._memory.turn:
+        points = self._memory.points
+        if points.point is None and self._memory.turn:
             # Between two updates the score holds; before the first it is what is known by now.
             self._note_point(None)
-        return self._memory.points.take()
+        return points.take() if points.is_new or points.has_new_limits else None
 
     def note_goal_stated(self) -> None:
         """Note that guidance has just stated the goal to the model."""
@@ -281,13 +325,15 @@ class DriftState:
         progress = self._memory.progress
         self.budget.apply_report(event, progress.value if progress.source in _SHOWN_PROGRESS else None)
 
-    def _spend(self, event: TraceEvent, gained: float, findings: Sequence[DriftEvent]) -> None:
+    def _spend(
+        self, limits: AdaptiveBudget, event: TraceEvent, gained: float, findings: Sequence[DriftEvent]
+    ) -> None:
         """Count what an event used. Only a host's report says how fast a run is: see `_note_report`."""
-        if self.budget.limits is None:
-            return
-        loops = (it for it in findings if it.kind == "loop" and it.severity is not Severity.LOW)
-        by_plan = gained if self._memory.progress.source == "plan" else 0.0
-        self.budget.spend(event, self._memory.turn + 1, in_loop=any(loops), gained=by_plan)
+        if event.action_type != STATE_TRANSITION:
+            loops = (it for it in findings if it.kind == "loop" and it.severity is not Severity.LOW)
+            by_plan = gained if self._memory.progress.source == "plan" else 0.0
+            self.budget.spend(event, self._memory.turn + 1, in_loop=any(loops), gained=by_plan)
+        self._memory.points.note_limits(limits, are_set=event.action_name == BUDGET_SET)
 
     def _update_loop_risk(self, findings: Sequence[DriftEvent]) -> None:
         """Lower the loop risk by a step, and raise it by loops that were found."""
@@ -316,7 +362,8 @@ class DriftState:
             memory.stuck = memory.progress.get_stuck_score() if reported is None else reported
         memory.goal_drift = runner.measure_goal_drift()
         memory.goal_reason = runner.explain_missing_goal_level() if memory.goal_drift is None else ""
-        pace = self.budget.get_pace()
+        limits = self.budget.limits
+        pace = None if limits is None else limits.get_pace()
         behind = None if pace is None else max(0.0, -pace)
         self.score = self._engine.score(
             memory.goal_drift, memory.loop_risk, behind, memory.quality_degradation, memory.stuck

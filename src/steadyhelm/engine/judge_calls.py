@@ -10,9 +10,8 @@ from steadyhelm.errors import SteadyhelmError
 _is_judging: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("steadyhelm_judging", default=False)
 
 
-def is_judging() -> bool:
-    """Return whether the code now executing belongs to a judge: it is not watched."""
-    return _is_judging.get()
+is_judging: Final[Callable[[], bool]] = _is_judging.get
+"""Returns whether the code now executing belongs to a judge: it is not watched."""
 
 
 class DeadlineError(SteadyhelmError):

@@ -172,8 +172,11 @@ class RunActivation:
         self._before: tuple[_Entry, ...] = ()
 
     def __enter__(self) -> None:
-        self._before = _stack.get()
-        _push(self._before, self._entry)
+        before = self._before = _stack.get()
+        if len(before) < _STACK_PRUNED_FROM:
+            _stack.set((*before, self._entry))
+        else:
+            _push(before, self._entry)
 
     def __exit__(self, *exc: object) -> None:
         # The context may be another one by now, as with a generator that is left: no token, no error.

@@ -166,6 +166,8 @@ class WaitingGuidance:
     def __init__(self) -> None:
         # Taking the last item out of a list is one step.
         self._waiting: list[PlacedDecision] = []
+        self.may_be_by_function = False
+        """Whether the guidance that was kept last is about a watched function's call; it may be taken."""
 
     @property
     def is_by_function(self) -> bool:
@@ -181,6 +183,7 @@ class WaitingGuidance:
         """Keep a decision in place of the one before; a mere reminder replaces no response to drift."""
         if placed.decision.drifting or not self._waiting:
             self._waiting = [placed]
+            self.may_be_by_function = placed.is_by_function
 
     def take(self) -> PlacedDecision:
         """Return the decision, once; NOTHING when there is none."""

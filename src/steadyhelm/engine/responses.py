@@ -9,7 +9,7 @@ from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, DriftAction,
 from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.drift_state import DriftState
 from steadyhelm.engine.run_memory import LIFTED, REFUSED, RunMemory
-from steadyhelm.engine.seen_places import Skipped
+from steadyhelm.engine.totals import Skipped
 from steadyhelm.engine.trust import record_clean_use, record_findings
 from steadyhelm.events import (
     CALL_REFUSED,

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 from steadyhelm.engine.drift_state import SavedDriftState
 from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.judged_events import SavedJudging
-from steadyhelm.engine.seen_places import SeenPlaces
-from steadyhelm.engine.totals import Totals
+from steadyhelm.engine.totals import SeenPlaces, Totals
 from steadyhelm.errors import FormatError
 from steadyhelm.events import TraceEvent
 from steadyhelm.fatigue import Fatigue, Trust

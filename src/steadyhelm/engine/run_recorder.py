@@ -132,7 +132,8 @@ class RunRecorder:
             return PROCEED
         services, capture = self._services, self._services.capture
         payload = capture.encode(input_data, output_data, metadata, error)
-        at = self._now_if_postponed() if timestamp is None else to_number(timestamp)
+        is_postponed = self.postponed is not None
+        at = (services.clock() if is_postponed else None) if timestamp is None else to_number(timestamp)
         if cost_usd is None and services.price is not None and payload[4]:
             cost_usd = services.price(payload[4], services.clock() if at is None else at)
         observe = partial(
@@ -149,7 +150,7 @@ class RunRecorder:
             None if cost_usd is None else to_number(cost_usd),
             can,
         )
-        return self._finish(self._work(observe), can)
+        return self._finish(self._work(observe) if is_postponed else self._turns.do(observe), can)
 
     def _finish(self, seen: Observation | None, can: Collection[Verdict] = VERDICTS) -> Decision:
         """Return the decision about an event, and tell those who listen. The lock is not held."""
@@ -164,7 +165,7 @@ class RunRecorder:
             services.listeners.notify(decision)
         if seen is not None and seen.incidents:
             services.listeners.notify_incidents(seen.incidents)
-        if seen is not None:
+        if seen is not None and seen.questions:
             self._ask_judge(seen.questions)
         return decision
 

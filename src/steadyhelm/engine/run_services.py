@@ -81,10 +81,3 @@ class RunServices:
         self.listeners = Listeners(health)
         self.inner_locks: Sequence[ForkSafeLock] = ()
         """Locks that a thread may hold when a finalizer of the host calls us: it waits for no run then."""
-
-    def is_inside(self) -> bool:
-        """Return whether this thread holds a lock of ours: it was called by code that interrupted our own."""
-        for lock in self.inner_locks:  # noqa: SIM110 - at every step: a generator would double its calls
-            if lock.is_held():
-                return True
-        return False

@@ -27,8 +27,8 @@ from steadyhelm.engine.run_memory import (
     SavedSession,
     decode_session,
 )
-from steadyhelm.engine.seen_places import Skipped
 from steadyhelm.engine.steering import Steering
+from steadyhelm.engine.totals import Skipped
 from steadyhelm.engine.trust import list_doubtful, record_clean_use
 from steadyhelm.events import (
     JUDGED,

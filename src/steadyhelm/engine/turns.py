@@ -36,15 +36,17 @@ class Turns:
 
     def do(self, job: Callable[[], T | None], *, can_wait: bool = True) -> T | None:
         """Do a job and return its result; None when it has to wait, or cannot."""
-        in_turn = partial(self._do_in_turn, job, can_wait=can_wait)
         held = logger.get_held()
         try:
             # A signal handler may raise behind any call: what is to be undone begins within the block.
             logger.hold()
-            if self._lock.is_held() or (held is None and not self._services.is_inside()):
+            # Whoever holds a lock of ours here was called by code that interrupted our own.
+            is_inside = held is not None or any(map(ForkSafeLock.is_held, self._services.inner_locks))
+            if not is_inside or self._lock.is_held():
                 with self._lock:
-                    done = in_turn()
+                    done = self._do_in_turn(job, can_wait=can_wait)
             else:
+                in_turn = partial(self._do_in_turn, job, can_wait=can_wait)
                 done = self._do_if_free(in_turn, job if can_wait else None)
             if self._waiting and not self._lock.is_held():
                 self._do_if_free(self._do_waiting, None)
@@ -62,13 +64,14 @@ class Turns:
     def try_late(self, job: Callable[[], object]) -> object:
         """Do a job whose caller is gone: what it raises is counted. The lock is held."""
         was_late, self._is_late = self._is_late, True
+        was_working, self._is_working = self._is_working, True
         try:
-            return self._do_alone(job)
+            return job()
         except Exception as exc:  # noqa: BLE001 - the job before is done, and must not fail by this one
             self._services.health.swallow("record_event", exc)
             return None
         finally:
-            self._is_late = was_late
+            self._is_late, self._is_working = was_late, was_working
 
     def after_fork(self) -> None:
         """Start afresh in a child process: no job is under way there."""
@@ -78,7 +81,11 @@ class Turns:
         if self._is_working:
             self._wait(job if can_wait else None)
             return None
-        done = self._do_alone(job)
+        self._is_working = True
+        try:
+            done = job()
+        finally:
+            self._is_working = False
         if self._waiting:
             self._do_waiting()
         return done
@@ -119,13 +126,6 @@ class Turns:
             self._waiting.append(job)
         else:
             self._services.health.count("event recorded while another event was being recorded")
-
-    def _do_alone(self, job: Callable[[], T]) -> T:
-        was_working, self._is_working = self._is_working, True
-        try:
-            return job()
-        finally:
-            self._is_working = was_working
 
 
 def _take(queue: list[T]) -> T | None:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from steadyhelm.engine.responses import Ending
-from steadyhelm.engine.seen_places import Skipped
+from steadyhelm.engine.totals import Skipped
 from steadyhelm.events import RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.hostile_text import encode_safe_json

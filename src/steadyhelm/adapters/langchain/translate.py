@@ -93,14 +93,17 @@ def find_tool_messages(output: Any) -> list[Any]:
     waiting: list[tuple[Any, int]] = [(output, 0)]
     while waiting:
         part, depth = waiting.pop()
-        if _is_tool_message(part) and _read_held(part, "tool_call_id") is not None:
+        inside: Any = None
+        if is_a(part, (list, tuple)):
+            waiting.extend(zip(reversed(part), itertools.repeat(depth + 1)) if depth < _MAX_DEPTH else ())
+        elif is_a(part, dict):
+            inside = dict.get(part, "messages")
+        elif _is_tool_message(part) and _read_held(part, "tool_call_id") is not None:
             found.append(part)
-        elif depth < _MAX_DEPTH and is_a(part, (list, tuple)):
-            waiting.extend(zip(reversed(part), itertools.repeat(depth + 1)))
-        elif depth < _MAX_DEPTH:
-            inside = dict.get(part, "messages") if is_a(part, dict) else _read_held(part, "update")
-            if is_a(inside, (dict, list, tuple)):
-                waiting.append((inside, depth + 1))
+        else:
+            inside = _read_held(part, "update")
+        if depth < _MAX_DEPTH and is_a(inside, (dict, list, tuple)):
+            waiting.append((inside, depth + 1))
     return found
 
 
