@@ -10,9 +10,14 @@ from judged_runs import JudgedRun, answer_with
 from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.goals.tracker import GoalTracker
-from steadyhelm.judging.bands import is_reply_uncertain
-from steadyhelm.judging.goal_band import MAX_GOAL_QUESTIONS, GoalBand
-from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN, LoopBand, is_chant
+from steadyhelm.judging.bands import (
+    MAX_GOAL_QUESTIONS,
+    MIN_STEPS_BETWEEN_LOOPS,
+    GoalBand,
+    LoopBand,
+    is_chant,
+    is_reply_uncertain,
+)
 from steadyhelm.judging.run_notes import RunNotes
 
 GOAL = "Migrate the billing invoices from the legacy ledger to the new payments database"
@@ -225,4 +230,4 @@ class TestLoopBand:
         """25 steps at least lie between two questions, and twice as many after each."""
         asked = list(find_loop_questions([make_call(n, "same", q="x") for n in range(300)]))
         gaps = [two - one for one, two in itertools.pairwise(asked)]
-        assert gaps == [2 * MIN_STEPS_BETWEEN, 4 * MIN_STEPS_BETWEEN]
+        assert gaps == [2 * MIN_STEPS_BETWEEN_LOOPS, 4 * MIN_STEPS_BETWEEN_LOOPS]

@@ -11,10 +11,8 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import FIXED_WEIGHT, JudgedReport, Question, name_pattern
-from steadyhelm.judging.bands import is_reply_uncertain
+from steadyhelm.judging.bands import MIN_STEPS_BETWEEN_LOOPS, GoalBand, LoopBand, is_reply_uncertain
 from steadyhelm.judging.blocks import Redact
-from steadyhelm.judging.goal_band import GoalBand
-from steadyhelm.judging.loop_band import MIN_STEPS_BETWEEN, LoopBand
 from steadyhelm.judging.questions import build_goal_question, build_loop_question, build_reply_question
 from steadyhelm.judging.run_notes import RunNotes
 from steadyhelm.judging.severity_shifts import SeverityShifts, identify_call, is_certain
@@ -172,7 +170,7 @@ class Questioner:
         asked_at = self.memory.asked.get(subject)
         if self._is_waiting(subject):
             return False
-        return asked_at is None or self.memory.notes.calls - asked_at >= MIN_STEPS_BETWEEN
+        return asked_at is None or self.memory.notes.calls - asked_at >= MIN_STEPS_BETWEEN_LOOPS
 
     def _is_waiting(self, subject: str) -> bool:
         """Return whether a question about this is open; one that was asked long ago is lost."""
