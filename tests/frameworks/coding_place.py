@@ -84,6 +84,15 @@ class CodingPlace:
         return len(log.read_text().splitlines()) if log.exists() else 0
 
 
+def is_told_after(calls, words, requests):
+    """Whether the model reads these words in no request before so many calls were made, and from then on.
+
+    A hook that is late lets the agent go on: then the words are in the request after the next call.
+    """
+    told = [words in it for it in requests]
+    return told == sorted(told) and not any(told[:calls]) and told[-1]
+
+
 @contextlib.contextmanager
 def open_place(kind):
     """A place of this kind; the resident helper is ended afterwards."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import claude_agent_sdk
 import pytest
-from coding_place import GOAL, CodingPlace, open_place
+from coding_place import GOAL, CodingPlace, is_told_after, open_place
 from fake_messages import INPUT_TOKENS, OUTPUT_TOKENS, FakeMessages
 from script import Ask, Turn
 
@@ -68,7 +68,7 @@ def test_the_reminder_reaches_the_model(place, tool):
     place.install("guide")
     model, result = place.work(times(4, getattr(place, tool)))
     name = tool.capitalize()
-    assert [False, False, False, True, True] == [f"{name} called 3 times" in it for it in model.texts()]
+    assert is_told_after(3, f"{name} called 3 times", model.texts())
     assert ("done", "completed") == (result["result"], result["terminal_reason"])
     (line,) = place.lines()
     assert line.endswith(
