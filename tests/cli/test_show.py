@@ -26,6 +26,17 @@ class TestShow:
         assert "state     ended: done" == lines[3]
         assert "totals    5 steps, 5 tool calls, 0 model calls, 500 tokens, 0 errors" == lines[5]
 
+    @pytest.mark.parametrize("command", ["show loop-long", "alerts show {long}", "alerts", "runs"])
+    def test_one_vocabulary(self, steadyhelm, long, command):
+        """
+        Screens name response levels and verdicts in plain words; names of the API stay in JSON.
+        """
+        answer = steadyhelm(command, long=long)
+        names = {*DriftAction, *map(str.lower, DriftAction), "deny", "finding_id", "hard"}
+
+        assert 0 == answer.status
+        assert names.isdisjoint(answer.out.replace(",", " ").split())
+
     def test_beginning_of_an_id(self, steadyhelm):
         """
         As much of the id as tells it from others is enough.
