@@ -9,10 +9,12 @@ from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Mute
 from steadyhelm.people import ToolMark
+from steadyhelm.server import agent_views
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries import overview
 from steadyhelm.server.queries.incidents import list_groups
 from steadyhelm.server.queries.overview import read_overview
+from steadyhelm.server.queries.runs import list_runs
 from steadyhelm.stores import open_store
 from steadyhelm.testing.store_records import a_summary, an_event, an_incident
 
@@ -80,6 +82,11 @@ def show(views, store, days=1):
 
 def list_patterns(views, store, **query):
     return [group.pattern for group in list_groups(views, store, query, 50).groups]
+
+
+def list_all(views, limit=50):
+    with views.reading() as connection:
+        return list_runs(views, connection, {}, limit).runs
 
 
 class TestOverview:
@@ -218,6 +225,41 @@ class TestRuns:
         other.close()
 
         assert before[0] == before[1] != after
+
+    def test_only_runs_of_agents_that_changed_are_read(self, views, store, other):
+        """
+        A row stays the one that was read before, until anything is written about its agent.
+        """
+        write_run(store, "a", agent_id="idle")
+        write_run(store, "b", agent_id="busy", incident=False)
+        first = {it.run_id: it for it in list_all(views)}
+        write_run(other, "b", agent_id="busy")
+        second = {it.run_id: it for it in list_all(views)}
+
+        assert first["a"] is second["a"]
+        assert (0, 1) == (first["b"].incidents, second["b"].incidents)
+
+    def test_a_deleted_run_is_gone(self, views, store, other):
+        """
+        Deleting a run in another process takes it out of the list; the others stay.
+        """
+        write_run(store, "a")
+        write_run(store, "b")
+        list_all(views)
+        other.delete_run("agent", "a")
+
+        assert ["b"] == [it.run_id for it in list_all(views)]
+
+    def test_rows_that_are_kept_are_limited(self, views, store, monkeypatch):
+        """
+        A list that has more rows than are kept is complete.
+        """
+        monkeypatch.setattr(agent_views, "_MOST_RUNS_KEPT", 3)
+        for number in range(4):
+            write_run(store, f"run-{number}", agent_id=f"agent-{number}", days_ago=number)
+        list_all(views, limit=2)
+
+        assert [f"run-{number}" for number in range(4)] == [it.run_id for it in list_all(views)]
 
 
 class TestInbox:

@@ -5,18 +5,20 @@ that changed since it was asked for last, however many runs and incidents there 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.server.queries.rows import IS_OPEN
+from steadyhelm.server.records.common import RunRow
 from steadyhelm.stores.changes import read_bounds, read_changes
 from steadyhelm.stores.database import Connection
 from steadyhelm.stores.sql_store import SQLStore
 
 _CHANGES_READ: Final = 5000
 _MOST_KEPT: Final = 200
+_MOST_RUNS_KEPT: Final = 1000
 _FOR_EVER: Final = float("inf")
 _OPEN: Final = f"""
     SELECT severity, count(*) FROM incidents i INDEXED BY incidents_open_groups
@@ -56,6 +58,7 @@ class AgentViews:
         self._views: dict[int, AgentView] = {}
         self._of_all = AgentView()
         self._over_changes = AgentView()
+        self._runs: dict[int, dict[int, RunRow]] = {}
         self._latest = -1
 
     @contextmanager
@@ -81,6 +84,19 @@ class AgentViews:
     def keep(self, key: Any, now: float, read: Callable[[], tuple[Kept, float]]) -> Kept:
         """Return what is kept of all agents together until any of them changes; else read it."""
         return self._of_all.keep(key, now, read)
+
+    def keep_runs(
+        self, runs: Sequence[tuple[int, int]], read: Callable[[list[int]], Iterable[RunRow]]
+    ) -> list[RunRow]:
+        """Return the rows of runs, given as run and agent; those that are not kept are read."""
+        missing = [run for run, agent in runs if run not in self._runs.get(agent, ())]
+        if missing:
+            if sum(map(len, self._runs.values())) + len(missing) > _MOST_RUNS_KEPT:
+                self._runs.clear()
+                missing = [run for run, _ in runs]
+            for row in read(missing):
+                self._runs.setdefault(row.agent.key, {})[row.key] = row
+        return [self._runs[agent][run] for run, agent in runs]
 
     def keep_over_changes(self, key: Any, now: float, read: Callable[[], tuple[Kept, float]]) -> Kept:
         """Return what is kept however much is written, for what may be older; else read it."""
@@ -110,9 +126,11 @@ class AgentViews:
         changes = read_changes(connection, self._latest, _CHANGES_READ) if self._latest >= 0 else None
         if changes is None or len(changes) == _CHANGES_READ:
             self._views.clear()
+            self._runs.clear()
         else:
             for agent in {it.agent for it in changes if it.agent is not None}:
                 self._views.pop(agent, None)
+                self._runs.pop(agent, None)
             latest = changes[-1].id if changes else self._latest
         self._of_all = AgentView()
         self._latest = latest

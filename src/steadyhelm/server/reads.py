@@ -84,7 +84,9 @@ def list_runs(call: Call) -> runs.RunList:
     with call.views.reading() as connection:
         # Every page that follows live asks for the same list after a change: it is read once.
         return call.views.keep(
-            asked, 0.0, lambda: (run_queries.list_runs(connection, call.query, _limit(call)), math.inf)
+            asked,
+            0.0,
+            lambda: (run_queries.list_runs(call.views, connection, call.query, _limit(call)), math.inf),
         )
 
 

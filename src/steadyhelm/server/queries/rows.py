@@ -68,11 +68,25 @@ def read_runs(connection: Connection, query: str, values: Sequence[Any]) -> list
     return [_to_run_row(connection, row, declared.get(row[2]), flags.get(row[0], _NO_FLAGS)) for row in rows]
 
 
+def bind_keys(keys: Collection[int]) -> tuple[str, list[int]]:
+    """Return the marks and values of a list of keys, with the last one repeated up to a power of two.
+
+    A statement that differs with the number of keys would be compiled for almost every request.
+
+    >>> bind_keys([7, 8, 9])
+    ('?, ?, ?, ?', [7, 8, 9, 9])
+    """
+    values = list(keys)
+    values += values[-1:] * ((1 << (len(values) - 1).bit_length()) - len(values))
+    return ", ".join("?" * len(values)), values
+
+
 def _read_declared(connection: Connection, agents: Collection[int]) -> dict[int, set[str]]:
     """Return the tools that agents may call again and again, by agent."""
     declared: dict[int, set[str]] = {}
     if agents:
-        for agent, tool in connection.execute(_DECLARED.format(agents=", ".join(map(str, agents)))):
+        marks, values = bind_keys(agents)
+        for agent, tool in connection.execute(_DECLARED.format(agents=marks), values):
             declared.setdefault(agent, set()).add(tool)
     return declared
 
@@ -144,8 +158,8 @@ def _read_flags(connection: Connection, runs: Sequence[int]) -> dict[int, _Flags
         return {}
     flags: dict[int, _Flags] = {}
     latest: dict[int, Intervention] = {}
-    query = _FLAGS.format(runs=", ".join(map(str, runs)))
-    for run, kind, pattern, repeats, evidence in connection.execute(query):
+    marks, values = bind_keys(runs)
+    for run, kind, pattern, repeats, evidence in connection.execute(_FLAGS.format(runs=marks), values):
         stored = decode_evidence(evidence)
         loop, response = flags.get(run, _NO_FLAGS)
         if kind == "loop" and loop is None:

@@ -14,7 +14,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.judged import list_judged
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
-from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, read_runs
+from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, bind_keys, read_runs
 from steadyhelm.server.records.common import Figure, Reason, RunRow
 from steadyhelm.server.records.runs import Levels, RunDetail, RunFigures, RunList, ToolUse
 from steadyhelm.settings import Settings
@@ -34,8 +34,8 @@ _LAST: Final = "\U0010ffff"
 _SIGNALS: Final = ("goal", "loop", "budget", "quality", "stuck")
 
 
-def list_runs(connection: Connection, query: Mapping[str, Any], limit: int) -> RunList:
-    """Return a page of runs that match, newest first."""
+def list_runs(views: AgentViews, connection: Connection, query: Mapping[str, Any], limit: int) -> RunList:
+    """Return a page of runs that match, newest first. Only runs of agents that changed are read again."""
     where, index = _select(query)
     page = Conditions()
     page.values = list(where.values)
@@ -44,12 +44,17 @@ def list_runs(connection: Connection, query: Mapping[str, Any], limit: int) -> R
     if after is not None:
         text += (" AND " if text else " WHERE ") + "(r.started_at, r.id) < (?, ?)"
         page.values += after
-    sql = f"{RUNS.format(index=index)}{text} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
-    found = read_runs(connection, sql, (*page.values, limit + 1))
-    shown = found[:limit]
+    sql = f"SELECT r.id, r.agent FROM runs r {index}{text} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
+    found = connection.execute(sql, (*page.values, limit + 1)).fetchall()
+    shown = views.keep_runs(found[:limit], lambda runs: _read_by_keys(connection, runs))
     total = _count(connection, query, where, index)
     more = make_cursor(shown[-1]) if len(found) > limit else None
     return RunList(runs=shown, next=more, total=total)
+
+
+def _read_by_keys(connection: Connection, runs: Sequence[int]) -> list[RunRow]:
+    marks, values = bind_keys(runs)
+    return read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", values)
 
 
 def _count(connection: Connection, query: Mapping[str, Any], where: Conditions, index: str) -> int:
@@ -211,7 +216,7 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         figures = read_figures(connection, run, settings)
         model = _find_model(connection, key)
         checks = _read_checks(summary)
-        unknown = _list_unknown(connection, key) if checks is None else checks.list_reasons()
+        unknown = list_unknown(connection, key) if checks is None else checks.list_reasons()
         judged = list_judged(connection, key)
     metadata = _decode_object(metadata_json)
     reference = Reference.decode(store.get_pinned_baseline(run.agent.name, run.run_id))
@@ -289,7 +294,7 @@ def _explain_baseline(baseline: BaselineStats | None) -> list[Reason]:
     return [Reason(name="baseline", reason=f"only fixed rules and limits were checked: {progress}")]
 
 
-def _list_unknown(connection: Connection, run: int) -> list[Reason]:
+def list_unknown(connection: Connection, run: int) -> list[Reason]:
     """Return the signals that the latest score does not know."""
     row = connection.execute(
         f"SELECT {', '.join(_SIGNALS)} FROM scores WHERE run = ? ORDER BY seq DESC LIMIT 1", (run,)
