@@ -86,7 +86,7 @@ $(VENV)-ui/.installed: GROUP = ui
 test-ui: $(VENV)-ui/.installed ui/node_modules/.installed  ## prove that the built page is its source, and drive it in Chromium
 	command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; }
 	cd ui && npm run --silent check && npm run --silent test
-	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default tests/ui
+	STEADYHELM_UI=1 $(VENV)-ui/bin/python -m pytest -W default -n 2 --dist loadfile tests/ui
 
 # Spark needs a Java of its own, and an older pandas than others.
 $(VENV)-spark/.installed: EXTRAS = spark,postgres

@@ -16,10 +16,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from recorded_agents import record_past
+from recorded_agents import record_fixer, record_past, watch
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 30
@@ -56,6 +57,22 @@ class Served:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait(START_S)
+
+    def read(self, path: str) -> Any:
+        """Return an answer of the API, asked for with the token."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1{path}", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return json.load(answer)
+
+    def find_run(self, run_id: str) -> int:
+        """Return the key by which the API and the page's addresses know a run."""
+        return self.read(f"/runs/find?run={quote(run_id)}")["key"]
+
+    def find_agent(self, name: str) -> int:
+        """Return the key of an agent."""
+        return next(it["key"] for it in self.read("/overview")["agents"] if it["name"] == name)
 
 
 def find_port() -> int:
@@ -145,6 +162,15 @@ def changing_server(past, tmp_path_factory) -> Iterator[Served]:
     served = serve_past(past, tmp_path_factory.mktemp("changing"))
     yield served
     served.stop()
+
+
+@pytest.fixture
+def own_agent(changing_server, request) -> str:
+    """The name of an agent that only this test changes: calibrated, with a loop that is over."""
+    name = f"agent of {request.node.name}"
+    with closing(watch(name, changing_server.database)) as monitor:
+        changing_server.runs[name] = record_fixer(monitor)["loop"]
+    return name
 
 
 @pytest.fixture
@@ -271,13 +297,16 @@ def axe_source() -> str:
 
 @pytest.fixture
 def list_axe_violations(axe_source):
-    """Return a function that runs axe on a page and returns what it found, one line each."""
+    """Return a function that runs axe on a page in each theme and returns what it found, one line each."""
 
-    def list_them(page: Page) -> list[str]:
+    def list_them(page: Page, *themes: str) -> list[str]:
         page.evaluate(axe_source)
-        found = page.evaluate(
-            "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
-        )
+        found = []
+        for theme in themes or ("light",):
+            with theme_of(page, theme):
+                found += page.evaluate(
+                    "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)"
+                )
         return [
             f"{each['id']}: {node['html'][:160]} {node['failureSummary']}"
             for each in found
@@ -296,12 +325,27 @@ def theme_of(page: Page, theme: str) -> Iterator[None]:
     page.emulate_media(color_scheme="light")
 
 
-def run_key(page: Page, served: Served, run_id: str) -> int:
-    """Return the key by which the API and the page's addresses know a run."""
-    return page.evaluate(
-        """async (run) => {
-          const headers = { "Steadyhelm-Secret": sessionStorage.getItem("steadyhelm.secret") };
-          return (await (await fetch(`./api/v1/runs/find?run=${run}`, { headers })).json()).key;
-        }""",
-        run_id,
-    )
+def open_run(visit, served, run: str, query: str = "", **options) -> Page:
+    """Open the page of a recorded run and wait until its lanes are drawn."""
+    page = visit(f"/runs/{served.find_run(served.runs[run])}{query}", served, **options)
+    expect(page.locator("[data-lane=drift]")).to_be_visible()
+    return page
+
+
+# The colours of everything that is drawn, one text for each chart.
+CHART_COLOURS = """() => {
+  const charts = [...document.querySelectorAll("main svg")].filter((svg) => svg.clientHeight > 20);
+  return charts.map((svg) => [...svg.querySelectorAll("path, rect, circle, line, text")].map((shape) => {
+    const style = getComputedStyle(shape);
+    return style.fill + style.stroke;
+  }).join());
+}"""
+
+
+def list_kept_colours(page: Page) -> list[int]:
+    """Return the places of the charts that have the same colours in both themes."""
+    light = page.evaluate(CHART_COLOURS)
+    with theme_of(page, "dark"):
+        dark = page.evaluate(CHART_COLOURS)
+    assert any(light)
+    return [place for place, (one, other) in enumerate(zip(light, dark, strict=True)) if one and one == other]

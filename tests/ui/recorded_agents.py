@@ -117,14 +117,22 @@ def record_hostile_run(monitor: DriftMonitor) -> str:
         return run.run_id
 
 
+def record_fixer(monitor: DriftMonitor) -> dict[str, str]:
+    """Record clean runs until the agent is calibrated, then a loop; return the ids of the last of each."""
+    for number in range(CALIBRATION_RUNS + 3):
+        clean = record_clean_run(monitor, number)
+    loop = start_loop(monitor)
+    monitor.end_run(loop)
+    return {"clean": clean, "loop": loop}
+
+
 def record_past(database: Path) -> dict[str, str]:
     """Record runs that are over; return the ids of those that tests look at."""
-    runs = {}
     with closing(watch(FIXER, database)) as monitor:
-        for number in range(CALIBRATION_RUNS + 3):
-            runs["clean"] = record_clean_run(monitor, number)
-        runs["loop"] = start_loop(monitor)
-        monitor.end_run(runs["loop"])
+        runs = record_fixer(monitor)
+    with closing(watch("observed", database, mode="observe")) as monitor:
+        runs["recording"] = start_loop(monitor, repeats=16, goal="Replace a line")
+        monitor.end_run(runs["recording"])
     with closing(watch(POLLER, database, version="v9")) as monitor:
         for number in range(3):
             record_clean_run(monitor, number)

@@ -2,7 +2,6 @@
 
 from contextlib import closing
 
-from conftest import run_key
 from playwright.sync_api import expect
 from recorded_agents import watch
 
@@ -36,8 +35,7 @@ def test_a_run_shows_what_a_judge_answered(visit, changing_server):
     Verdict, how sure it is, what it quotes and what the questions cost; without a judge there is nothing.
     """
     run = record_judged(changing_server.database)
-    page = visit("/runs", changing_server)
-    page.goto(f"{changing_server.url}/#/runs/{run_key(page, changing_server, run)}")
+    page = visit(f"/runs/{changing_server.find_run(run)}", changing_server)
     judged = page.get_by_test_id("judged")
     expect(judged).to_contain_text("1 question asked, 1,420 tokens, $0.02")
     expect(judged).to_contain_text("healthy")
@@ -52,7 +50,7 @@ def test_a_run_shows_what_a_judge_answered(visit, changing_server):
     expect(line).to_contain_text("1 question about the latest")
     expect(line).to_contain_text("1 incident cleared, 0 lowered, 0 raised")
     clean = changing_server.runs["clean"]
-    page.goto(f"{changing_server.url}/#/runs/{run_key(page, changing_server, clean)}")
+    page.goto(f"{changing_server.url}/#/runs/{changing_server.find_run(clean)}")
     expect(page.get_by_role("region", name="Why")).to_contain_text("Nothing noticed in 5 steps.")
 
     expect(judged).to_have_count(0)

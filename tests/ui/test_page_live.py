@@ -116,6 +116,7 @@ def test_an_error_keeps_the_last_good_data(visit, own_server, problems):
     alert = page.get_by_role("alert").first
     expect(alert).to_contain_text("The server does not answer.")
     expect(alert).to_contain_text("Agents are not affected")
+    expect(alert).to_contain_text("tried 3 times, next when the server is back")
     page.keyboard.press("Escape")
     page.evaluate("location.hash = '#/settings'")
 
@@ -198,6 +199,24 @@ def test_a_change_before_the_stream_begins_is_not_missed(open_context, changing_
     overview[0].fulfill(response=answer)
 
     expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+
+
+def test_a_page_asks_once_for_what_has_not_changed(open_context, server):
+    """
+    The stream says up to which change it tells: an answer that has this change is not asked for again.
+    """
+    page = open_context(server).new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{server.url}/#/runs/{server.find_run(server.runs['loop'])}")
+    is_live(page)
+    expect(page.locator(".steps-row.openable").first).to_contain_text("str_replace_editor")
+    page.reload()
+    is_live(page)
+    asked = [url for url in asked if "/api/" in url]
+
+    assert asked
+    assert 2 == max(asked.count(url) for url in asked)
 
 
 def test_a_run_that_begins_while_the_list_loads_is_not_missed(visit, changing_server, agent, name):

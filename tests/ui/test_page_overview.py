@@ -2,6 +2,7 @@
 
 import re
 
+from conftest import list_kept_colours
 from playwright.sync_api import expect
 from recorded_agents import FIXER, HOSTILE, POLLER
 
@@ -75,6 +76,16 @@ def test_the_drift_of_seven_days_has_a_table_view(visit):
 
     expect(page.locator("td.a-drift").first).to_contain_text(re.compile(r"\d\.\d\d"))
     expect(page.locator("td.a-drift svg")).to_have_count(0)
+
+
+def test_a_theme_switch_recolours_the_small_charts(visit):
+    """
+    Sparklines over their bands have the colours of the theme on screen.
+    """
+    page = visit("/")
+    expect(page.locator("td.a-drift svg").first).to_be_visible()
+
+    assert [] == list_kept_colours(page)
 
 
 def test_an_empty_store_says_how_to_begin(visit, empty_server):

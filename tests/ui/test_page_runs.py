@@ -77,19 +77,20 @@ def test_the_search_finds_a_run_by_the_beginning_of_its_goal(visit):
 
 
 @pytest.fixture
-def long_list(own_server):
-    with closing(watch("busy", own_server.database, mode="observe")) as monitor:
+def long_list(changing_server):
+    """The address of the list of one agent's 160 runs."""
+    with closing(watch("busy", changing_server.database, mode="observe")) as monitor:
         for number in range(160):
             with monitor.run(goal=f"Count to {number}") as run:
                 run.record("tool_call", "count", input_data={"to": number})
-    return own_server
+    return f"/runs?agent={changing_server.find_agent('busy')}"
 
 
-def test_a_long_list_loads_as_it_is_scrolled(visit, long_list):
+def test_a_long_list_loads_as_it_is_scrolled(visit, changing_server, long_list):
     """
     Older runs come in while scrolling, down to the first; only rows near the window are in the document.
     """
-    page = visit("/runs", long_list)
+    page = visit(long_list, changing_server)
     rows = page.locator(".run-row.openable")
     foot = page.locator(".list-foot")
     most = 0

@@ -4,9 +4,9 @@ import re
 from contextlib import closing
 
 import pytest
-from conftest import NARROW, run_key, start_server, theme_of
+from conftest import NARROW, list_kept_colours, open_run
 from playwright.sync_api import Page, expect
-from recorded_agents import FIXER, HOSTILE_GOAL, LOOP_GOAL, watch
+from recorded_agents import HOSTILE_GOAL, LOOP_GOAL, watch
 
 from steadyhelm import Budget
 
@@ -14,48 +14,21 @@ DASH = "\N{EN DASH}"
 CROSS = "\N{MULTIPLICATION SIGN}"
 LANES = ("drift", "steps", "loops", "budget")
 LOOP_STEPS = 19
-LONG_RUN_STEPS = 10_000
-
-
-def open_run(visit, served, run: str, query: str = "", **options) -> Page:
-    """Open the page of a recorded run and wait until its lanes are drawn."""
-    page = visit("/runs", served, **options)
-    page.goto(f"{served.url}/#/runs/{run_key(page, served, served.runs[run])}{query}")
-    expect(page.locator("[data-lane=drift]")).to_be_visible()
-    return page
 
 
 def plot_of(page: Page, lane: str):
     return page.locator(f"[data-lane={lane}] svg[data-gesture]")
 
 
-def left_of(locator) -> float:
-    return locator.evaluate("element => element.getBoundingClientRect().left")
+def list_grid(page: Page, lane: str) -> list[int]:
+    """Return the places of the vertical lines of a lane, in tenths of a pixel."""
+    return page.locator(f"[data-lane={lane}] .grid-line").evaluate_all(
+        "lines => lines.map((line) => Math.round(line.getBoundingClientRect().left * 10))"
+    )
 
 
 def middle_of(locator) -> float:
     return locator.evaluate("e => { const b = e.getBoundingClientRect(); return b.left + b.width / 2; }")
-
-
-@pytest.fixture(scope="session")
-def long_server(tmp_path_factory):
-    """A server over one run of 10,000 steps with a loop in its middle."""
-    folder = tmp_path_factory.mktemp("long")
-    database = folder / "long.db"
-    with (
-        closing(watch(FIXER, database, mode="observe")) as monitor,
-        monitor.run(goal="Move 10,000 rows") as run,
-    ):
-        for step in range(LONG_RUN_STEPS):
-            looping = 6_000 <= step < 6_200
-            tool = "move_row" if step % 3 or looping else "check_row"
-            run.record(
-                "tool_call", tool, input_data={"row": 0 if looping else step}, output_data={"ok": step}
-            )
-        run_id = run.run_id
-    served = start_server(folder / "home", database, runs={"long": run_id})
-    yield served
-    served.stop()
 
 
 class TestLanes:
@@ -77,12 +50,7 @@ class TestLanes:
     def test_a_step_has_the_same_x_in_every_lane(self, visit, server):
         """Grid lines, cursor and the mark of a step stand above each other to the pixel."""
         page = open_run(visit, server, "loop", "?step=10")
-        grids = [
-            page.locator(f"[data-lane={lane}] .grid-line").evaluate_all(
-                "lines => lines.map((line) => Math.round(line.getBoundingClientRect().left * 10))"
-            )
-            for lane in ("drift", "steps", "loops")
-        ]
+        grids = [list_grid(page, lane) for lane in ("drift", "steps", "loops")]
         assert grids[0]
         assert grids[0] == grids[1] == grids[2]
         cell = middle_of(page.locator("[data-lane=steps] [data-step='10']"))
@@ -171,6 +139,30 @@ class TestLanes:
         assert "charts=" in page.url
 
 
+class TestRecording:
+    def test_steps_that_would_not_have_run_are_faded(self, visit, server):
+        """From the step after a new plan was due to the end, on the axis; a steered run has none."""
+        key = server.find_run(server.runs["recording"])
+        span = server.read(f"/runs/{key}/series")["not_run"]
+        page = open_run(visit, server, "recording")
+        first, last = (
+            page.locator(f"[data-lane=steps] [data-step='{span[end]}']").bounding_box()
+            for end in ("first", "last")
+        )
+        cover = page.get_by_test_id("not-run").bounding_box()
+        assert cover["x"] < first["x"] < cover["x"] + first["width"]
+        assert cover["x"] + cover["width"] > last["x"] + last["width"]
+        chart = page.get_by_role("slider", name="Steps", exact=True)
+        chart.focus()
+        page.keyboard.press("End")
+        words = f"would not have run after a new plan at step {span['first'] - 1}."
+        expect(chart).to_have_attribute("aria-valuetext", re.compile(re.escape(words)))
+        page.keyboard.press("t")
+        expect(page.get_by_role("columnheader", name="Would have run")).to_be_visible()
+        steered = open_run(visit, server, "loop")
+        expect(steered.get_by_test_id("not-run")).to_have_count(0)
+
+
 @pytest.fixture
 def budgeted(changing_server):
     """A run that goes on, and has spent most of its tokens."""
@@ -201,6 +193,14 @@ class TestBudget:
         expect(lane.locator(".lane-legend")).to_contain_text(re.compile(r"\d+ steps left at 15"))
         assert "meter=steps" in page.url
 
+    def test_a_step_has_the_same_x_in_four_lanes(self, visit, budgeted):
+        """The grid of the budget stands below that of the others, to the tenth of a pixel."""
+        page = open_run(visit, budgeted, "budgeted")
+        expect(page.locator("[data-lane=budget] .grid-line").first).to_be_attached()
+        grids = [list_grid(page, lane) for lane in LANES]
+        assert len(grids[0]) > 1
+        assert grids == [grids[0]] * len(LANES)
+
     def test_a_run_without_limits_says_so(self, visit, server):
         """No lane is drawn where nothing limits the run."""
         page = open_run(visit, server, "clean")
@@ -208,9 +208,9 @@ class TestBudget:
 
 
 class TestWhy:
-    def test_a_comment_is_written_with_a_key(self, own_server, visit):
+    def test_a_comment_is_written_with_a_key(self, own_agent, changing_server, visit):
         """`c` leads to the field; what was written is shown as text, with who wrote it."""
-        page = open_run(visit, own_server, "loop")
+        page = open_run(visit, changing_server, own_agent)
         why = page.get_by_role("region", name="Why")
         expect(why.get_by_label("Write a comment")).to_be_visible()
         page.keyboard.press("c")
@@ -221,15 +221,8 @@ class TestWhy:
 
     def test_the_address_of_an_alert_leads_to_the_run(self, visit, server):
         """`#/incidents/ID` shows the run of the incident, with the incident chosen."""
-        page = open_run(visit, server, "loop")
-        key = re.search(r"/runs/(\d+)", page.url).group(1)
-        incident = page.evaluate(
-            """async (key) => {
-              const headers = { "Steadyhelm-Secret": sessionStorage.getItem("steadyhelm.secret") };
-              return (await (await fetch(`./api/v1/runs/${key}`, { headers })).json()).incidents[0];
-            }""",
-            key,
-        )
+        key = server.find_run(server.runs["loop"])
+        incident = server.read(f"/runs/{key}")["incidents"][0]
         alerted = visit(f"/incidents/{incident}")
         expect(alerted).to_have_url(re.compile(rf"#/runs/{key}\?incident={incident}$"))
         expect(alerted.get_by_role("region", name="Why")).to_contain_text("str_replace_editor")
@@ -247,9 +240,9 @@ class TestWhy:
         headings = why.locator("h3").all_inner_texts()
         assert headings[-3:] == ["Evidence", "What was said, what came of it", "Comments"]
 
-    def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, own_server, visit):
+    def test_a_false_alarm_shows_its_effect_and_can_be_undone(self, own_agent, changing_server, visit):
         """The key f asks why and shows the effect; Save marks it; Undo takes the mark back."""
-        page = open_run(visit, own_server, "loop")
+        page = open_run(visit, changing_server, own_agent)
         expect(page.get_by_role("button", name="False alarm…")).to_be_enabled()
         page.keyboard.press("f")
         form = page.get_by_role("form", name="False alarm")
@@ -260,9 +253,9 @@ class TestWhy:
         expect(page.get_by_text("Marked as a false alarm")).to_have_count(0)
         expect(page.locator(".message")).to_contain_text("Undone")
 
-    def test_a_tool_is_declared_from_the_card_and_undone(self, own_server, visit):
+    def test_a_tool_is_declared_from_the_card_and_undone(self, own_agent, changing_server, visit):
         """The effect comes before saving; the declaration and its undo are said."""
-        page = open_run(visit, own_server, "loop")
+        page = open_run(visit, changing_server, own_agent)
         why = page.get_by_role("region", name="Why")
         why.get_by_role("button", name="poll", exact=True).click()
         form = page.get_by_role("form", name="Declare a tool")
@@ -311,12 +304,10 @@ class TestSteps:
 
 class TestLooks:
     def test_a_theme_switch_recolours_open_charts(self, visit, server):
-        """Colours come from classes: the same chart has the tokens of the theme on screen."""
+        """Colours come from classes: every chart has the tokens of the theme on screen."""
         page = open_run(visit, server, "loop")
-        stroke = "getComputedStyle(document.querySelector('[data-testid=score-line]')).stroke"
-        light = page.evaluate(stroke)
-        with theme_of(page, "dark"):
-            assert page.evaluate(stroke) != light
+        expect(page.locator(".matrix-result").first).to_be_attached()
+        assert [] == list_kept_colours(page)
 
     def test_at_390_px_the_why_card_comes_first_and_nothing_overflows(self, visit, server):
         """One column, a window of 18 steps with letters, no sideways scroll of the page."""
@@ -357,13 +348,12 @@ class TestLooks:
         page.goto(page.url.split("?")[0] + "?view=table&step=1&from=-1&to=1e9&zoom=%3Cscript%3E&axis=x")
         expect(page.get_by_role("region", name=re.compile("as a table$")).first).to_be_visible()
 
-    @pytest.mark.parametrize("theme", ["light", "dark"])
     @pytest.mark.parametrize("query", ["?step=9", "?view=table"])
-    def test_axe_finds_nothing(self, visit, server, list_axe_violations, theme, query):
+    def test_axe_finds_nothing(self, visit, server, list_axe_violations, query):
         """Charts and tables are usable with assistive technology in both themes."""
-        page = open_run(visit, server, "loop", query, color_scheme=theme)
+        page = open_run(visit, server, "loop", query)
         expect(page.get_by_role("region", name="Why")).to_contain_text(re.compile(r"steps \d+"))
-        assert [] == list_axe_violations(page)
+        assert [] == list_axe_violations(page, "light", "dark")
 
     def test_the_goal_is_the_title(self, visit, server):
         """A click shows all of it."""
@@ -372,27 +362,3 @@ class TestLooks:
         expect(title).to_have_text(LOOP_GOAL)
         title.get_by_role("button").click()
         expect(title.get_by_role("button")).to_have_attribute("aria-expanded", "true")
-
-
-class TestLongRun:
-    def test_ten_thousand_steps_are_columns_under_an_overview(self, visit, long_server):
-        """The whole run is a few elements; a window brings single steps back."""
-        page = open_run(visit, long_server, "long")
-        expect(page.locator(".lanes-range")).to_have_text(f"1{DASH}10,000 of 10,000 steps")
-        expect(page.get_by_test_id("step-columns")).to_be_visible()
-        assert page.get_by_test_id("overview").locator(".overview-ground").get_attribute("height") == "44"
-        assert page.locator("main *").count() < 2_500
-        assert page.locator(".steps-row.openable").count() < 60
-        key = re.search(r"/runs/(\d+)", page.url).group(1)
-        page.goto(f"{long_server.url}/#/runs/{key}?zoom=6001-6040&step=6010")
-        cells = page.locator("[data-lane=steps] [data-step]")
-        expect(cells).to_have_count(40)
-        expect(page.locator(".steps-row[aria-selected=true]")).to_contain_text("6,010")
-
-    def test_the_list_scrolls_to_any_step(self, visit, long_server):
-        """Rows are virtual: scrolling to the end loads the first steps and keeps few rows."""
-        page = open_run(visit, long_server, "long")
-        expect(page.locator(".steps-row.openable").first).to_contain_text("10,000")
-        page.locator(".steps-list").evaluate("list => { list.scrollTop = list.scrollHeight; }")
-        expect(page.locator(".steps-row.openable").last).to_contain_text("check_row")
-        assert page.locator(".steps-row.openable").count() < 60
