@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from steadyhelm import DriftMonitor
+from steadyhelm import DriftAction, DriftMonitor
 from steadyhelm.judge import JudgedReport
 from steadyhelm.server.app import find_handler
 from steadyhelm.server.records.common import Problem
@@ -157,6 +157,7 @@ class TestLanes:
         assert series["score"]["score"][0] == 0.0
         assert max(series["score"]["score"]) == pytest.approx(loop["peak"], abs=1e-3)
         (bracket,) = series["brackets"]
+        assert bracket["words"].endswith("with the same error")
         assert loop["steps"] == bracket["last"]
         assert [marker["step"] for marker in series["markers"]] == sorted(
             marker["step"] for marker in series["markers"]
@@ -169,6 +170,24 @@ class TestLanes:
         assert whole is not None
         tail = get(client, f"/runs/{key}/series", first=10, last=12)["points"]
         assert [10, 11, 12] == tail["step"]
+
+    def test_a_recording_names_the_steps_that_would_not_have_run(self, client, loop, database):
+        """Those after a new plan was due, until the user's next message; a steered run has none."""
+        monitor = DriftMonitor("watched", db_path=database, mode="observe", alert_webhook="")
+        with monitor.run(goal="mend the parser") as run:
+            due = None
+            for place in range(40):
+                failed = {"output_data": {"text": "1 failed"}, "error": "1 failed"}
+                decision = run.record("tool_call", "test", input_data={"all": True}, **failed)
+                if due is None and decision.action.level >= DriftAction.SUMMARIZE_REPLAN.level:
+                    due = place + 1
+            run.record("user_message", "user", output_data={"text": "Stop testing."})
+            run.record("tool_call", "read", input_data={"path": "a"}, output_data={"text": "b"})
+        monitor.close()
+        key = get(client, "/runs/find", run=run.run_id)["key"]
+
+        assert {"first": due + 1, "last": 40} == get(client, f"/runs/{key}/series")["not_run"]
+        assert get(client, f"/runs/{loop['key']}/series")["not_run"] is None
 
     def test_the_budget_falls(self, client, loop):
         """What is left of the tokens falls from the limit to what was not used."""

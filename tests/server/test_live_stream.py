@@ -72,6 +72,25 @@ def test_what_an_agent_records_arrives(client, monitor):
     follower.close()
 
 
+def test_an_answer_to_the_page_names_the_latest_change_in_it(running_server, client, monitor):
+    """
+    A page that knows the number of its data needs not ask again when a stream begins behind it.
+    """
+    with running_server.client(origin=running_server.url) as page:
+        signed_in = page.post(f"{PREFIX}/session", json={"token": running_server.token}).json()
+        page.headers["steadyhelm-secret"] = signed_in["secret"]
+        before = page.get(f"{PREFIX}/runs").headers["steadyhelm-change"]
+        monitor.start_run(goal="count")
+        monitor.flush()
+        after = page.get(f"{PREFIX}/runs").headers["steadyhelm-change"]
+    with closing(Follower(client)) as follower:
+        kind, hello = follower.next()
+
+    assert int(before) < int(after)
+    assert ("hello", int(after)) == (kind, hello["id"])
+    assert "steadyhelm-change" not in client.get(f"{PREFIX}/runs").headers
+
+
 def test_a_stream_resumes_over_a_restart(database, home, monitor):
     """Behind the last event that was seen, nothing is lost and nothing is sent twice."""
     with run_server(database, home) as first, first.client(authorization=f"Bearer {first.token}") as client:

@@ -10,8 +10,10 @@ import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./api/queries";
 import { App } from "./app/App";
 import { preloadPage } from "./app/router";
+import { startSession } from "./app/session";
 
 preloadPage();
+void startSession();
 const root = document.getElementById("page");
 if (root) {
   createRoot(root).render(

@@ -28,7 +28,9 @@ from steadyhelm.server.records.common import Record
 from steadyhelm.server.records.settings import SignedIn, SignIn
 from steadyhelm.server.routes import PREFIX, ROUTES, Parameter, Route
 from steadyhelm.server.stream import HEARTBEAT_S, MOST_STREAMS, Streams
+from steadyhelm.stores.changes import read_bounds
 
+CHANGE_HEADER: Final = "steadyhelm-change"
 _THREADS: Final = 8
 _MOST_STREAMS_OF_KEY: Final = 50
 _KEYS: Final = frozenset({"run", "agent", "step", "id"})
@@ -118,10 +120,12 @@ class Server:
     async def _answer(self, route: Route, handler: Callable[[Call], Record], request: Request) -> Response:
         try:
             call = self._make_call(route, request)
-            content = await anyio.to_thread.run_sync(_run, handler, call, limiter=self._threads)
+            content, number = await anyio.to_thread.run_sync(_run, handler, call, limiter=self._threads)
         except RefusedError as exc:
             return _to_response(exc)
         headers = {"cache-control": "no-store"}
+        if number is not None:
+            headers[CHANGE_HEADER] = str(number)
         return Response(content, media_type="application/json", headers=headers)
 
     def _make_call(self, route: Route, request: Request) -> Call:
@@ -252,9 +256,16 @@ def find_handler(name: str) -> Callable[[Call], Record]:
     raise LookupError(name)
 
 
-def _run(handler: Callable[[Call], Record], call: Call) -> bytes:
-    content: bytes = msgspec.json.encode(_run_raw(handler, call))
-    return content
+def _run(handler: Callable[[Call], Record], call: Call) -> tuple[bytes, int | None]:
+    """Return an answer, and for the page the number of the latest change that it is sure to contain."""
+    is_page = call.identity is not None and call.identity.is_cookie
+    number: int | None = _run_raw(_read_latest_change, call) if is_page else None
+    return msgspec.json.encode(_run_raw(handler, call)), number
+
+
+def _read_latest_change(call: Call) -> int:
+    with call.store.reading() as connection:
+        return read_bounds(connection)[1]
 
 
 def _run_raw(handler: Callable[[Call], Any], call: Call) -> Any:

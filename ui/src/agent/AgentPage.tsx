@@ -68,7 +68,7 @@ function AgentBody({ id, detail, staleSince }: { id: string; detail: AgentDetail
           <h1><HostileText text={agent.name} oneLine /></h1>
           {agent.version && <span className="muted">{escapeHidden(agent.version)}</span>}
           <Glyph state={agent.state} {...(agent.state === "learning" ? { word: `Learning ${agent.learnt_runs}/${agent.required_runs}` } : {})} />
-          <span className="muted">{escapeHidden(agent.reason)}</span>
+          {agent.state !== "learning" && <span className="muted">{escapeHidden(agent.reason)}</span>}
           {staleSince !== null && <StaleBadge since={staleSince} />}
           {detail.baselines.length > 1 && <div className="end"><BaselineChoice baselines={detail.baselines} chosen={baseline} /></div>}
         </div>

@@ -77,7 +77,7 @@ function MetricCell({ metric, points }: { metric: Metric; points: readonly RunPo
         <h3>{metric.title}</h3>
         <span className={outside ? "drift-text small" : "muted small"}>{words}</span>
       </div>
-      <p><b className="metric-value">{latest ? format(latest.value) : "not known"}</b> <span className="muted small">{normal}</span></p>
+      <p><b className="metric-value">{latest ? format(latest.value) : "not known"}</b>{latest && metric.unit === "characters" && " characters"} <span className="muted small">{normal}</span></p>
       <MetricChart metric={metric} points={points} format={format} summary={`${metric.title} of ${formatPlural(points.length, "run")}: ${words}, ${normal}.`} />
     </div>
   );

@@ -52,6 +52,17 @@ export function keepSecret(secret: string | null): void {
   }
 }
 
+const CHANGE_HEADER = "Steadyhelm-Change";
+const changeNumbers = new WeakMap<object, number>();
+
+/** Return the number of the latest change that an answer is sure to contain; -1 when that is not known. */
+export function readChangeNumber(data: unknown): number {
+  if (typeof data !== "object" || data === null) return -1;
+  const pages = (data as { pages?: unknown }).pages;
+  if (!Array.isArray(pages)) return changeNumbers.get(data) ?? -1;
+  return Math.min(...pages.map(readChangeNumber));
+}
+
 export type QueryValue = string | number | boolean | null | undefined | readonly string[];
 
 /** Return `path` below the API's root, with the given parameters; empty ones are left out, lists joined by commas. */
@@ -89,7 +100,10 @@ async function send<T>(method: string, url: string, body?: unknown, signal?: Abo
   if (answer.status === 204) return undefined as T;
   if (!answer.ok) throw await readError(named, answer);
   try {
-    return (await answer.json()) as T;
+    const data = (await answer.json()) as T;
+    const number = answer.headers.get(CHANGE_HEADER);
+    if (number !== null && typeof data === "object" && data !== null) changeNumbers.set(data, Number(number));
+    return data;
   } catch {
     throw new ApiError(named, answer.status, "not_json", "The server sent something that is not JSON.");
   }

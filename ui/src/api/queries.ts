@@ -34,7 +34,7 @@ export const overviewQuery = overviewOf("1");
 
 const MAX_WAIT_MS = 30_000;
 /** Then the error is shown; the live stream asks again when the server is back. */
-const MOST_TRIES = 2;
+export const MOST_TRIES = 3;
 
 /** Keep the last good data, ask again with growing pauses when no answer comes, and never on a refusal. */
 export function createQueryClient(): QueryClient {
@@ -44,7 +44,7 @@ export function createQueryClient(): QueryClient {
         staleTime: 5_000,
         gcTime: 5 * 60_000,
         refetchOnWindowFocus: false,
-        retry: (count, error) => error instanceof ApiError && error.isPassing && count < MOST_TRIES,
+        retry: (count, error) => error instanceof ApiError && error.isPassing && count < MOST_TRIES - 1,
         retryDelay: (count) => Math.min(1_000 * 2 ** count, MAX_WAIT_MS),
         networkMode: "always",
       },

@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: f254578945e984f18a355deda3df5f6a0d3c822d37b6853f96f011b30594b2b2
+// Generated from the server's schema by `npm run types`. Schema: ed52399f621576579ed09baad57f025f46f8a261daeae534182458c4e633215e
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -886,7 +886,9 @@ export interface RunRow {
 /**
  * The four lanes for the steps `first` to `last` of `steps`.
  *
- * Either `points` or `columns` is there. `version` changes whenever the run does.
+ * Either `points` or `columns` is there. `version` changes whenever the run does. `not_run` are the steps
+ * that would not have run, had the agent made a new plan at the step before them: only in recordings, which
+ * are runs that are over and in which nothing was said to the agent.
  */
 export interface RunSeries {
   readonly run: number;
@@ -902,6 +904,7 @@ export interface RunSeries {
   readonly budgets: readonly BudgetLane[];
   readonly brackets: readonly Bracket[];
   readonly markers: readonly Marker[];
+  readonly not_run: StepSpan | null;
 }
 
 /**
@@ -927,7 +930,8 @@ export interface Said {
 /**
  * The drift score where it changes; it holds until the next entry. None is unknown (a gap).
  *
- * The five contributions add up to the score; one that is None was not checked at that step.
+ * The five contributions add up to the score; one that is None was not checked at that step. `not_checked`
+ * says why the latest score of the run lacks some.
  * Down-sampled to at most 2,000 entries, keeping highest and lowest.
  */
 export interface ScoreSeries {
@@ -1070,6 +1074,12 @@ export interface StepSeries {
   readonly incident: readonly number[];
   readonly tokens: readonly number[];
   readonly cost_usd: readonly (number | null)[];
+}
+
+/** The steps `first` to `last`. */
+export interface StepSpan {
+  readonly first: number;
+  readonly last: number;
 }
 
 /** How a test alert went. */

@@ -1,5 +1,5 @@
 import { QueryCache, useQueryClient } from "@tanstack/react-query";
-import { Component, Suspense, useEffect } from "react";
+import { Component, useEffect, useState } from "react";
 import type { ReactNode } from "react";
 
 import { ApiError } from "../api/client";
@@ -9,20 +9,15 @@ import { Empty, Failure } from "../components/States";
 import { MessagesProvider } from "../components/UndoMessage";
 import { LiveProvider } from "./live";
 import { matchRoute, navigate, useLocation } from "./router";
+import type { Route } from "./router";
 import { noticeSignedOut, startSession, useSession } from "./session";
 import { SignIn } from "./SignIn";
 import { Brand, TopBar } from "./TopBar";
-
-let started = false;
 
 /** The frame of every page: sign-in, top bar, the page itself, messages. */
 export function App() {
   const session = useSession();
   useSignedOutNotice();
-  useEffect(() => {
-    if (!started) void startSession();
-    started = true;
-  }, []);
   if (session.kind === "starting") return null;
   if (session.kind === "signed-in") return <Pages />;
   return (
@@ -55,18 +50,23 @@ function Pages() {
         <TopBar section={match?.route.section ?? null} />
         <main className="main" id="main" tabIndex={-1}>
           <PageBoundary key={path}>
-            {match ? (
-              <Suspense fallback={null}>
-                <match.route.page key={match.id} id={match.id} />
-              </Suspense>
-            ) : (
-              <NotFound />
-            )}
+            {match ? <LoadedPage key={match.id} route={match.route} id={match.id} /> : <NotFound />}
           </PageBoundary>
         </main>
       </LiveProvider>
     </MessagesProvider>
   );
+}
+
+/** A page as soon as its part of the program is there; an error of loading it is thrown to the boundary. */
+function LoadedPage({ route, id }: { readonly route: Route; readonly id: string }) {
+  const [error, setError] = useState<unknown>(null);
+  const [Page, setPage] = useState(route.getPage);
+  useEffect(() => {
+    if (route.getPage() === null) route.load().then(() => setPage(route.getPage), setError);
+  }, [route]);
+  if (error !== null) throw error;
+  return Page && <Page id={id} />;
 }
 
 function NotFound() {

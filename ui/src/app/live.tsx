@@ -4,6 +4,7 @@ import type { Query, QueryClient } from "@tanstack/react-query";
 import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import type { ReactNode } from "react";
 
+import { readChangeNumber } from "../api/client";
 import { keys } from "../api/queries";
 import type { Change } from "../api/types";
 import { noticeSignedOut } from "./session";
@@ -71,16 +72,16 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
   useEffect(() => {
     let told: StreamState = "connecting";
     const followed = followStream({
-      onState: (next) => {
+      onState: (next, reached) => {
         const before = told;
         told = next;
         if (next !== "live" || before === "live") {
           setState(next);
           return;
         }
-        // What was loaded before the stream began may have changed in between. "Live" means that it was asked
-        // for again.
-        void loadAgain(client).then(() => setState(told));
+        // What was loaded before the stream began may have changed in between. "Live" means that it has not, or
+        // was asked for again.
+        void loadAgain(client, reached).then(() => setState(told));
       },
       onOpenIncidents: setOpenIncidents,
       onChange: (change) => {
@@ -139,11 +140,14 @@ function namesOf(change: Change): string[][] {
   return names;
 }
 
-/** Ask again for everything on screen, also for what is on its way: that answer may be from before. */
-async function loadAgain(client: QueryClient): Promise<void> {
+/** Ask again for everything that lacks a change up to this number, also for what is on its way. */
+async function loadAgain(client: QueryClient, reached: number): Promise<void> {
   const onTheirWay = client.getQueryCache().findAll({ queryKey: keys.all, fetchStatus: "fetching" });
   await Promise.allSettled(onTheirWay.map((query) => query.fetch()));
-  await client.invalidateQueries({ queryKey: keys.all });
+  await client.invalidateQueries({
+    queryKey: keys.all,
+    predicate: (query) => readChangeNumber(query.state.data) < reached,
+  });
 }
 
 /** Return a function that asks for what is old at once, then at most every 0.7 s. */

@@ -1,6 +1,6 @@
 /** Hash routes: every view is an address that works under any mount point and can be sent to somebody. */
-import { lazy, useCallback, useSyncExternalStore } from "react";
-import type { ComponentType, LazyExoticComponent } from "react";
+import { useCallback, useSyncExternalStore } from "react";
+import type { ComponentType } from "react";
 
 export interface Location {
   /** The path after `#`, such as `/runs/12`. */
@@ -14,11 +14,12 @@ export interface PageProps {
   readonly id: string;
 }
 
-type Page = LazyExoticComponent<ComponentType<PageProps>>;
+type Page = ComponentType<PageProps>;
 
-interface Route {
+export interface Route {
   readonly pattern: RegExp;
-  readonly page: Page;
+  /** Return the page, or null until its part of the program is loaded. */
+  readonly getPage: () => Page | null;
   /** Load the page's part of the program. */
   readonly load: () => Promise<unknown>;
   /** The entry of the top bar that is current. */
@@ -28,8 +29,13 @@ interface Route {
 
 export type Section = "overview" | "runs" | "incidents" | "agents" | "settings";
 
-function makeRoute(pattern: RegExp, load: () => Promise<{ default: ComponentType<PageProps> }>, section: Section, title: string): Route {
-  return { pattern, load, page: lazy(load), section, title };
+// Not `lazy`: what suspends is shown by React 300 ms later at the earliest, also when it was loaded long before.
+function makeRoute(pattern: RegExp, importPage: () => Promise<{ default: Page }>, section: Section, title: string): Route {
+  let page: Page | null = null;
+  const load = async (): Promise<void> => {
+    page = (await importPage()).default;
+  };
+  return { pattern, load, getPage: () => page, section, title };
 }
 
 const routes: readonly Route[] = [

@@ -17,7 +17,8 @@ const LONGEST_WAIT_MS = 15_000;
 const SILENCE_MS = 45_000;
 
 export interface StreamHandlers {
-  readonly onState: (state: StreamState) => void;
+  /** `reached` is the number of the latest change that was told. */
+  readonly onState: (state: StreamState, reached: number) => void;
   readonly onOpenIncidents: (count: number) => void;
   readonly onChange: (change: Change) => void;
   readonly onSignedOut: () => void;
@@ -41,7 +42,7 @@ export function followStream(handlers: StreamHandlers): FollowedStream {
   const setState = (next: StreamState) => {
     state = next;
     if (leading) tellState();
-    handlers.onState(next);
+    handlers.onState(next, Number(lastId));
   };
 
   const stopListening = listenToTabs((message) => {
@@ -51,7 +52,7 @@ export function followStream(handlers: StreamHandlers): FollowedStream {
       if (message.lastId) lastId = message.lastId;
       state = message.state;
       if (state !== "connecting") handlers.onOpenIncidents(message.openIncidents);
-      handlers.onState(state);
+      handlers.onState(state, Number(lastId));
     } else if (message.type === "change") {
       lastId = String(message.change.id);
       handlers.onChange(message.change);

@@ -10,6 +10,7 @@ import type { Edge, Node, Place, Side } from "./transitions";
 
 const HEIGHT = 400;
 const NAME_LETTERS = 24;
+const LETTER_WIDTH = 6.2;
 
 export interface TransitionGraphProps {
   nodes: readonly Node[];
@@ -62,7 +63,7 @@ export function TransitionGraph({ nodes, edges, side, summary }: TransitionGraph
             ))}
             {nodes.map((node) => {
               const place = places.get(node.name);
-              return place && <NodeMark key={node.name} node={node} place={place} side={side} beside={Math.abs(place.y - HEIGHT / 2) > 40 && !looping.has(node.name)} />;
+              return place && <NodeMark key={node.name} node={node} place={place} side={side} beside={Math.abs(place.y - HEIGHT / 2) > 40 && !looping.has(node.name)} middle={width / 2} />;
             })}
           </svg>
         </ChartStop>
@@ -99,12 +100,23 @@ function shapeEdges(drawn: ReturnType<typeof visibleEdges>, places: ReadonlyMap<
   return shaped.map(({ shape, ...rest }, index) => ({ ...rest, path: shape.path, at: labels[index]! }));
 }
 
-function NodeMark({ node, place, side, beside }: { node: Node; place: Place; side: Side; beside: boolean }): ReactNode {
+interface NodeMarkProps {
+  node: Node;
+  place: Place;
+  side: Side;
+  /** The name stands beside the circle, away from the middle and its edges; else below it. */
+  beside: boolean;
+  middle: number;
+}
+
+function NodeMark({ node, place, side, beside, middle }: NodeMarkProps): ReactNode {
   const share = side === "baseline" ? node.baseline_share : node.now_share;
   const fixed = node.name === START || node.name === FINISH;
   const gone = !fixed && share < 0.005;
   const name = nameNode(node.name);
   const short = name.length > NAME_LETTERS ? `${name.slice(0, NAME_LETTERS - 1)}…` : name;
+  const reach = place.radius + 8;
+  const left = place.x < middle && place.x - reach > short.length * LETTER_WIDTH;
   return (
     <g className={gone ? "node node-gone" : "node"}>
       <circle cx={place.x} cy={place.y} r={place.radius} />
@@ -114,7 +126,7 @@ function NodeMark({ node, place, side, beside }: { node: Node; place: Place; sid
         </text>
       )}
       {beside && !fixed ? (
-        <text className="node-name halo" x={place.x + place.radius + 8} y={place.y + 4}>{short}</text>
+        <text className={`node-name halo ${left ? "end-anchor" : ""}`} x={left ? place.x - reach : place.x + reach} y={place.y + 4}>{short}</text>
       ) : (
         <text className="node-name middle-anchor halo" x={place.x} y={place.y + place.radius + 15}>{short}</text>
       )}

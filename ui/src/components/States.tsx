@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import type { ReactNode } from "react";
 
 import { ApiError } from "../api/client";
+import { MOST_TRIES } from "../api/queries";
 import { formatAgo, formatClock } from "../format";
 import { Badge } from "./Badge";
 import { Button } from "./Button";
@@ -71,6 +72,7 @@ export function Failure({ error, onRetry }: FailureProps) {
           <div className="muted small">
             {known.request}
             {known.status ? ` · answer ${known.status}` : " · no answer"}
+            {known.isUnreachable && ` · tried ${MOST_TRIES} times, next when the server is back`}
           </div>
         )}
       </div>

@@ -21,6 +21,8 @@ const GUTTER = 34;
 export interface RecurrenceCardProps {
   id: string;
   selection: Span;
+  /** The selection is not known yet. */
+  awaited: boolean;
   steps: number;
   tools: readonly ToolUse[];
   repeatedShare: Figure;
@@ -30,11 +32,11 @@ export interface RecurrenceCardProps {
 }
 
 export const RecurrenceCard = memo(function RecurrenceCard(props: RecurrenceCardProps): ReactNode {
-  const query = useRecurrence(props.id, props.selection);
+  const query = useRecurrence(props.id, props.awaited ? null : props.selection);
   return (
     <Card
       title="Recurrence"
-      note={formatSteps(props.selection.from, props.selection.to)}
+      note={props.awaited ? "" : formatSteps(props.selection.from, props.selection.to)}
       end={<TableSwitch name="recurrence" on={props.asTable} onChange={props.setTable} />}
       className="recurrence-card"
     >
@@ -143,7 +145,7 @@ function Reading({ recurrence, tools, repeatedShare, toolPairs }: MatrixProps & 
         </div>
         <div>
           <dt>Period</dt>
-          <dd className="strong">{recurrence.period === null ? "none" : formatPlural(recurrence.period, "step")}</dd>
+          <dd className="strong">{recurrence.period === null ? "none" : formatPlural(recurrence.period, "call")}</dd>
           <dd className="muted">{describeCycle(recurrence, tools)}</dd>
         </div>
       </dl>
@@ -151,11 +153,12 @@ function Reading({ recurrence, tools, repeatedShare, toolPairs }: MatrixProps & 
   );
 }
 
-/** Return the steps of one period in words: "reply, A". */
+/** Return the calls of one period in letters: "A, B". */
 function describeCycle(recurrence: Recurrence, tools: readonly ToolUse[]): string {
-  const { period, per_entry: per, tool } = recurrence;
-  if (period === null || per !== 1 || period > 8 || tool.length < period) return "";
-  return tool.slice(-period).map((place) => (tools[place] ? toolLetter(place) : "reply")).join(", ");
+  const { period, per_entry: per } = recurrence;
+  const calls = recurrence.tool.filter((place) => tools[place] !== undefined);
+  if (period === null || per !== 1 || period > 8 || calls.length < period) return "";
+  return calls.slice(-period).map(toolLetter).join(", ");
 }
 
 function PairKey({ look, words, pairs }: { look: string; words: string; pairs: number | null }): ReactNode {

@@ -72,6 +72,8 @@ function RunBody({ id, detail, view, change }: RunBodyProps): ReactNode {
   const row = incidentId !== null && incident.data?.row.incident_id === incidentId ? incident.data.row : null;
   const noticed = row && { from: row.first_step, to: row.last_step };
   const selection = useSpan(chooseSelection(view.selection, noticed, steps));
+  // Until the incident is known, so is not what is selected.
+  const awaited = incidentId !== null && row === null && incident.error === null && view.selection === null;
   const cursor = useRunCursor(series.whole.data, view.step, steps);
   const select = useCallback(
     (step: number) => {
@@ -90,14 +92,14 @@ function RunBody({ id, detail, view, change }: RunBodyProps): ReactNode {
 
   const why = <WhyCard key="why" detail={detail} incident={incidentId} show={show} select={select} />;
   const lanes = series.whole.data && series.shown ? (
-    <LanesCard key="lanes" detail={detail} whole={series.whole.data} shown={series.shown} view={view} change={change} end={end} window={window} selection={selection} narrow={narrow} />
+    <LanesCard key="lanes" detail={detail} whole={series.whole.data} shown={series.shown} view={view} change={change} end={end} window={window} selection={awaited ? null : selection} narrow={narrow} />
   ) : series.whole.error ? (
     <Failure key="lanes" error={series.whole.error} onRetry={() => void series.whole.refetch()} />
   ) : (
     <LanesShape key="lanes" />
   );
   const recurrence = selection && (
-    <RecurrenceCard key="recurrence" id={id} selection={selection} steps={steps} tools={detail.tools} repeatedShare={detail.figures.repeated_share} asTable={view.tables.has("recurrence")} setTable={setTable} select={select} />
+    <RecurrenceCard key="recurrence" id={id} selection={selection} awaited={awaited} steps={steps} tools={detail.tools} repeatedShare={detail.figures.repeated_share} asTable={view.tables.has("recurrence")} setTable={setTable} select={select} />
   );
   const table = <StepsTable key="steps" id={id} steps={steps} selected={view.step} select={select} />;
   const step = view.step !== null && view.step <= steps && <StepCard key="step" id={id} step={view.step} />;

@@ -187,7 +187,7 @@ const Row = memo(function Row({ step, row, index, top, selected, select }: RowPr
       <span role="gridcell" className="wide-only muted">{row && <HostileText text={row.arguments} oneLine mono />}</span>
       <span role="gridcell" className="step-result">
         {row && <Signs row={row} />}
-        {row && <HostileText text={row.result} oneLine mono />}
+        {row && <HostileText text={readResult(row.result)} oneLine mono />}
       </span>
       <span role="gridcell" className="number wide-only">{row?.tokens ? formatCount(row.tokens) : "–"}</span>
       <span role="gridcell" className="number">{formatScore(row?.score)}</span>
@@ -195,6 +195,17 @@ const Row = memo(function Row({ step, row, index, top, selected, select }: RowPr
     </div>
   );
 });
+
+/** Return the text of a result that is nothing but a text, as far as it was sent; else the JSON. */
+export function readResult(result: string): string {
+  const text = /^\{"text":"((?:[^"\\]|\\.)*)(?:"\}|\\?…?)$/s.exec(result)?.[1];
+  if (text === undefined) return result;
+  try {
+    return JSON.parse(`"${text}"`) as string;
+  } catch {
+    return result;
+  }
+}
 
 /** × failed, = same result as the last identical call, ≠ changed. */
 function Signs({ row }: { row: StepRow }): ReactNode {

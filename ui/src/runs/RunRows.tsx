@@ -5,7 +5,7 @@ import type { RunRow } from "../api/types";
 import { href, navigate, runPath } from "../app/router";
 import { Badge, ResponseBadge } from "../components/Badge";
 import { NotchedBar } from "../components/Bars";
-import { Glyph } from "../components/Glyph";
+import { Glyph, Severity } from "../components/Glyph";
 import { HostileText, escapeHidden } from "../components/HostileText";
 import { useNow } from "../components/useNow";
 import { useRowCursor } from "../components/useRowCursor";
@@ -143,10 +143,10 @@ function Row({ run, index, top, selected }: RowProps) {
       </span>
       <span role="cell" className="number r-steps">
         {formatCount(run.steps)}
-        <span className="narrow-only"> steps ·</span>
+        <span className="narrow-only"> steps{run.cost_usd === null ? "" : " ·"}</span>
       </span>
       <span role="cell" className="number r-tokens">{formatCount(run.tokens)}</span>
-      <span role="cell" className="number r-cost">{formatMoney(run.cost_usd)}</span>
+      <span role="cell" className={`number r-cost ${run.cost_usd === null ? "wide-only" : ""}`}>{formatMoney(run.cost_usd)}</span>
       <span role="cell" className="number r-duration">{formatDuration(run.duration_s)}</span>
       <span role="cell" className="number muted r-started" title={formatTime(run.started_at, now)}>
         {formatAgo(run.started_at, now)}
@@ -155,14 +155,15 @@ function Row({ run, index, top, selected }: RowProps) {
   );
 }
 
-/** The highest drift score, with a notch at each level. */
+/** The highest drift score, with a notch at each level, and the worst incident. */
 function Peak({ run }: { readonly run: RunRow }) {
   if (run.peak === null) return <span className="muted">not known</span>;
-  const high = run.incidents > 0 || run.peak >= LEVELS[0];
+  const high = run.peak >= LEVELS[0];
   return (
     <>
       <NotchedBar share={run.peak} tone={high ? "spent-drift" : "spent"} notches={LEVELS} width={72} />
       <strong className={high ? "drift-text" : undefined}>{formatScore(run.peak)}</strong>
+      {run.top_severity && <Severity severity={run.top_severity} bare />}
     </>
   );
 }

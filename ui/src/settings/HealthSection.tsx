@@ -1,6 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
 
 import type { Count, Health } from "../api/types";
+import { useLive } from "../app/live";
 import { Badge } from "../components/Badge";
 import { Card, Figure, Figures } from "../components/Card";
 import { Glyph } from "../components/Glyph";
@@ -15,6 +17,11 @@ import { healthQuery } from "./SettingsPage";
 /** How well Steadyhelm itself does: what was lost, what could not be checked, what failed. */
 export function HealthSection() {
   const { data, error, refetch } = useQuery(healthQuery);
+  const { state } = useLive();
+  useEffect(() => {
+    // This page's own stream counts too.
+    if (state === "live") void refetch();
+  }, [state, refetch]);
   return (
     <section className="page-stack" id="health" aria-label="Health">
       {error && <Failure error={error} onRetry={() => void refetch()} />}

@@ -85,10 +85,10 @@ function Server() {
     <div className="end muted small">
       {data && (
         <span>
-          Steadyhelm {data.version} · SQLite, {formatBytes(data.database_bytes)} · up {formatDuration(now - data.started_at)}
+          Steadyhelm {data.version} · {data.database.startsWith("postgresql:") ? "PostgreSQL" : "SQLite"}, {formatBytes(data.database_bytes)} · up {formatDuration(now - data.started_at)}
         </span>
       )}
-      {session.kind === "signed-in" && <span>· signed in as {session.session.by}</span>}
+      {session.kind === "signed-in" && <span>signed in as {session.session.by}</span>}
       <Button small onClick={() => void signOut()}>
         Sign out
       </Button>

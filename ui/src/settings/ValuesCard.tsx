@@ -86,7 +86,7 @@ function About({ row }: { readonly row: SettingValue }) {
   return (
     <span className="muted">
       {row.source === "environment" && row.origin && <code>{row.origin} </code>}
-      {changed && row.default !== row.value ? `was ${withSeparators(row.default) || "not set"}; ` : ""}
+      {changed && row.default !== row.value ? `was ${row.default === "-" ? "not set" : withSeparators(row.default)}; ` : ""}
       {row.about}
     </span>
   );

@@ -47,11 +47,11 @@ _NEWEST: Final = """
     SELECT i.incident_id, substr(i.message, 1, 400), i.opened_seq, i.last_seq, i.run, r.run_id, i.evidence
     FROM incidents i CROSS JOIN runs r ON r.id = i.run WHERE i.id = ?"""
 _AGAINST: Final = (
-    ("repeats", "repeated calls", ""),
-    ("failed", "failed calls", ""),
-    ("steps", "steps", ""),
-    ("tokens", "tokens", ""),
-    ("duration_s", "duration", "s"),
+    ("repeats", "Repeated calls", ""),
+    ("failed", "Failed calls", ""),
+    ("steps", "Steps", ""),
+    ("tokens", "Tokens", ""),
+    ("duration_s", "Duration", "s"),
 )
 
 

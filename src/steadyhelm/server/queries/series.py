@@ -5,14 +5,14 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.decisions import Intervention
+from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.packed_counts import PackedCounts
 from steadyhelm.server.queries.rows import make_loop_badge, make_response
-from steadyhelm.server.queries.runs import read_run, read_tools
+from steadyhelm.server.queries.runs import list_unknown, read_run, read_tools
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.runs import (
     Bracket,
@@ -22,6 +22,7 @@ from steadyhelm.server.records.runs import (
     ScoreSeries,
     StepKind,
     StepSeries,
+    StepSpan,
     ToolUse,
 )
 from steadyhelm.stores.database import Connection
@@ -31,7 +32,8 @@ from steadyhelm.stores.sql import SEVERITIES
 MOST_POINTS: Final = 2000
 NAMED_TOOLS: Final = 7
 _INCIDENTS: Final = 100
-KINDS: Final[dict[int, StepKind]] = {0: "tool", 1: "reply", 3: "user"}
+_USER: Final = 3
+KINDS: Final[dict[int, StepKind]] = {0: "tool", 1: "reply", _USER: "user"}
 _ROWS: Final = """
     SELECT e.seq, e.ts, e.type, n.name, e.failed, e.last_same, e.same_result, e.tokens, e.cost_usd
     FROM events e CROSS JOIN names n ON n.id = e.name
@@ -60,6 +62,7 @@ class Episode(NamedTuple):
     first: int
     last: int
     interventions: tuple[Intervention, ...]
+    message: str
     repeats: int = 0
 
 
@@ -91,6 +94,7 @@ def read_series(
         budgets=read_lanes(connection, run, since, until, most, bands),
         brackets=_draw_brackets(episodes),
         markers=_read_markers(connection, run, episodes),
+        not_run=_find_steps_not_run(connection, run, episodes, end),
     )
 
 
@@ -123,7 +127,9 @@ def read_episodes(connection: Connection, run: RunRow) -> list[Episode]:
         )
         seqs = find_seqs(connection, run.key, incident)
         first = min([opened, *seqs])
-        found.append(Episode(incident_id, kind, pattern, seqs, first, last, stored.interventions, repeats))
+        found.append(
+            Episode(incident_id, kind, pattern, seqs, first, last, stored.interventions, message, repeats)
+        )
     return found
 
 
@@ -228,7 +234,7 @@ def _read_score(connection: Connection, run: RunRow, since: int, until: int, mos
         budget=[row[5] for row in rows],
         quality=[row[6] for row in rows],
         stuck=[row[7] for row in rows],
-        not_checked=[],
+        not_checked=list_unknown(connection, run.key),
     )
 
 
@@ -249,11 +255,17 @@ def _draw_brackets(episodes: Sequence[Episode]) -> list[Bracket]:
                 first=episode.first + 1,
                 last=episode.last + 1,
                 proof=[seq + 1 for seq in episode.seqs],
-                words=f"{ARROW.join(badge.tools)} {badge.count}\N{MULTIPLICATION SIGN}",
+                words=f"{ARROW.join(badge.tools)} {badge.count}\N{MULTIPLICATION SIGN}"
+                + _name_outcome(episode.message),
                 level=level,
             )
         )
     return sorted(brackets, key=lambda it: it.first)
+
+
+def _name_outcome(message: str) -> str:
+    """Return what all calls of a loop came to, as its message says it."""
+    return next((f" with {it}" for it in ("the same error", "the same result") if it in message), "")
 
 
 def _overlaps(episode: Episode, row: Sequence[Episode]) -> bool:
@@ -279,6 +291,28 @@ def _read_markers(connection: Connection, run: RunRow, episodes: Sequence[Episod
                 )
             )
     return sorted(markers, key=lambda it: it.step)
+
+
+def _find_steps_not_run(
+    connection: Connection, run: RunRow, episodes: Sequence[Episode], end: int
+) -> StepSpan | None:
+    """Return the steps of a recording that would not have run, had the agent made a new plan when it was due.
+
+    They end before the user's next message. A run that goes on, or in which anything was said to the agent,
+    is no recording.
+    """
+    made = [intervention for episode in episodes for intervention in episode.interventions]
+    if run.state in {"running", "waiting"} or any(it.said for it in made):
+        return None
+    level = DriftAction.SUMMARIZE_REPLAN.level
+    due = min((it.seq for it in made if it.action.level >= level), default=None)
+    if due is None or due >= end:
+        return None
+    (until,) = connection.execute(
+        "SELECT coalesce(min(seq) - 1, ?) FROM events WHERE run = ? AND seq > ? AND type = ?",
+        (end, run.key, due, _USER),
+    ).fetchone()
+    return StepSpan(first=due + 2, last=until + 1) if until > due else None
 
 
 def read_score_at(connection: Connection, run: int, seq: int | None) -> float | None:

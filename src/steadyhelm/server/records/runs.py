@@ -172,7 +172,8 @@ class ColumnSeries(Record, frozen=True, kw_only=True):
 class ScoreSeries(Record, frozen=True, kw_only=True):
     """The drift score where it changes; it holds until the next entry. None is unknown (a gap).
 
-    The five contributions add up to the score; one that is None was not checked at that step.
+    The five contributions add up to the score; one that is None was not checked at that step. `not_checked`
+    says why the latest score of the run lacks some.
     Down-sampled to at most 2,000 entries, keeping highest and lowest.
     """
 
@@ -244,10 +245,19 @@ class Bracket(Record, frozen=True, kw_only=True):
     level: int
 
 
+class StepSpan(Record, frozen=True, kw_only=True):
+    """The steps `first` to `last`."""
+
+    first: int
+    last: int
+
+
 class RunSeries(Record, frozen=True, kw_only=True):
     """The four lanes for the steps `first` to `last` of `steps`.
 
-    Either `points` or `columns` is there. `version` changes whenever the run does.
+    Either `points` or `columns` is there. `version` changes whenever the run does. `not_run` are the steps
+    that would not have run, had the agent made a new plan at the step before them: only in recordings, which
+    are runs that are over and in which nothing was said to the agent.
     """
 
     run: Key
@@ -263,6 +273,7 @@ class RunSeries(Record, frozen=True, kw_only=True):
     budgets: list[BudgetLane]
     brackets: list[Bracket]
     markers: list[Marker]
+    not_run: StepSpan | None
 
 
 class StepRow(Record, frozen=True, kw_only=True):

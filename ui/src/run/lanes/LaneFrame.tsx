@@ -1,6 +1,6 @@
 /** The frame of one lane: head with values at the cursor, the drawing, or its table. */
 import { createContext, useContext } from "react";
-import type { KeyboardEvent, ReactNode } from "react";
+import type { ReactNode } from "react";
 
 import type { Axis, Span } from "../../charts/axis";
 import { ChartStop, TableSwitch } from "../../charts/Chart";
@@ -18,7 +18,6 @@ export interface LaneContext {
   setTable: (name: ChartName, on: boolean) => void;
   select: (step: number) => void;
   zoom: (span: Span | null) => void;
-  onKey: (event: KeyboardEvent) => boolean;
 }
 
 const Context = createContext<LaneContext | null>(null);
@@ -69,7 +68,7 @@ export function LaneFrame(props: LaneFrameProps): ReactNode {
 }
 
 function LaneDrawing(props: LaneFrameProps): ReactNode {
-  const { steps, width, select, onKey } = useLane();
+  const { steps, width, select } = useLane();
   const cursor = useCursorStep() ?? steps;
   return (
     <ChartStop
@@ -81,7 +80,6 @@ function LaneDrawing(props: LaneFrameProps): ReactNode {
       value={Math.min(cursor, Math.max(1, steps))}
       text={props.describe(cursor)}
       onMove={select}
-      onKey={onKey}
     >
       <svg
         className="chart"

@@ -1,8 +1,9 @@
 /** Four lanes on one axis with one cursor, under an overview of the whole run. */
 import { useCallback, useContext, useMemo } from "react";
-import type { KeyboardEvent, ReactNode } from "react";
+import type { ReactNode } from "react";
 
 import type { RunDetail, RunSeries } from "../../api/types";
+import { useKeys } from "../../app/keyboard";
 import { buildAxis, clamp, showStep, zoomSpan } from "../../charts/axis";
 import type { Axis, Span } from "../../charts/axis";
 import { useWidth } from "../../charts/Chart";
@@ -143,20 +144,12 @@ function useLaneContext(props: LanesCardProps, axis: Axis, width: number, setWin
     (name: ChartName, on: boolean) => change(changeTables(tables, name, on, CHARTS)),
     [change, tables],
   );
-  const onKey = useCallback(
-    (event: KeyboardEvent): boolean => {
-      const around = cursor.step ?? Math.round((window.from + window.to) / 2);
-      if (event.key === "+" || event.key === "=") setWindow(zoomSpan(window, 0.5, around, end));
-      else if (event.key === "-") setWindow(zoomSpan(window, 2, around, end));
-      else if (event.key === "0") setWindow(null);
-      else return false;
-      return true;
-    },
-    [cursor, end, setWindow, window],
-  );
+  const zoomBy = (factor: number) => (): void =>
+    setWindow(zoomSpan(window, factor, cursor.step ?? Math.round((window.from + window.to) / 2), end));
+  useKeys({ "+": zoomBy(0.5), "=": zoomBy(0.5), "-": zoomBy(2), "0": () => setWindow(null) });
   return useMemo(
-    () => ({ axis, width, steps, narrow, tables, setTable, select, zoom: setWindow, onKey }),
-    [axis, width, steps, narrow, tables, setTable, select, setWindow, onKey],
+    () => ({ axis, width, steps, narrow, tables, setTable, select, zoom: setWindow }),
+    [axis, width, steps, narrow, tables, setTable, select, setWindow],
   );
 }
 

@@ -2,14 +2,14 @@
 import { memo, useMemo } from "react";
 import type { ReactNode } from "react";
 
-import type { Bracket as BracketRecord, Marker, RunSeries, ToolUse } from "../../api/types";
+import type { Bracket as BracketRecord, Marker, RunSeries, StepSpan, ToolUse } from "../../api/types";
 import type { Axis } from "../../charts/axis";
 import { ChartTable } from "../../charts/Chart";
 import { bracketPath, mergeColumns, placeBrackets, stackColumn, toolFill } from "../../charts/marks";
 import { px } from "../../charts/series";
 import { StepCell, StepMark } from "../../charts/StepCell";
 import { escapeHidden, HostileText } from "../../components/HostileText";
-import { formatClock, formatCount, formatPlural, formatRange } from "../../format";
+import { formatClock, formatCount, formatPlural, formatRange, formatSteps } from "../../format";
 import { findStep, readColumns } from "../data";
 import { LaneFrame, Plot, useLane } from "./LaneFrame";
 
@@ -21,6 +21,8 @@ const COLUMN_HEIGHT = 30;
 /** Crosses under columns are at least this many pixels apart. */
 const CROSS_APART = 10;
 const LETTER_WIDTH = 6.2;
+/** Cells or columns and the signs below them, but not the responses. */
+const FADED_HEIGHT = 58;
 
 export interface StepsLaneProps {
   series: RunSeries;
@@ -42,7 +44,18 @@ export function describeStep(series: RunSeries, tools: readonly ToolUse[], step:
   }
   const marker = series.markers.find((each) => each.step === step);
   if (marker) words.push(`response ${marker.response}`);
+  if (isInside(series.not_run, step)) words.push(`would not have run after a new plan at step ${formatCount(series.not_run.first - 1)}`);
   return `${words.join(", ")}.`;
+}
+
+/** Return the words about steps of a recording that would not have run. */
+function describeNotRun({ first, last }: StepSpan): string {
+  const steps = formatSteps(first, last);
+  return `${steps.charAt(0).toUpperCase()}${steps.slice(1)} would not have run after a new plan at step ${formatCount(first - 1)}`;
+}
+
+function isInside(span: StepSpan | null, step: number): span is StepSpan {
+  return span !== null && step >= span.first && step <= span.last;
 }
 
 export const StepsLane = memo(function StepsLane({ series, tools }: StepsLaneProps): ReactNode {
@@ -56,14 +69,15 @@ export const StepsLane = memo(function StepsLane({ series, tools }: StepsLanePro
     <LaneFrame
       name="steps"
       title="Steps"
-      legend={<StepsLegend tools={tools} />}
+      legend={<StepsLegend tools={tools} faded={series.not_run !== null} />}
       height={top + 79}
-      summary={`${formatCount(steps)} steps with ${formatPlural(tools.length, "tool")}, ${formatCount(failed)} failed, ${formatPlural(series.brackets.length, "loop")}, ${formatPlural(series.markers.length, "response")}.`}
+      summary={`${formatCount(steps)} steps with ${formatPlural(tools.length, "tool")}, ${formatCount(failed)} failed, ${formatPlural(series.brackets.length, "loop")}, ${formatPlural(series.markers.length, "response")}.${series.not_run ? ` ${describeNotRun(series.not_run)}.` : ""}`}
       describe={(step) => describeStep(series, tools, step)}
       table={<StepsTableView series={series} tools={tools} />}
     >
       <Plot height={top + 79}>
         {single ? <Cells series={series} axis={axis} y={top + 10} /> : <Columns series={series} axis={axis} y={top} />}
+        {series.not_run && <Faded span={series.not_run} axis={axis} y={top - 2} />}
       </Plot>
       {placed.map((each) => (
         <BracketMark key={each.id} bracket={each} axis={axis} y={(rows - each.row) * BRACKET_HEIGHT - 4} />
@@ -153,6 +167,16 @@ function Cells({ series, axis, y }: DrawnProps): ReactNode {
   );
 }
 
+/** A cover that leaves 40 % of what is under it: steps that would not have run. */
+function Faded({ span, axis, y }: { span: StepSpan; axis: Axis; y: number }): ReactNode {
+  const left = axis.x(span.first - 0.5);
+  return (
+    <rect className="faded" data-testid="not-run" x={left} y={y} width={Math.max(0, axis.x(span.last + 0.5) - left)} height={FADED_HEIGHT}>
+      <title>{describeNotRun(span)}</title>
+    </rect>
+  );
+}
+
 function cross(x: number, y: number): string {
   return `M${px(x - 2.5)} ${y - 2.5}l5 5m0 -5l-5 5`;
 }
@@ -231,7 +255,7 @@ function Responses({ markers, axis, y }: { markers: readonly Marker[]; axis: Axi
   );
 }
 
-function StepsLegend({ tools }: { tools: readonly ToolUse[] }): ReactNode {
+function StepsLegend({ tools, faded }: { tools: readonly ToolUse[]; faded: boolean }): ReactNode {
   const { narrow } = useLane();
   const named = narrow ? tools.slice(0, 4) : tools.slice(0, 3);
   return (
@@ -256,6 +280,7 @@ function StepsLegend({ tools }: { tools: readonly ToolUse[] }): ReactNode {
           <span className="key"><b>=</b> same result</span>
           <span className="key"><b>≠</b> changed</span>
           <span className="key"><b className="response-sign">▲</b> response</span>
+          {faded && <span className="key"><i className="swatch-faded" />would not have run</span>}
         </span>
       )}
     </>
@@ -279,11 +304,12 @@ function StepsTableView({ series, tools }: StepsLaneProps): ReactNode {
       />
     );
   }
+  const faded = series.not_run;
   const responses = new Map(series.markers.map((each) => [each.step, each.response]));
   return (
     <ChartTable
       caption="Steps of the run"
-      head={["Step", "Time", "What", "Failed", "Same call as", "Result", "Response", "Tokens"]}
+      head={["Step", "Time", "What", "Failed", "Same call as", "Result", "Response", "Tokens", ...(faded ? ["Would have run"] : [])]}
       words={[2, 3, 5, 6]}
       rows={points.step.map((step, index) => [
         formatCount(step),
@@ -294,6 +320,7 @@ function StepsTableView({ series, tools }: StepsLaneProps): ReactNode {
         points.last_same[index] ? (points.same_result[index] === 1 ? "= same" : "≠ changed") : "",
         responses.get(step) ?? "",
         formatCount(points.tokens[index]),
+        ...(faded ? [isInside(faded, step) ? "no" : "yes"] : []),
       ])}
     />
   );

@@ -1,1 +1,0 @@
-import{d as e,gt as t,ht as n,i as r,n as i,o as a,vt as o}from"./router-DiXkCGlv.js";import{i as s}from"./data-B-hrzkBc.js";var c=o(t(),1),l=n();function u({id:t}){let{data:n,error:o,refetch:u}=s(t);return(0,c.useEffect)(()=>{n&&r(i(a(n.row.run),{incident:n.row.incident_id}),{replace:!0})},[n]),o?(0,l.jsx)(e,{error:o,onRetry:()=>void u()}):null}export{u as default};
