@@ -9,7 +9,7 @@ import pytest
 from judge_endpoint import WAIT_S, Client, Endpoint, answer
 
 from steadyhelm import DriftMonitor
-from steadyhelm.judges.openai_chat import OpenAIJudge
+from steadyhelm.judges.clients import OpenAIJudge
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict
-from steadyhelm.judges.anthropic_messages import AnthropicJudge
-from steadyhelm.judges.openai_chat import OpenAIJudge
+from steadyhelm.judges.clients import AnthropicJudge, OpenAIJudge
 from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
 
 

@@ -6,9 +6,7 @@ from typing import Any, Final
 
 from steadyhelm.errors import MissingExtraError, SettingsError
 from steadyhelm.judge import JudgeVerdict, ModelJudge, Question
-from steadyhelm.judges.anthropic_messages import AnthropicJudge
-from steadyhelm.judges.openai_chat import OpenAIJudge
-from steadyhelm.judges.usage import refuse_asynchronous
+from steadyhelm.judges.clients import AnthropicJudge, OpenAIJudge, refuse_asynchronous
 from steadyhelm.judging.answers import read_answer
 
 _CLIENTS: Final[dict[str, tuple[str, type[OpenAIJudge] | type[AnthropicJudge]]]] = {
