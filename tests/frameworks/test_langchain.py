@@ -29,7 +29,7 @@ from langsmith import RunTree, tracing_context
 from pydantic import BaseModel
 from script import GOAL, Ask, Played, Scene, ToolBroke, Turn
 from stages.langchain import ScriptedModel, TheStage, called, the_tools
-from watched import events_of, guidance_of, runs_of, story
+from watched import events_of, guidance_of, line, runs_of, story
 
 import steadyhelm
 from steadyhelm import RunStopped
@@ -630,9 +630,10 @@ class TestOtherMiddleware:
 
         assert [f"user: {GOAL}", "model failed", "model: done"] == story(monitor)
 
-    def test_a_call_that_is_tried_again_is_one_call(self, monitors):
+    @pytest.mark.parametrize("ours_first", [True, False])
+    def test_every_attempt_of_a_call_is_seen(self, monitors, ours_first):
         """
-        A tool that is tried again for the agent is still the one call the agent asked for.
+        A tool that other middleware tries again is called twice, wherever our middleware stands.
         """
         monitor, tries = monitors(), []
 
@@ -646,9 +647,27 @@ class TestOtherMiddleware:
 
         retry = ToolRetryMiddleware(initial_delay=0.0, jitter=False)
         turns = [Turn(calls=(Ask("shaky", {}, "c1"),))]
-        agent_of(turns, SteadyhelmMiddleware(monitor), retry, tools=[shaky]).invoke(ASKED)
+        ours = SteadyhelmMiddleware(monitor)
+        agent_of(turns, *([ours, retry] if ours_first else [retry, ours]), tools=[shaky]).invoke(ASKED)
 
-        assert [f"user: {GOAL}", "model: ", "shaky() -> fine", "model: done"] == story(monitor)
+        calls = [line(it) for it in events_of(monitor, runs_of(monitor)[0].run_id)][2:-1]
+        assert ["shaky() failed", "shaky() -> fine"] == calls
+
+    def test_a_call_that_is_made_to_another_tool_is_that_tools(self, monitors):
+        """
+        Where other middleware makes a call to another tool, the tool that is called is what is seen.
+        """
+
+        class Redirects(AgentMiddleware):
+            def wrap_tool_call(self, request, handler):
+                other = {**request.tool_call, "name": "lookup", "args": {"key": "b"}}
+                tools = the_tools(Scene(), Played())
+                return handler(request.override(tool_call=other, tool=tools[1]))
+
+        monitor = monitors()
+        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor), Redirects()).invoke(ASKED)
+
+        assert "lookup(key=b) -> no entry for b" == story(monitor)[2]
 
     def test_a_model_that_summarises_is_seen(self, monitors):
         """

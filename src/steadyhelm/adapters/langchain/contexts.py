@@ -26,6 +26,18 @@ _MAX_CLAIMED: Final = 256
 _MAX_REQUESTED_CALLS: Final = 256
 
 
+class MiddlewareCall(Struct):
+    """A call that our middleware reports: the tool it is made to, and what came of it once that has ended.
+
+    Other middleware inside ours may try it again, or make it to another tool.
+    """
+
+    name: str
+    has_ended: bool = False
+    output: Any = None
+    error: BaseException | None = None
+
+
 class AgentContext:
     """One agent at work, with the run that it is.
 
@@ -71,7 +83,7 @@ class AgentContext:
         self.guided_graphs: set[str] = set()
         self.rollback: Instruction | None = None
         self.requested_calls: BoundedDict[str, RequestedToolCall] = BoundedDict(_MAX_REQUESTED_CALLS)
-        self.middleware_calls: set[str] = set()
+        self.middleware_calls: dict[str, MiddlewareCall] = {}
         self.paused_children: dict[str, AgentContext] = {}
         self.callback_ids: set[UUID] = set()
         self.edits: dict[str, ConversationEdits] = {}

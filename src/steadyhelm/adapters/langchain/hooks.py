@@ -10,7 +10,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from steadyhelm.adapter import Capabilities, Instruction, ToolResult
-from steadyhelm.adapters.langchain.contexts import PLACE_KEY, AgentContext, AgentContexts, CallbackRun
+from steadyhelm.adapters.langchain.contexts import (
+    PLACE_KEY,
+    AgentContext,
+    AgentContexts,
+    CallbackRun,
+    MiddlewareCall,
+)
 from steadyhelm.adapters.langchain.translate import (
     RequestedToolCall,
     find_tool_messages,
@@ -227,9 +233,12 @@ class CallbackHandler:
         context = above.context if above is not None else self.contexts.start_single(run_id, None)
         call_id = tool_call_id or str(run_id)
         run = context.run or context.ensure_run()
-        if run is not None and call_id not in context.middleware_calls:
-            name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
-            args = inputs if is_a(inputs, Mapping) else {"input": input_str}
+        name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
+        args = inputs if is_a(inputs, Mapping) else {"input": input_str}
+        reported = context.middleware_calls.get(call_id)
+        if run is not None and reported is not None:
+            _follow_attempt(run, reported, call_id, name, args)
+        elif run is not None:
             context.requested_calls.pop(call_id, None)
             if context.can_deny:
                 run.begin_tool_call(call_id, name, args)
@@ -242,18 +251,21 @@ class CallbackHandler:
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Record a tool's result, unless our middleware reports it."""
         ended = self.contexts.remove(run_id)
-        if ended is None or ended.context.run is None or ended.call_id in ended.context.middleware_calls:
-            return
-        result = read_result(output, ended.call_id)
-        ended.context.run.after_tool(ended.call_id, result.value, error=result.error)
-        self.contexts.end_agent(ended, None)
+        if ended is not None and ended.context.run is not None:
+            self._end_tool(ended, ended.context.run, output, None)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record a tool's failure, unless our middleware reports it."""
         ended = self.contexts.remove(run_id)
-        if ended is None or ended.context.run is None or ended.call_id in ended.context.middleware_calls:
+        if ended is not None and ended.context.run is not None:
+            self._end_tool(ended, ended.context.run, None, error)
+
+    def _end_tool(self, ended: CallbackRun, run: AgentRun, output: Any, error: BaseException | None) -> None:
+        reported = ended.context.middleware_calls.get(ended.call_id)
+        if reported is not None:
+            reported.has_ended, reported.output, reported.error = True, output, error
             return
-        ended.context.run.after_tool(ended.call_id, error=error)
+        _end_call(run, ended.call_id, output, error)
         self.contexts.end_agent(ended, error)
 
     # --- inside --------------------------------------------------------------------------------------
@@ -303,6 +315,23 @@ def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any)
         if answer is False and result.error is None:
             result = ToolResult(error=result.value or "the answer does not fit its format")
         _record_call(run, call, result)
+
+
+def _follow_attempt(run: AgentRun, call: MiddlewareCall, call_id: str, name: str, args: Any) -> None:
+    """Record that middleware inside ours tries a call again, or makes it to another tool."""
+    if call.has_ended:
+        _end_call(run, call_id, call.output, call.error)
+    elif name != call.name:
+        run.drop_call(call_id)
+    else:
+        return
+    call.name, call.has_ended, call.output, call.error = name, False, None, None
+    run.begin_tool_call(call_id, name, args)
+
+
+def _end_call(run: AgentRun, call_id: str, output: Any, error: BaseException | None) -> None:
+    result = ToolResult(error=error) if error is not None else read_result(output, call_id)
+    run.after_tool(call_id, result.value, error=result.error)
 
 
 def _record_call(run: AgentRun, call: RequestedToolCall, result: ToolResult) -> None:

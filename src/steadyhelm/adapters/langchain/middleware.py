@@ -8,7 +8,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, Final, Literal
 
 from steadyhelm.adapter import Instruction, ToolResult
-from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun
+from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun, MiddlewareCall
 from steadyhelm.adapters.langchain.hooks import (
     CALLBACKS_ONLY,
     GraphStopped,
@@ -211,7 +211,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
             answer = self._put_question(context, run, instruction, call)
             instruction = run.apply_answer(answer, instruction, call_id)
         if instruction.verdict == "proceed":
-            context.middleware_calls.add(call_id)
+            context.middleware_calls[call_id] = MiddlewareCall(name)
             return None
         if instruction.verdict != "deny" and not (self._ends and run.stopped is not None):
             carry_out(context, run, instruction)
@@ -227,7 +227,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         error: BaseException | None = None,
     ) -> None:
         """Record what came of a call; an output that cannot be read is recorded as it is."""
-        context.middleware_calls.discard(call_id)
+        context.middleware_calls.pop(call_id, None)
         result = ToolResult(value=output, error=error)
         if error is None:
             try:
