@@ -155,6 +155,7 @@ class TestRecording:
         chart = page.get_by_role("slider", name="Steps", exact=True)
         chart.focus()
         page.keyboard.press("End")
+        expect(page.locator(".said .badge").first).to_have_text("not delivered")
         words = f"would not have run after a new plan at step {span['first'] - 1}."
         expect(chart).to_have_attribute("aria-valuetext", re.compile(re.escape(words)))
         page.keyboard.press("t")

@@ -183,7 +183,7 @@ function SaidList({ said, select }: { said: readonly Said[]; select: (step: numb
             <div className="said-head">
               <b>{each.response.charAt(0).toUpperCase() + each.response.slice(1)}</b>
               <button type="button" className="link-button" onClick={() => select(each.step)}>step {formatCount(each.step)}</button>
-              <span className="end"><OutcomeBadge outcome={each.outcome} reason={each.not_carried_out || undefined} /></span>
+              <span className="end"><OutcomeBadge outcome={each.delivered || each.not_carried_out ? each.outcome : "not delivered"} reason={each.not_carried_out || undefined} /></span>
             </div>
             {each.not_carried_out && <p className="muted small"><HostileText text={each.not_carried_out} /></p>}
             {each.guidance && <blockquote><HostileText text={each.guidance} /></blockquote>}

@@ -141,7 +141,7 @@ function Row({ run, index, top, selected }: RowProps) {
           <span className="muted wide-only">{UNKNOWN}</span>
         )}
       </span>
-      <span role="cell" className="number r-steps">
+      <span role="cell" className={`number r-steps ${run.cost_usd === null ? "r-steps-alone" : ""}`}>
         {formatCount(run.steps)}
         <span className="narrow-only"> steps{run.cost_usd === null ? "" : " ·"}</span>
       </span>
