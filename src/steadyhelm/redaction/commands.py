@@ -131,6 +131,7 @@ def may_have_secret_argument(text: str, command: Word) -> bool:
     return _load_flags(command.text).search(text, command.end, command.end + _MAX_LINE_CHARS) is not None
 
 
+@cache
 def load_command_names() -> frozenset[str]:
     """Return the names of all commands that take a password."""
     return frozenset(_load_rules())
