@@ -9,6 +9,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.calibration import calibrate
 from steadyhelm.detectors.goal_drift import GoalDrift
 from steadyhelm.embedder import Embedder
+from steadyhelm.embedders.idf import BUCKETS
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import Severity
@@ -148,11 +149,11 @@ class TestLearntLimit:
         """
         Just beyond the limit is medium; ten times rarer is high, a hundred times rarer critical.
         """
-        steps = StepDrift(average=0.301, steps=9)
+        steps = StepDrift(change=0.301, steps=9)
         ordinary = [0.1 + n / 300 for n in range(60)]
         scores = []
-        for average in (0.301, 0.40, 0.60):
-            steps.average = average
+        for change in (0.301, 0.40, 0.60):
+            steps.change = change
             scores.append(Severity.from_score(steps.judge_by_limit(ordinary).score))
 
         assert [Severity.MED, Severity.HIGH, Severity.CRITICAL] == scores
@@ -234,13 +235,14 @@ class TestCodingSessions:
         ("tool", "message", "is_noticed_only"),
         [
             ("search", "also compare the trains to Oslo", False),
-            ("Bash", "yes, go on", False),
+            ("search", "yes, go on", False),
+            ("Bash", "yes, go on", True),
             ("Bash", "also compare the trains to Oslo", True),
         ],
     )
-    def test_work_that_the_user_has_asked_for_since(self, tool, message, is_noticed_only):
+    def test_steps_far_from_the_goal_are_noticed_only(self, tool, message, is_noticed_only):
         """
-        In a coding session whose user asked for more, steps that leave the goal are noticed and not reported.
+        In a coding session steps further from the goal than usual are noticed and not reported.
         """
         detector = GoalDrift(goal=GOAL)
         detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
@@ -256,7 +258,22 @@ class TestCodingSessions:
         assert is_noticed_only == (found[0].severity is Severity.LOW)
 
 
+    def test_another_topic_in_the_first_run_is_reported(self):
+        """
+        Steps that name nothing of the task are reported in a coding session as well, unless the user asked.
+        """
+        detector = GoalDrift(goal="book the cheapest night train from Bergen to Oslo")
+        detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        edit = step(TOOL_CALL, "Edit", input_data={"file_path": "a.py", "old_string": "x"})
+        trace = [edit, *replies(*[OFF_COURSE] * 9)]
+        found = [it for event in trace if (it := detector.check(event, NEW))]
+
+        assert Severity.MED is found[0].severity
+
+
 TEMPLATE = "You have one question. Provide a correct, complete, polished final outcome."
+WORDLESS = BaselineStats(agent_id=AGENT, word_runs=8, word_counts=bytes(BUCKETS))
+"""An agent of which eight runs are learnt that have no word in common."""
 SUBJECTS = ("harbour", "turbine", "violin", "glacier", "bakery", "orchard", "canyon", "furnace")
 
 
@@ -285,7 +302,9 @@ class TestUsualWords:
         goal = f"{TEMPLATE} Who painted the chapel ceiling?"
         other = ["A polished, complete and correct outcome: penguins breed on rocky islands."] * 6
 
-        assert measure_peak(goal, other, templated).goal_peak > 1.3 * measure_peak(goal, other, NEW).goal_peak
+        known_words, no_words = (measure_peak(goal, other, it).goal_peak for it in (templated, WORDLESS))
+
+        assert known_words > 1.3 * no_words
 
     def test_words_of_every_run_are_not_foreign_either(self, templated):
         """
@@ -294,9 +313,55 @@ class TestUsualWords:
         goal = "Which ferry leaves Bergen around noon?"
         phrased = ["The ferry leaves Bergen: a polished, complete, correct outcome."] * 6
 
+        known_words, no_words = (measure_peak(goal, phrased, it).goal_peak for it in (templated, WORDLESS))
+
+        assert known_words < no_words / 2
+
+    def test_until_they_are_known_a_run_teaches_its_words_alone(self):
+        """
+        The first runs of an agent teach which words are usual, and not how far a run is from its goal.
+        """
+        summary = measure_peak(GOAL, [NEAR] * 4, NEW)
+
+        assert (None, True, "idf") == (summary.goal_peak, any(summary.words), summary.embedder)
+
+
+SHANTY = "The crew sings a shanty about whales, ropes and the harbour of Nantucket."
+SONNETS = "Sonnets by Petrarch praise Laura, laurels and the fountains of Vaucluse."
+
+
+class TestUsedWords:
+    def test_words_that_the_run_has_used_for_a_while_count_half(self):
+        """
+        An agent that goes on with its own words drifts less than one that turns to something new.
+        """
+        before = [NEAR, SHANTY, NEAR, NEAR, NEAR, NEAR]
+
         assert (
-            measure_peak(goal, phrased, templated).goal_peak < measure_peak(goal, phrased, NEW).goal_peak / 2
+            measure_peak(GOAL, [*before, *[SHANTY] * 3], WORDLESS).goal_peak
+            < 0.8 * measure_peak(GOAL, [*before, *[SONNETS] * 3], WORDLESS).goal_peak
         )
+
+    def test_an_agent_that_stays_off_its_goal_does_not_come_back_by_repeating_itself(self):
+        """
+        Words of steps that were reported are never words of the task, however often they come.
+        """
+        calm = structs.replace(CALM, word_counts=bytes(BUCKETS))
+        told = said_at(GoalDrift(goal=GOAL), *[NEAR] * 4, *[SONNETS] * 9, baseline=calm)
+
+        assert [*range(told[0], 13)] == told
+        assert told[0] <= 7
+
+
+class TestLimit:
+    def test_one_odd_run_does_not_set_the_limit(self):
+        """
+        The limit follows from the bulk of the ordinary runs, not from the one that was furthest away.
+        """
+        ordinary = sorted(0.2 + n / 200 for n in range(29))
+
+        assert find_limit([*ordinary, 0.74]) < 0.5
+        assert find_limit(ordinary) <= find_limit([*ordinary, 0.74])
 
 
 class TestTopic:
@@ -431,7 +496,8 @@ class TestWhatCounts:
         The summary has the run's highest average drift, and whether it was reported.
         """
         goal_drift = GoalDrift(goal=GOAL)
-        said_at(goal_drift, *[NEAR] * 2, *[FAR] * 7, NEAR, baseline=CALM)
+        calm = structs.replace(CALM, word_counts=bytes(BUCKETS))
+        said_at(goal_drift, *[NEAR] * 2, *[FAR] * 7, NEAR, baseline=calm)
         summary = goal_drift.teach(RunSummary(agent_id=AGENT, run_id=RUN))
 
         assert (True, "idf", True) == (summary.goal_peak > 0.3, summary.embedder, summary.goal_flagged)

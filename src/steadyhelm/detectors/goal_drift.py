@@ -13,6 +13,7 @@ from steadyhelm.embedders.idf import (
     Idf,
     StemRarity,
     count_words,
+    has_stem,
     mark_stems,
     mark_words,
 )
@@ -29,6 +30,8 @@ _MAX_WINDOWS_PER_RUN: Final = 12
 _MIN_STD: Final = 0.05
 _TRACKER_WEIGHT: Final = 3
 _NOTICED_SCORE: Final = 0.45
+_STEPS_UNTIL_USED: Final = 3
+"""Further steps until the words of a step count as used by the run."""
 
 
 class _Memory(Struct):
@@ -42,6 +45,8 @@ class _Memory(Struct):
     is_reported: bool = False
     is_off: bool = False
     is_coding: bool = False
+    latest_words: list[list[str]] = field(default_factory=list)
+    is_weighed: bool = False
 
 
 class _Comparison(NamedTuple):
@@ -64,9 +69,10 @@ class GoalDrift(Detector):
 
     Without a threshold it decides once per run: the average drift of replies and calls is compared with the
     highest that ordinary runs of this agent reach, and the severity follows from how rare such a run is.
-    Words that most runs of the agent contain count for little: they say nothing of the task of one.
-    In a coding session whose user has asked for more than the goal, a departure is noticed (LOW) only: such
-    sessions go from one piece of work to the next within one repository.
+    Words that most runs of the agent contain count for little: they say nothing of the task of one; those
+    that the run itself has used for a while count half.
+    In a coding session such a departure is noticed (LOW) only: pieces of work within one repository share
+    most of their words. So is a change of topic after the user has asked for more than the goal.
     Until that is learnt, only a change of topic is reported: several steps that name nothing of the task.
     With a threshold it applies that number to the similarity of each output, from the first one on.
 
@@ -87,7 +93,7 @@ class GoalDrift(Detector):
 
     name = "goal_drift"
     kind = "goal"
-    version = 5
+    version = 6
 
     _memory: _Memory
 
@@ -149,9 +155,11 @@ class GoalDrift(Detector):
         memory.level = self.level = tracker.drift
         if not self._has_goal:
             return None
-        drift = self._measure_reply(text, baseline)
-        is_compared = memory.steps.add(drift, tracker.reply_names, event.event_id)
-        return self._judge(event, text, baseline, is_compared=is_compared)
+        drift, change = self._measure_reply(text, baseline)
+        is_compared = memory.steps.add(drift, change, tracker.reply_names, event.event_id)
+        found = self._judge(event, text, baseline, is_compared=is_compared)
+        self._record_words(tracker.said)
+        return found
 
     def restore(self, state: bytes) -> None:
         """Restore a saved state and its level."""
@@ -161,14 +169,17 @@ class GoalDrift(Detector):
     def teach(self, summary: RunSummary) -> RunSummary:
         """Add to the summary how far the run was from its goal, or its similarities where a threshold is."""
         memory, dna = self._memory, self._tracker.dna
-        has_measured = bool(memory.taught) or memory.steps.peak is not None
-        if dna is not None and memory.steps.peak is not None and isinstance(self._embedder, Idf):
+        for words in memory.latest_words:
+            mark_stems(memory.seen, words)
+        if dna is not None and any(memory.seen) and self.similarity_threshold is None:
             mark_stems(memory.seen, dna.core)
+        has_measured = bool(memory.taught) or memory.steps.peak is not None or any(memory.seen)
         return structs.replace(
             summary,
             embedder=self._embedder.name if has_measured else "",
             similarities=memory.taught,
-            goal_peak=memory.steps.peak,
+            # Until it is known which words are usual, a run is farther from its goal than later ones.
+            goal_peak=memory.steps.peak if memory.is_weighed or not isinstance(self._embedder, Idf) else None,
             goal_flagged=memory.is_reported,
             words=bytes(memory.seen) if any(memory.seen) else b"",
         )
@@ -189,24 +200,46 @@ class GoalDrift(Detector):
         if self.similarity_threshold is not None or not self._has_goal or not isinstance(self._embedder, Idf):
             return None
         rarity = self._find_rarity(baseline)
-        compared = self._tracker.compare_call(event, None if rarity is None else rarity.weigh)
+        weigh = None if rarity is None else rarity.weigh
+        compared = self._tracker.compare_call(event, weigh, self._is_used)
         if compared is None:
             return None
-        mark_stems(self._memory.seen, compared.words)
-        is_compared = self._memory.steps.add(compared.drift, compared.named, event.event_id)
-        return self._judge(event, "", baseline, is_compared=is_compared)
+        is_compared = self._memory.steps.add(
+            compared.drift, compared.change, compared.named, event.event_id
+        )
+        found = self._judge(event, "", baseline, is_compared=is_compared)
+        self._record_words(compared.words)
+        return found
 
-    def _measure_reply(self, text: str, baseline: BaselineStats) -> float | None:
-        if isinstance(self._embedder, Idf):
-            mark_stems(self._memory.seen, self._tracker.said)
-            rarity = self._find_rarity(baseline)
-            return self._tracker.reply_drift if rarity is None else self._tracker.compare_reply(rarity.weigh)
-        return min(1.0, max(0.0, 1.0 - self._embedder.similarity(self.goal, text, baseline)))
+    def _measure_reply(self, text: str, baseline: BaselineStats) -> tuple[float | None, float | None]:
+        """Return the drift of a reply, and with words that the run has used counted half."""
+        if not isinstance(self._embedder, Idf):
+            drift = min(1.0, max(0.0, 1.0 - self._embedder.similarity(self.goal, text, baseline)))
+            return drift, drift
+        rarity = self._find_rarity(baseline)
+        if rarity is None:
+            return self._tracker.reply_drift, self._tracker.reply_drift
+        compared = self._tracker.compare_reply(rarity.weigh, self._is_used)
+        return (None, None) if compared is None else (compared.drift, compared.change)
+
+    def _is_used(self, stem: str) -> bool:
+        return has_stem(self._memory.seen, stem)
+
+    def _record_words(self, words: list[str]) -> None:
+        """Note the words of a step. Those of steps off the goal never count as used."""
+        latest = self._memory.latest_words
+        if self._memory.is_off:
+            latest.clear()
+        elif isinstance(self._embedder, Idf):
+            latest.append(words)
+            if len(latest) > _STEPS_UNTIL_USED:
+                mark_stems(self._memory.seen, latest.pop(0))
 
     def _find_rarity(self, baseline: BaselineStats) -> StemRarity | None:
         """Return how rare words are for this agent; None until that is learnt."""
         if self._rarity is None or self._rarity.counts is not baseline.word_counts:
             self._rarity = StemRarity.learnt_by(baseline)
+            self._memory.is_weighed = self._rarity is not None
         return self._rarity
 
     def _judge(
@@ -227,7 +260,7 @@ class GoalDrift(Detector):
         was_off, memory.is_off = memory.is_off, departure is not None
         if departure is None or (was_off and not text):
             return None
-        if memory.is_coding and self._tracker.is_added_to:
+        if memory.is_coding and (departure.limit is not None or self._tracker.is_added_to):
             departure = departure._replace(score=min(departure.score, _NOTICED_SCORE))
         memory.is_reported = memory.is_reported or departure.score >= MED_FROM
         return self._build_departure(event, text, departure, len(peaks))

@@ -45,6 +45,12 @@ def mark_stems(bitmap: bytearray, stems: Iterable[str]) -> None:
     mark_words(bitmap, map(_hash_word, stems))
 
 
+def has_stem(bitmap: bytes | bytearray, stem: str) -> bool:
+    """Return whether the bit of this stem is set in a run's bitmap."""
+    bucket = _hash_word(stem) % BUCKETS
+    return bool(bitmap[bucket >> 3] >> (bucket & 7) & 1)
+
+
 def mark_words(bitmap: bytearray, words: Iterable[int]) -> None:
     """Set the bits of these hashed words in a run's bitmap."""
     for word in words:

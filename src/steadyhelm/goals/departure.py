@@ -1,6 +1,7 @@
 """Decide once per run whether its steps have left its goal: by what is usual for the agent, or by topic.
 
-The statistic of a run is the highest average drift of its steps, replies and calls alike.
+The statistic of a run is the highest average drift of its steps, replies and calls alike, in which words
+that the run has used for a while count half: an agent that turns to something else uses new ones.
 An alarm is due when a run passes what only few ordinary runs of this agent reach; its severity follows from
 how few.
 Before an agent is known, only one thing is clear enough: several steps that name nothing of the task.
@@ -14,10 +15,13 @@ from msgspec import Struct, field
 
 from steadyhelm.goals.tokens import sum_weights
 from steadyhelm.goals.vocabulary import GoalDNA
-from steadyhelm.windows import measure_rarity
+from steadyhelm.windows import measure_rarity, quantile
 
 FALSE_ALARM_SHARE: Final = 0.04
 """The share of ordinary runs that pass the limit."""
+
+_BULK_FROM, _BULK_TO = 0.5, 0.9
+"""The quantiles from which the tail is estimated: one odd run among few must not set the limit."""
 
 MIN_RUNS_LEARNT: Final = 20
 _MIN_LIMIT: Final = 0.3
@@ -26,6 +30,8 @@ _MAX_LIMIT: Final = 0.75
 
 TOO_LITTLE_SHARED: Final = "goal and steps share too little"
 _SMOOTHING: Final = 0.3
+_CHANGE_SMOOTHING: Final = 0.4
+"""Faster, because a change shows in few steps: what is new in them is not new for long."""
 _PROOFS_KEPT: Final = 5
 
 _MIN_TASK_WORDS: Final = 3
@@ -57,8 +63,10 @@ class Departure(NamedTuple):
 
 
 class StepDrift(Struct):
-    """The average drift of the steps since the task was set, and its highest value in the run.
+    """The average drift of the steps since the task was set.
 
+    `change` is the average in which words that the run has used before count half, and `peak` the highest of
+    it in the run.
     `named` are the words of the task that any step has named, `proofs` the ids of the last steps compared.
     """
 
@@ -67,8 +75,11 @@ class StepDrift(Struct):
     named: list[str] = field(default_factory=list)
     proofs: list[str] = field(default_factory=list)
     peak: float | None = None
+    change: float | None = None
 
-    def add(self, drift: float | None, named: Collection[str], event_id: str) -> bool:
+    def add(
+        self, drift: float | None, change: float | None, named: Collection[str], event_id: str
+    ) -> bool:
         """Add a step; return whether it could be compared with the task."""
         if named:
             self.named += [word for word in named if word not in self.named]
@@ -76,14 +87,16 @@ class StepDrift(Struct):
             return False
         before = self.average or 0.0
         self.average = before + _SMOOTHING * (drift - before)
-        self.peak = max(self.peak or 0.0, self.average)
+        before = self.change or 0.0
+        self.change = before + _CHANGE_SMOOTHING * ((drift if change is None else change) - before)
+        self.peak = max(self.peak or 0.0, self.change)
         self.steps += 1
         self.proofs = [*self.proofs, event_id][-_PROOFS_KEPT:]
         return True
 
     def start_new_task(self) -> None:
         """Forget the steps of the task before; the peak is the run's."""
-        self.average, self.steps, self.named, self.proofs = None, 0, [], []
+        self.average, self.change, self.steps, self.named, self.proofs = None, None, 0, [], []
 
     def judge_by_limit(self, peaks: Sequence[float]) -> Departure | None:
         """Return how the run departs from what is usual for this agent, None when it does not.
@@ -91,11 +104,11 @@ class StepDrift(Struct):
         `peaks` are the sorted peaks of its ordinary runs.
         """
         limit = find_limit(peaks)
-        if self.average is None or self.average <= limit:
+        if self.change is None or self.change <= limit:
             return None
-        rarity = measure_rarity(peaks, self.average, limit, min_scale=_MIN_TAIL)
+        rarity = measure_rarity(peaks, self.change, limit, min_scale=_MIN_TAIL)
         score = min(_HIGHEST_SCORE, _LOWEST_SCORE + _SCORE_PER_TENTH * rarity)
-        return Departure(score, self.average, limit)
+        return Departure(score, self.change, limit)
 
     def judge_by_topic(self, dna: GoalDNA) -> Departure | None:
         """Return how the steps depart from the topic of the task, None when they do not, or are too few."""
@@ -111,13 +124,18 @@ class StepDrift(Struct):
 
 
 def find_limit(peaks: Sequence[float]) -> float:
-    """Return the average drift that few ordinary runs pass.
+    """Return the average drift that few ordinary runs pass, whatever one or two odd runs among them reach.
 
     >>> find_limit([n / 100 for n in range(60)])
     0.58
+    >>> round(find_limit([0.25 + n / 1000 for n in range(30)] + [0.9]), 3)
+    0.3
     """
     place = math.ceil((1 - FALSE_ALARM_SHARE) * (len(peaks) + 1)) - 1
-    return max(_MIN_LIMIT, peaks[min(place, len(peaks) - 1)])
+    high = quantile(peaks, _BULK_TO)
+    scale = (high - quantile(peaks, _BULK_FROM)) / math.log((1 - _BULK_FROM) / (1 - _BULK_TO))
+    expected = high + scale * math.log((1 - _BULK_TO) / FALSE_ALARM_SHARE)
+    return max(_MIN_LIMIT, min(expected, peaks[min(place, len(peaks) - 1)]))
 
 
 def has_room(peaks: Sequence[float]) -> bool:

@@ -16,7 +16,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.fingerprints import encode_arguments
 from steadyhelm.goals.tokens import Tokens, sum_weights, to_text, tokenize
-from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StemWeight, StepComparison
+from steadyhelm.goals.vocabulary import GOAL_CHARS_KEPT, GoalDNA, StemTest, StemWeight, StepComparison
 from steadyhelm.lexicons import load_lexicon
 
 # Half of the average is replaced after two replies: one foreign reply changes little, four in a row a lot.
@@ -177,19 +177,21 @@ class GoalTracker(Struct):
         self.has_replied = True
         self.has_asked = "?" in text[-_QUESTION_WITHIN_LAST_CHARS:]
 
-    def compare_reply(self, weigh: StemWeight) -> float | None:
-        """Return the drift of the last reply with its words weighed; None when it cannot be compared.
+    def compare_reply(self, weigh: StemWeight, is_used: StemTest) -> StepComparison | None:
+        """Return the last reply compared with the task, its words weighed; None when there is no task.
 
         A reply that names the task only by words which do not count adds nothing to it.
         """
         if self.dna is None:
             return None
-        reading = self.dna.compare(Tokens(self.said, self.plain), weigh)
+        reading = self.dna.compare(Tokens(self.said, self.plain), weigh, is_used)
         if not reading.is_on_task:
             self.made_concrete = []
-        return reading.drift
+        return reading
 
-    def compare_call(self, event: TraceEvent, weigh: StemWeight | None = None) -> StepComparison | None:
+    def compare_call(
+        self, event: TraceEvent, weigh: StemWeight | None = None, is_used: StemTest | None = None
+    ) -> StepComparison | None:
         """Return the arguments of a call compared with the task; None when there is nothing to compare."""
         if self.dna is None or not event.input_data or is_plan_name(event.action_name):
             return None
@@ -197,7 +199,7 @@ class GoalTracker(Struct):
             text = to_text(event.input_data)
         else:
             text = encode_arguments(event)[:_ARGUMENT_BYTES_READ].decode("utf-8", "replace")
-        return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ), weigh)
+        return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ), weigh, is_used)
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:
         """Add the files and words recorded since the last update to the vocabulary."""

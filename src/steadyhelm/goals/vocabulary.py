@@ -28,6 +28,9 @@ from steadyhelm.goals.tokens import (
 StemWeight = Callable[[str], float]
 """Returns how much a stem counts, 0 to 1."""
 
+StemTest = Callable[[str], bool]
+"""Returns whether a stem has a property."""
+
 Source = Literal["user", "plan", "accepted", "file", "work", "past"]
 
 UNKNOWN_DRIFT: Final = 0.1
@@ -46,6 +49,8 @@ _TENTHS_BY_SOURCE: Final[dict[Source, int]] = {
     "past": 3,
 }
 _ASKED_SOURCES: Final = frozenset({"user", "plan", "accepted"})
+_USED_SHARE: Final = 0.5
+"""How much of a word counts as known that only earlier steps of the run have used."""
 
 _MIN_EVIDENCE: Final = 1.5
 # Healthy steps are about half new words, so a known word counts more than a foreign one.
@@ -70,9 +75,13 @@ _ID_CHARACTERS: Final = bytes(
 
 
 class StepComparison(NamedTuple):
-    """A step compared with a task: its drift, the words of the task it names, its new words, and all."""
+    """A step compared with a task: its drift, the words of the task it names, its new words, and all.
+
+    `change` is the drift when a word that earlier steps of the run have used counts as half known.
+    """
 
     drift: float | None
+    change: float | None
     named: list[str]
     unknown: list[str]
     words: list[str]
@@ -127,17 +136,21 @@ class GoalDNA(Struct):
         """Return the drift of a step; None when step or task says too little, or they differ in language."""
         return self.compare(tokenize(to_text(action))).drift
 
-    def compare(self, words: Tokens, weigh: StemWeight | None = None) -> StepComparison:
+    def compare(
+        self, words: Tokens, weigh: StemWeight | None = None, is_used: StemTest | None = None
+    ) -> StepComparison:
         """Return the drift of a tokenized step, with the words it is based on.
 
         `weigh` says how much a stem counts, by how rare it is for the agent; None counts all of them.
+        `is_used` says whether earlier steps of the run have used a stem.
         """
         core, asked, touched = self.core, self.asked, self.touched
-        known = foreign = 0.0
+        known = foreign = used = 0.0
         named: list[str] = []
         unknown = []
         for word in words.content:
             rarity = 1.0 if weigh is None else weigh(word)
+            weight = WEIGHT_BY_LENGTH[len(word)] * rarity
             tenths = core.get(word) or asked.get(word)
             if tenths:
                 if rarity >= _MIN_RARITY_TO_NAME:
@@ -147,11 +160,16 @@ class GoalDNA(Struct):
                 if not tenths:
                     unknown.append(word)
                     tenths = 0
-            weight = WEIGHT_BY_LENGTH[len(word)] * rarity
+                    if is_used is not None and is_used(word):
+                        used += weight
             known += weight * tenths
             foreign += weight * (_FULL_TENTHS - tenths)
-        drift = self._calculate_drift(words, known / _FULL_TENTHS, foreign / _FULL_TENTHS)
-        return StepComparison(drift, named, unknown, words.content)
+        known, foreign = known / _FULL_TENTHS, foreign / _FULL_TENTHS
+        change = drift = self._calculate_drift(words, known, foreign)
+        if used:
+            used *= _USED_SHARE
+            change = self._calculate_drift(words, known + used, foreign - used)
+        return StepComparison(drift, change, named, unknown, words.content)
 
     def grow(self, text: Any, source: Source) -> None:
         """Add the words of a plan, a user's message, a file's path or accepted work to the vocabulary."""
