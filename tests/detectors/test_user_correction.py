@@ -68,11 +68,23 @@ class TestSeverity:
         """
         assert ["LOW"] == severities(WRONG, GO_ON, "commit and push", "thanks")
 
-    def test_two_in_a_row_are_reported(self):
+    @pytest.mark.parametrize(
+        "second", [AGAIN, "you did not fix the parser of dates, the parser of dates is wrong"]
+    )
+    def test_two_of_one_thing_in_a_row_are_reported(self, second):
         """
-        The second correction in a row is MED.
+        A second correction that takes up the first, or says that something is still wrong, is MED.
         """
-        assert ["LOW", "MED"] == severities(WRONG, AGAIN)
+        assert ["LOW", "MED"] == severities("no, the parser of dates is wrong", second)
+
+    def test_two_of_different_things_in_a_row_are_noticed(self):
+        """
+        A user who corrects one thing after another is reported at the third in a row.
+        """
+        different = ["no, the menu is broken", "wrong, you forgot the tests", "that is not what I asked for"]
+
+        assert ["LOW", "LOW", "MED"] == severities(*different)
+        assert ["LOW", "MED"] == severities(*different[:2], repeats=2)
 
     def test_two_with_another_message_between_are_not(self):
         """

@@ -120,23 +120,25 @@ class TestTraining:
 
     def test_two_in_a_row(self):
         """
-        Neighbours of one session count, found from the threshold on and right where both are labelled.
+        Neighbours of one session count, found from the threshold on and right where both are labelled, if
+        the second takes up the first or is the third in a row.
         """
         from steadyhelm.lab.training.validation import HeldOutResults, measure_repeats
 
         judged = HeldOutResults(
-            sessions=["a", "a", "b", "a", "b", "b"],
-            turns=[2, 1, 1, 3, 2, 4],
-            truth=[""] * 6,
-            is_drift=[True, True, True, False, False, True],
-            drift=[0.6, 0.6, 0.7, 0.2, 0.8, 0.9],
-            found=[True] * 6,
-            primary=[""] * 6,
+            sessions=["a", "a", "b", "a", "b", "b", "c", "c", "c"],
+            turns=[2, 1, 1, 3, 2, 4, 1, 2, 3],
+            truth=[""] * 9,
+            is_drift=[True, True, True, False, False, True, False, True, True],
+            drift=[0.6, 0.6, 0.7, 0.2, 0.8, 0.9, 0.6, 0.6, 0.6],
+            found=[True] * 9,
+            primary=[""] * 9,
+            takes_up=[True, False, False, True, True, True, False, False, False],
         )
         figures = measure_repeats(judged, 0.5)
 
-        assert (2, 1) == (figures.found, figures.right)
-        assert (2, 1, 1) == (figures.sessions_found, figures.sessions_right, figures.sessions_labelled)
+        assert (3, 2) == (figures.found, figures.right)
+        assert (3, 2, 2) == (figures.sessions_found, figures.sessions_right, figures.sessions_labelled)
 
     def test_every_figure_has_its_interval(self, report):
         """

@@ -33,7 +33,7 @@ class ReplyTracker(Struct):
     `messages` counts what the user has sent; `prompt` is the latest of it, `answer` what the agent said last,
     `calls`, `errors` and `interrupted` what happened in between.
     `ids` are the latest steps of the agent: while it has done nothing since, those of the turn before.
-    `said` is a hash of the latest message.
+    `said` is a hash of the latest message, `takes_up` whether that is about the same thing as the one before.
     """
 
     messages: int = 0
@@ -46,6 +46,7 @@ class ReplyTracker(Struct):
     is_answered: bool = False
     has_worked: bool = False
     said: int = 0
+    takes_up: bool = False
 
     @property
     def only_asked(self) -> bool:
@@ -107,4 +108,5 @@ class ReplyTracker(Struct):
             tool_errors=self.errors,
             turn=self.messages,
         )
+        self.takes_up = features.takes_up_prompt
         return label_reply(features, load_weights(), explain_corrections_only=True)

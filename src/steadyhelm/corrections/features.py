@@ -48,6 +48,7 @@ _SMALL_THEN_CAPITAL: Final = re.compile("[a-z][A-Z]")
 
 _MAX_AGREEMENT: Final = 4.0
 _MIN_ECHO_SHARE: Final = 0.6
+_MIN_SHARED_TOPICS: Final = 2
 _WORD_OR_TWO, _PHRASE, _SENTENCE, _PARAGRAPH = 3, 8, 15, 30
 """The most words that each of them has."""
 
@@ -65,6 +66,12 @@ class ReplyFeatures(NamedTuple):
     first_cues: dict[str, str]
     agent: AgentMessage
     rules: dict[str, re.Match[str]]
+
+    @property
+    def takes_up_prompt(self) -> bool:
+        """Whether it is about the same thing as the user's message before: it shares topics, or says "still"."""
+        shared = round(self.numbers["topics from the prompt"] * len(self.message.topics))
+        return shared >= _MIN_SHARED_TOPICS or "still" in self.cues
 
 
 def extract_features(

@@ -100,7 +100,7 @@ def format_report(report: TrainingReport) -> str:
     for name, judged in report.judged.items():
         parts += [f"By {name}, labelled kind (down) and predicted kind (across):", _format_confusion(judged)]
         parts += [f"By {name}, predicted and actual drift:", _format_calibration(judged)]
-        parts += [f"By {name}, two corrections in a row:", _format_repeats(judged)]
+        parts += [f"By {name}, two corrections of one thing in a row, or three:", _format_repeats(judged)]
     parts += [
         "Change of the log-odds of a correction per standard deviation:",
         _format_importances(report.importances),

@@ -42,6 +42,7 @@ class HeldOutResults(Struct, frozen=True, kw_only=True):
     drift: list[float]
     found: list[bool]
     primary: list[str]
+    takes_up: list[bool]
 
 
 def judge_held_out(cases: Sequence[PreparedReply], make_folds: Sequence[Fold]) -> HeldOutResults:
@@ -61,6 +62,7 @@ def judge_held_out(cases: Sequence[PreparedReply], make_folds: Sequence[Fold]) -
         drift=drift,
         found=found,
         primary=primary,
+        takes_up=[case.features.takes_up_prompt for case in cases],
     )
 
 
@@ -74,6 +76,7 @@ def select_results(judged: HeldOutResults, places: Sequence[int]) -> HeldOutResu
         drift=[judged.drift[place] for place in places],
         found=[judged.found[place] for place in places],
         primary=[judged.primary[place] for place in places],
+        takes_up=[judged.takes_up[place] for place in places],
     )
 
 
@@ -95,14 +98,16 @@ _FIGURES: Final[dict[str, Callable[[HeldOutResults], float | None]]] = {
 }
 
 
-# Two corrections in a row are what a reminder follows: how often is that right, from which probability on?
+# Two corrections of one thing in a row, or three of anything, are what a reminder follows: how often is that
+# right, from which probability on?
 
-REPEAT_THRESHOLDS: Final = (0.4, 0.45, 0.5, MIN_PROBABILITY, 0.55, 0.6)
+REPEAT_THRESHOLDS: Final = (0.4, 0.45, MIN_PROBABILITY, 0.55, 0.6)
 
 
 class RepeatFigures(Struct, frozen=True, kw_only=True):
     """Two replies in a row that are both corrections with this probability or more.
 
+    The second is about the same thing as the first, or the third in a row.
     `found` and `right` count such pairs, and those of which both are labelled as drift; the others count
     sessions: with such a pair, of these the right ones, and all with two labelled in a row.
     """
@@ -124,7 +129,9 @@ def measure_repeats(judged: HeldOutResults, threshold: float) -> RepeatFigures:
         if judged.sessions[one] == judged.sessions[two] and judged.turns[two] - judged.turns[one] == 1
     ]
     labelled = [pair for pair in pairs if all(judged.is_drift[place] for place in pair)]
-    found = [pair for pair in pairs if all(judged.drift[place] >= threshold for place in pair)]
+    likely = {pair for pair in pairs if all(judged.drift[place] >= threshold for place in pair)}
+    after_two = {two for one, two in likely if any(second == one for _, second in likely)}
+    found = [pair for pair in likely if judged.takes_up[pair[1]] or pair[1] in after_two]
     sessions_found, sessions_labelled = (
         {judged.sessions[one] for one, _ in some} for some in (found, labelled)
     )
