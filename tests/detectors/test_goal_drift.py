@@ -257,7 +257,6 @@ class TestCodingSessions:
 
         assert is_noticed_only == (found[0].severity is Severity.LOW)
 
-
     def test_another_topic_in_the_first_run_is_reported(self):
         """
         Steps that name nothing of the task are reported in a coding session as well, unless the user asked.

@@ -69,7 +69,7 @@ class ReplyFeatures(NamedTuple):
 
     @property
     def takes_up_prompt(self) -> bool:
-        """Whether it is about the same thing as the user's message before: it shares topics, or says "still"."""
+        """Whether it takes up the user's message before: it shares topics with it, or says "still"."""
         shared = round(self.numbers["topics from the prompt"] * len(self.message.topics))
         return shared >= _MIN_SHARED_TOPICS or "still" in self.cues
 

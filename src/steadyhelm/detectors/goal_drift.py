@@ -204,9 +204,7 @@ class GoalDrift(Detector):
         compared = self._tracker.compare_call(event, weigh, self._is_used)
         if compared is None:
             return None
-        is_compared = self._memory.steps.add(
-            compared.drift, compared.change, compared.named, event.event_id
-        )
+        is_compared = self._memory.steps.add(compared.drift, compared.change, compared.named, event.event_id)
         found = self._judge(event, "", baseline, is_compared=is_compared)
         self._record_words(compared.words)
         return found

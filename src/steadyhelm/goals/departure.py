@@ -77,9 +77,7 @@ class StepDrift(Struct):
     peak: float | None = None
     change: float | None = None
 
-    def add(
-        self, drift: float | None, change: float | None, named: Collection[str], event_id: str
-    ) -> bool:
+    def add(self, drift: float | None, change: float | None, named: Collection[str], event_id: str) -> bool:
         """Add a step; return whether it could be compared with the task."""
         if named:
             self.named += [word for word in named if word not in self.named]
