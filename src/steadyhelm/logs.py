@@ -53,7 +53,8 @@ class GuardedLogger:
         Does nothing where `hold` was not reached.
         """
         if before is None:
-            lines, self._thread.held = self.get_held(), None
+            thread = self._thread
+            lines, thread.held = getattr(thread, "held", None), None
             for line in lines or ():
                 self._log(line)
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from steadyhelm.decisions import PROCEED, BudgetDecision, Decision, Verdict
 from steadyhelm.engine.agent_knowledge import Reference
-from steadyhelm.engine.coercion import to_count, to_number
+from steadyhelm.engine.coercion import MAX_COUNT, to_count, to_number
 from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.pending_decisions import PlacedDecision, WaitingGuidance
 from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder, split_questions
@@ -136,6 +136,7 @@ class RunRecorder:
         at = (services.clock() if is_postponed else None) if timestamp is None else to_number(timestamp)
         if cost_usd is None and services.price is not None and payload[4]:
             cost_usd = services.price(payload[4], services.clock() if at is None else at)
+        is_count = type(token_count) is int and 0 <= token_count <= MAX_COUNT
         observe = partial(
             self._writer.observe,
             payload,
@@ -143,7 +144,7 @@ class RunRecorder:
             capture.name(action_name),
             at,
             None if event_id is None else capture.identify(event_id),
-            to_count(token_count),
+            token_count if is_count else to_count(token_count),
             duration_ms if type(duration_ms) is float else to_number(duration_ms),
             None if started_seq is None else to_count(started_seq),
             None if call_id is None else capture.identify(call_id),
