@@ -11,6 +11,7 @@ import { StepCell } from "../charts/StepCell";
 import { HostileText } from "../components/HostileText";
 import { Failure } from "../components/States";
 import { formatCapped, formatClock, formatCount, formatScore } from "../format";
+import { readResult } from "./diff";
 
 const ROW_HEIGHT = 33;
 const PAGE = 100;
@@ -195,17 +196,6 @@ const Row = memo(function Row({ step, row, index, top, selected, select }: RowPr
     </div>
   );
 });
-
-/** Return the text of a result that is nothing but a text, as far as it was sent; else the JSON. */
-export function readResult(result: string): string {
-  const text = /^\{"text":"((?:[^"\\]|\\.)*)(?:"\}|\\?…?)$/s.exec(result)?.[1];
-  if (text === undefined) return result;
-  try {
-    return JSON.parse(`"${text}"`) as string;
-  } catch {
-    return result;
-  }
-}
 
 /** × failed, = same result as the last identical call, ≠ changed. */
 function Signs({ row }: { row: StepRow }): ReactNode {

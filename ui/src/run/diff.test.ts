@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { countDiff, diffValues } from "./diff";
+import { countDiff, diffValues, readResult } from "./diff";
 
 test("one JSON key per line, keys sorted, changed values as - and +", () => {
   const diff = diffValues('{"path": "a", "command": "run"}', '{"command": "run", "path": "b"}');
@@ -31,4 +31,11 @@ test("text that is nearly JSON, empty or missing is compared as it is", () => {
   assert.equal(countDiff(diffValues("{not json", "{not json")), "identical");
   assert.equal(countDiff(diffValues(null, "x")), "1 added");
   assert.deepEqual(diffValues(null, null).lines, []);
+});
+
+test("a result that is only a text is shown as it, also when it was clipped", () => {
+  assert.equal(readResult('{"text":"say \\"hi\\""}'), 'say "hi"');
+  assert.equal(readResult('{"text":"cut in the mid'), "cut in the mid");
+  assert.equal(readResult('{"text":"cut\\'), "cut");
+  for (const other of ['{"text":"a","code":1}', '{"ok":1}', "plain", ""]) assert.equal(readResult(other), other);
 });

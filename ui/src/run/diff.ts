@@ -98,3 +98,14 @@ export function countDiff(diff: Diff): string {
   if (diff.unchanged) words.push(`${diff.unchanged} unchanged`);
   return words.join(", ");
 }
+
+/** Return the text of a result that is nothing but a text, as far as it was sent; else the JSON. */
+export function readResult(result: string): string {
+  const text = /^\{"text":"((?:[^"\\]|\\.)*)(?:"\}|\\?…?)$/s.exec(result)?.[1];
+  if (text === undefined) return result;
+  try {
+    return JSON.parse(`"${text}"`) as string;
+  } catch {
+    return result;
+  }
+}
