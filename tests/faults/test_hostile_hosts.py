@@ -22,7 +22,6 @@ from unittest import mock
 import pytest
 
 from steadyhelm import DriftMonitor
-from steadyhelm.logs import GuardedLogger, logger
 
 DATA_FIELDS = ("input_data", "output_data", "metadata", "error")
 NUMBER_FIELDS = ("token_count", "duration_ms", "timestamp", "cost_usd", "started_seq")
@@ -190,10 +189,6 @@ def fail_repeatedly(monitor, times=8):
     for _ in range(times):
         monitor.record_event("tool_call", "fetch", input_data={"a": 1}, output_data="x", error="refused")
     return times
-
-
-class InterruptError(Exception):
-    """What a signal handler raises."""
 
 
 class TestObjects:
@@ -598,22 +593,6 @@ class TestInterruptions:
 
         assert recorded + len(handled) == count_stored() + counted
         assert handled
-
-    def test_an_exception_where_lines_are_held(self, monitor, monkeypatch):
-        """
-        A signal handler that raises right behind the call that holds lines of the log leaves none held.
-        """
-        hold = GuardedLogger.hold
-
-        def hold_and_raise(self):
-            hold(self)
-            raise InterruptError
-
-        with monkeypatch.context() as patched:
-            patched.setattr(GuardedLogger, "hold", hold_and_raise)
-            monitor.record_event("tool_call", "fetch")
-
-        assert not logger.is_held()
 
     def test_time_that_makes_no_sense(self, monitor, count_stored, monkeypatch):
         """

@@ -1,5 +1,6 @@
 """A signal handler or a finalizer that records anything, wherever in the queue it interrupts: all is kept."""
 
+import os
 import sys
 
 import pytest
@@ -83,3 +84,30 @@ def test_nothing_is_lost_at_any_instruction(tmp_path, job):
         assert len(queued) == len(expected), place
         place += 1
     assert place > 10
+
+
+def test_a_descriptor_that_the_host_took(tmp_path):
+    """
+    A host that closes all files, as a daemon does, keeps its own: the journal goes on in another file.
+    """
+    database = tmp_path / "steadyhelm.db"
+    backlog = Backlog(cap=10, may_drop=True, database=database, journal_cap=1 << 20)
+    backlog.open_journal()
+    backlog.put("e", [RECORDS["before"]])
+    taken = backlog.journal.segments[-1].descriptor
+    host = tmp_path / "host.txt"
+    with host.open("wb") as file:
+        file.write(b"host" * 100)
+        os.dup2(file.fileno(), taken)
+    backlog.tidy_journal()
+    backlog.put("e", [RECORDS["put"]])
+    backlog.close(is_counted=True)
+
+    os.close(taken)  # it is the host's, and open
+    assert b"host" * 100 == host.read_bytes()
+    in_files = set()
+    for path in list_pending(database):
+        with claim(path) as journal:
+            in_files.update(record.run_id for entries in journal for _, record in entries)
+    assert {"before", "put"} == in_files
+    assert taken >= 400

@@ -91,6 +91,11 @@ class Backlog:
                 self._is_working = True
                 try:
                     job(*args)
+                except BaseException:  # a signal handler raised: what waits for this job is done first
+                    self._is_working = False
+                    if self._reentered:
+                        self._do(self._do_reentered)
+                    raise
                 finally:
                     self._is_working = False
                 # Looked at while no job is under way: code that interrupts us now does its job itself.
@@ -111,26 +116,34 @@ class Backlog:
         fits = not self._in_file and not self._overflow and len(self._queue) < self._cap
         # An event comes alone: what it led to comes behind it.
         may_drop = self._may_drop and count == 1 and type(records[0]) is RecordedEvent
-        is_in_file = False
-        if journal is not None and not self._overflow:
-            frame = frame or encode_frame(epoch, records)
-            if not fits and not self._in_file:
-                journal.mark()
-            is_in_file = journal.append(frame, self.put_count + count, may_refuse=may_drop)
-        if fits:
-            self._queue.extend(zip(repeat(epoch), records))
-        elif is_in_file:
-            self._in_file += count
-        elif may_drop and len(self._queue) + len(self._overflow) >= self._cap:
-            self._dropped += count
-            self._dropped_unreported += count
-            self._note_missing()
-            return
-        else:
-            self._overflow.extend(zip(repeat(epoch), records))
-        self.put_count += count
+        has_room = not may_drop or len(self._queue) + len(self._overflow) < self._cap
+        entries = zip(repeat(epoch), records)
+        last, is_in_file = self.put_count + count, False
+        try:
+            if journal is not None and not self._overflow:
+                frame = frame or encode_frame(epoch, records)
+                if not fits and not self._in_file:
+                    journal.mark()
+                is_in_file = journal.append(frame, last, may_refuse=may_drop)
+        except BaseException:  # a signal handler raised: behind the append, or before it
+            is_in_file = journal is not None and journal.segments[-1].last == last
+            raise
+        finally:
+            # A handler may raise behind any call: up to the one that adds the records there is none.
+            if not fits and not is_in_file and not has_room:
+                self._dropped += count
+                self._dropped_unreported += count
+            else:
+                self.put_count = last
+                if fits:
+                    self._queue.extend(entries)
+                elif is_in_file:
+                    self._in_file += count
+                else:
+                    self._overflow.extend(entries)
         if journal is not None and not is_in_file:
-            self._add_not_in_file(self.put_count, count)
+            if self.put_count == last:
+                self._add_not_in_file(last, count)
             self._note_missing()
 
     def _add_not_in_file(self, last: int, count: int) -> None:
@@ -168,7 +181,7 @@ class Backlog:
 
     def complete(self, count: int) -> None:
         """Note that the next records are done: stored, or counted as lost."""
-        with self.progress:
+        with self.lock:
             self.done_count += count
             while self._not_in_file and self._not_in_file[0][0] <= self.done_count:
                 self._not_in_file_count -= self._not_in_file.popleft()[1]
@@ -177,8 +190,13 @@ class Backlog:
 
     def wait_until_done(self, mark: int, timeout_s: float | None) -> bool:
         """Wait until as many records are done, or the time is up; return whether they are."""
-        with self.progress:
-            return self.progress.wait_for(lambda: self.done_count >= mark, timeout_s)
+        # Not `with self.progress`: a signal handler that raises in its `__exit__` keeps the lock.
+        with self.lock:
+            try:
+                return self.progress.wait_for(lambda: self.done_count >= mark, timeout_s)
+            finally:
+                if not self.lock.is_held():  # a handler raised where the condition had released it
+                    self.lock.acquire()
 
     # --- records of a run that waits for its saved state ------------------------------------------
 
@@ -188,10 +206,13 @@ class Backlog:
         self._do(self._hold, frame, len(records))
 
     def _hold(self, frame: bytes, count: int) -> None:
+        # Counted first, as not in the file: a signal handler may raise in the middle.
+        self._held += count
+        self._held_missing += count
         if self.journal is not None and self.journal.append(frame, self.put_count, may_refuse=True):
-            self._held += count
+            self._held_missing -= count
         else:
-            self._miss(count)
+            self._note_missing()
 
     def miss(self, count: int) -> None:
         """Count records that are not even held."""

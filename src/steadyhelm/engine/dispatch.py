@@ -7,6 +7,7 @@ when the journal is full, or memory where there is no journal.
 """
 
 import contextlib
+import functools
 import queue
 import threading
 import time
@@ -21,6 +22,7 @@ from steadyhelm.engine.backlog import Backlog
 from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import Health
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.interrupts import pass_on_signal
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.journal.frames import Entry
 from steadyhelm.sink import Record, Sink
@@ -96,7 +98,7 @@ class Dispatch:
             self._sinks,
             health=self._health,
             pause=self._pause,
-            hand_over=self._hand_over,
+            hand_over=lambda entries: self._backlog.hand_over(entries),  # noqa: PLW0108 - it comes below
         )
         store = self._delivery.store
         self._database = None if store is None or store.path is None else Path(store.path)
@@ -115,6 +117,7 @@ class Dispatch:
         self._is_late = False
         self._caller = threading.local()
         self._thread: threading.Thread | None = None
+        self._mark: object = None
 
     # --- any thread -------------------------------------------------------------------------------
 
@@ -141,10 +144,8 @@ class Dispatch:
         return not dropped
 
     def _count_dropped(self, count: int) -> None:
-        if self._closed:
-            reason = "recorded after close"
-        else:
-            reason = "queue full" if self._backlog.journal is None else "journal full"
+        reason = "queue full" if self._backlog.journal is None else "journal full"
+        reason = "recorded after close" if self._closed else reason
         self._health.lose(reason, count)
         self._backlog.note_counted(count)
 
@@ -262,23 +263,31 @@ class Dispatch:
         return self._backlog.wait_until_done(mark, timeout_s)
 
     def _wake_writer(self, *, hurry: bool) -> None:
-        if hurry:
-            self._is_hurried = True
+        self._is_hurried = self._is_hurried or hurry
         self._wake.put(hurry)
         if self._thread is None or not self._thread.is_alive():
             self._start()
 
     def _start(self) -> None:
-        with self._backlog.lock:
-            if (self._thread is None or not self._thread.is_alive()) and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="steadyhelm-writer", daemon=True)
-                self._thread.start()
+        try:
+            with self._backlog.lock:
+                if (self._thread is None or not self._thread.is_alive()) and not self._closed:
+                    run = functools.partial(self._run, mark := object())
+                    thread = threading.Thread(target=run, name="steadyhelm-writer", daemon=True)
+                    thread.start()
+                    self._thread, self._mark = thread, mark
+        except RuntimeError as exc:  # no more threads, or the interpreter is shutting down
+            pass_on_signal(exc)
+            self._health.count("writer thread could not be started")
 
     # --- the writer's thread ----------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, mark: object) -> None:
+        with self._backlog.lock:  # a signal handler may have raised in its start
+            is_started = self._mark is mark
         try:
-            self._write_until_closed()
+            if is_started:
+                self._write_until_closed()
         except BaseException:  # noqa: BLE001 - raised where another one was counted
             # The next record starts another writer, which goes on with the batch in hand.
             self._thread = None
@@ -322,11 +331,10 @@ class Dispatch:
 
     def _complete_batch(self) -> None:
         written, self._in_hand = self._in_hand, []
-        count = len(written)
         if self.on_written is not None:
             self.on_written([record for _, record in written])
         self._is_late = False
-        self._backlog.complete(count)
+        self._backlog.complete(len(written))
         self._backlog.try_tidy_journal(self._health)
 
     def _adopt(self) -> None:
@@ -360,9 +368,6 @@ class Dispatch:
         self._backlog.keep_losses(self._health)
         self._run_jobs()
         return not self._closed
-
-    def _hand_over(self, entries: Sequence[Entry]) -> bool:
-        return self._backlog.hand_over(entries)
 
     def _run_jobs(self) -> None:
         now = time.monotonic()

@@ -30,6 +30,7 @@ _NOTED: Final = frozenset(
         "verdict of the judge after the end of its run",
         "verdict that cannot be read",
         "worst case of a judge's answer stays reserved",
+        "writer thread could not be started",
     }
 )
 """What is worth knowing, and cost no record."""

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,6 +29,7 @@ from steadyhelm.engine.run_starter import RunStarter
 from steadyhelm.engine.sessions import Sessions
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import new_id
+from steadyhelm.forks import ReentrantEvent
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
@@ -292,7 +292,7 @@ class RunControl:
 
     def _wait_for_writer(self, timeout_s: float) -> bool:
         """Wait until the writer has done the jobs it has, and has read what was written since."""
-        done = threading.Event()
+        done = ReentrantEvent()
 
         def job() -> None:
             self._refresh(with_incidents=True)

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from steadyhelm.engine.responses import Observation
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.forks import ForkSafeLock
+from steadyhelm.interrupts import pass_on_signal
 from steadyhelm.logs import logger
 
 T = TypeVar("T")
@@ -36,10 +37,11 @@ class Turns:
 
     def do(self, job: Callable[[], T | None], *, can_wait: bool = True) -> T | None:
         """Do a job and return its result; None when it has to wait, or cannot."""
-        held = logger.get_held()
+        thread = logger.thread
+        held = thread.held
         try:
-            # A signal handler may raise behind any call: what is to be undone begins within the block.
-            logger.hold()
+            if held is None:
+                thread.held = []
             # Whoever holds a lock of ours here was called by code that interrupted our own.
             is_inside = held is not None or any(map(ForkSafeLock.is_held, self._services.inner_locks))
             if not is_inside or self._lock.is_held():
@@ -51,11 +53,10 @@ class Turns:
             if self._waiting and not self._lock.is_held():
                 self._do_if_free(self._do_waiting, None)
         finally:
-            try:
-                logger.release(held)
-            except BaseException:  # a signal handler raised on the way
-                logger.release(held)
-                raise
+            # No call comes first: a signal handler may raise behind any.
+            lines, thread.held = thread.held, held
+            if held is None and lines:
+                logger.log_held(lines)
         while self._late and held is None and (seen := _take(self._late)) is not None:
             self._services.listeners.notify(seen.decision)
             self._services.listeners.notify_incidents(seen.incidents)
@@ -96,6 +97,7 @@ class Turns:
         This thread was interrupted while it held another lock of ours, for which that thread may wait.
         """
         try:
+            # A signal handler may raise behind any call: what is to be undone begins within the block.
             if self._lock.acquire(blocking=False):
                 return work()
             if job is not None:
@@ -105,12 +107,9 @@ class Turns:
                 self._do_waiting()
         finally:
             try:
-                if self._lock.is_held():
-                    self._lock.release()
-            except BaseException:  # a signal handler raised on the way
-                if self._lock.is_held():
-                    self._lock.release()
-                raise
+                self._lock.release()  # the first call here: a handler that raises cannot prevent it
+            except RuntimeError as exc:  # it was not acquired, or was released by `work`
+                pass_on_signal(exc)
         return None
 
     def _do_waiting(self) -> None:

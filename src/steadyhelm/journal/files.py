@@ -31,6 +31,7 @@ _MISSING: Final = struct.Struct("<II")
 _PRIVATE_FILE: Final = 0o600
 _TRIES: Final = 5
 _MOST_MISSING: Final = (1 << 32) - 1
+_LEAST_DESCRIPTOR: Final = 400
 
 
 def is_possible() -> bool:
@@ -38,26 +39,57 @@ def is_possible() -> bool:
     return fcntl is not None and hasattr(os, "pwrite")
 
 
-_opened_by: Final[dict[int, int]] = {}
-"""Which process opened each descriptor: a forked child would keep the locks of its parent's files."""
+class _Opened(NamedTuple):
+    """Which process opened a descriptor, and which file it is."""
+
+    process: int
+    file: tuple[int, int] | None
+
+
+_opened: Final[dict[int, _Opened]] = {}
+"""The open files by descriptor: a forked child would keep the locks of its parent's files."""
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a file of a journal, which is closed again in forked children; returns its descriptor."""
+    """Open a file of a journal, which is closed again in forked children; returns its descriptor.
+
+    A host that becomes a daemon closes whatever is open, and what it opens next gets the lowest numbers:
+    the descriptor has a high one, so that nothing is written to a file of the host.
+    """
     descriptor = os.open(path, flags, _PRIVATE_FILE)
-    _opened_by[descriptor] = os.getpid()
+    with contextlib.suppress(OSError):  # a process may be limited to fewer
+        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
+        os.close(descriptor)
+        descriptor = high
+    _opened[descriptor] = _Opened(os.getpid(), _identify(descriptor))
     return descriptor
 
 
 def close_file(descriptor: int) -> None:
-    """Close a file of a journal, and with that release its lock."""
-    _opened_by.pop(descriptor, None)
-    os.close(descriptor)
+    """Close a file of a journal, and with that release its lock, unless the host closed it."""
+    is_ours = is_open(descriptor)
+    _opened.pop(descriptor, None)
+    if is_ours:
+        os.close(descriptor)
+
+
+def is_open(descriptor: int) -> bool:
+    """Return whether a descriptor is still that of the file it was opened for."""
+    opened = _opened.get(descriptor)
+    return opened is not None and opened.file is not None and opened.file == _identify(descriptor)
+
+
+def _identify(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _close_inherited_files() -> None:
-    for descriptor, process in list(_opened_by.items()):
-        if process != os.getpid():
+    for descriptor, opened in list(_opened.items()):
+        if opened.process != os.getpid():
             with contextlib.suppress(OSError):
                 close_file(descriptor)
 
@@ -114,14 +146,16 @@ class Segment:
         self.end = HEADER.size
         self.last = 0
 
-    def append(self, content: bytes) -> bool:
-        """Append to the file; return whether it is all there."""
+    def append(self, content: bytes, last: int = 0) -> bool:
+        """Append to the file what ends with this record; return whether it is all there."""
         try:
             if os.pwrite(self.descriptor, content, self.end) != len(content):
                 return False
         except OSError:
             return False
-        self.end += len(content)
+        # Both or none: where a call is between them, a signal handler may raise.
+        end = self.end + len(content)
+        self.end, self.last = end, last
         return True
 
     def write_start(self, missing: int) -> None:
@@ -152,7 +186,8 @@ class Journal:
         # Sorted by name, the files of several writers are in the order they were begun.
         self._token = f"{int(time.time() * 1000):011x}{new_id()}"
         self._number = 0
-        self._segments: list[Segment] = [self.create_file()]
+        self.segments: list[Segment] = [self.create_file()]
+        """Its files, of which the last is appended to."""
         self._cursor: tuple[Segment, int] | None = None
         self._bytes = 0
         self._missing = 0
@@ -161,21 +196,18 @@ class Journal:
     @property
     def paths(self) -> set[Path]:
         """Its files."""
-        return {segment.path for segment in self._segments}
+        return {segment.path for segment in self.segments}
 
     def append(self, frame: bytes, last: int, *, may_refuse: bool) -> bool:
         """Append a frame whose last record is this one; return whether it is in the file now."""
-        segment = self._segments[-1]
+        segment = self.segments[-1]
         if may_refuse and self._bytes + segment.end + len(frame) > self._cap:
             return False
-        if not segment.append(frame):
-            return False
-        segment.last = last
-        return True
+        return segment.append(frame, last)
 
     def mark(self) -> None:
         """Let `read` begin behind what was appended so far."""
-        segment = self._segments[-1]
+        segment = self.segments[-1]
         self._cursor = (segment, segment.end)
 
     def read(self, limit: int) -> tuple[list[Entry], int]:
@@ -199,7 +231,7 @@ class Journal:
     def _scan(self) -> Iterator[tuple[tuple[Segment, int], Found]]:
         if self._cursor is None:
             return
-        segments = list(self._segments)
+        segments = list(self.segments)
         segment, start = self._cursor
         for following in segments[segments.index(segment) :]:
             for behind, found in scan_frames(following.descriptor, start, following.end):
@@ -209,21 +241,22 @@ class Journal:
     def clear(self) -> None:
         """Empty the journal: everything in it is stored."""
         self._cursor = None
-        segment = self._segments.pop()
-        for stored in self._segments:
+        segment = self.segments.pop()
+        for stored in self.segments:
             stored.remove()
-        self._segments, self._bytes = [segment], 0
+        self.segments, self._bytes = [segment], 0
         if segment.end > HEADER.size:
-            os.ftruncate(segment.descriptor, HEADER.size)
+            if is_open(segment.descriptor):
+                os.ftruncate(segment.descriptor, HEADER.size)
             segment.end = HEADER.size
 
     def discard(self, last: int) -> None:
         """Delete the files whose records are stored, up to this one."""
-        while len(self._segments) > 1 and self._segments[0].last <= last:
-            stored = self._segments.pop(0)
+        while len(self.segments) > 1 and self.segments[0].last <= last:
+            stored = self.segments.pop(0)
             self._bytes -= stored.end
             if self._cursor is not None and self._cursor[0] is stored:
-                self._cursor = (self._segments[0], HEADER.size)
+                self._cursor = (self.segments[0], HEADER.size)
             stored.remove()
 
     def note_missing(self, count: int) -> None:
@@ -231,23 +264,24 @@ class Journal:
         if count != self._missing:
             self._missing = count
             with contextlib.suppress(OSError):  # what is there can be written over on a full disk
-                self._segments[-1].write_start(count)
+                self.segments[-1].write_start(count)
 
     @property
     def is_long(self) -> bool:
         """Whether its file has become long."""
-        return self._segments[-1].end > SEGMENT_BYTES
+        return self.segments[-1].end > SEGMENT_BYTES
 
     @property
     def is_deleted(self) -> bool:
-        """Whether its file was deleted."""
-        return os.fstat(self._segments[-1].descriptor).st_nlink == 0
+        """Whether its file was deleted, or closed by the host."""
+        descriptor = self.segments[-1].descriptor
+        return not is_open(descriptor) or os.fstat(descriptor).st_nlink == 0
 
     def continue_in(self, fresh: "Segment") -> None:
         """Append to a new file from here on."""
-        before = self._segments[-1]
+        before = self.segments[-1]
         self._bytes += before.end
-        self._segments.append(fresh)
+        self.segments.append(fresh)
         if self._missing:
             with contextlib.suppress(OSError):
                 fresh.write_start(self._missing)
@@ -255,12 +289,12 @@ class Journal:
 
     def close(self, *, keep: bool) -> None:
         """Release the files: for the next writer when `keep` is true, else delete them."""
-        for segment in self._segments:
+        for segment in self.segments:
             if keep and segment.end > HEADER.size:
                 close_file(segment.descriptor)
             else:
                 segment.remove()
-        self._segments = []
+        self.segments = []
 
     def hand_over(self, frames: Sequence[bytes], records: int) -> bool:
         """Write frames to a file for another process to store; return whether that was possible.

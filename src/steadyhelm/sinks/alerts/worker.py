@@ -16,6 +16,7 @@ import msgspec
 
 from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.findings import Severity
+from steadyhelm.forks import ReentrantEvent
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import Alert
@@ -98,7 +99,7 @@ class AlertWorker:
         """Reset the thread and the locks, which the child of a fork does not have."""
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()  # so that two callers do not start two threads
-        self._signal = threading.Event()
+        self._signal = ReentrantEvent()
 
     def start(self) -> None:
         """Start sending, beginning with what an earlier process left in the outbox."""
